@@ -63,8 +63,8 @@ class Client:
         head += [f"cookie: {cookie}"] if cookie else []
         writer.write("\r\n".join([*head, "", ""]).encode() + body)
         told = await reader.readuntil(b"\r\n\r\n")
-        found = re.search(rb"content-length: (\d+)", told.lower())
-        content = await reader.readexactly(int(found[1])) if found else b""
+        match = re.search(rb"content-length: (\d+)", told.lower())
+        content = await reader.readexactly(int(match[1])) if match else b""
         if b"connection: close" in told.lower():
             self.close()
         return int(told.split(b" ", 2)[1]), told, content
@@ -223,7 +223,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--seconds", type=float, default=20.0)
     parser.add_argument("--judged", type=int, default=JUDGED)
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     cores, waiting = os.cpu_count(), os.getloadavg()[0]
     print(
         f"{platform.platform()}, Python {platform.python_version()}, {cores} cores, {waiting:.1f} processes waiting\n"
@@ -234,7 +234,7 @@ def main() -> None:
             study, paths = made(Path(folder), annotators)
             with served(study) as (port, _, pid):
                 idle = memory(pid)
-                took, failed, spent, busy = asyncio.run(load(port, pid, paths, given.seconds))
+                took, failed, spent, busy = asyncio.run(load(port, pid, paths, arguments.seconds))
                 held = memory(pid)
         figures = {
             "answers a second": f"{len(took) / spent:.0f}",
@@ -249,10 +249,10 @@ def main() -> None:
             row(f"{annotators} clients, {name}", figure)
     with tempfile.TemporaryDirectory() as folder:
         pairs = len(list(combinations(range(SYSTEMS), 2)))
-        study, _ = made(Path(folder), 1, items=given.judged // pairs + 200)
+        study, _ = made(Path(folder), 1, items=arguments.judged // pairs + 200)
         start = time.perf_counter()
-        filled(study, given.judged)
-        row(f"{given.judged:,} answers through the service", f"{time.perf_counter() - start:.0f} s")
+        filled(study, arguments.judged)
+        row(f"{arguments.judged:,} answers through the service", f"{time.perf_counter() - start:.0f} s")
         start = time.perf_counter()
         with served(study) as (port, owner, pid):
             row("the server is there again after", f"{time.perf_counter() - start:.1f} s")

@@ -52,7 +52,8 @@ def study(path: Path) -> Path:
             base.execute("INSERT INTO pair VALUES (?, ?, ?)", (pair, first, second))
             order = Random(pair).sample(items, ITEMS)
             base.executemany(
-                "INSERT INTO unit (pair, place, item) VALUES (?, ?, ?)", [(pair, k, own) for k, own in enumerate(order)]
+                "INSERT INTO unit (pair, place, item) VALUES (?, ?, ?)",
+                [(pair, k, value) for k, value in enumerate(order)],
             )
 
     return create(path, plan, fill)
@@ -68,12 +69,12 @@ def answered(path: Path, wanted: int) -> float:
         draw, done = Random(0), 0
         begin = time.perf_counter()
         while done < wanted:
-            for own in annotators:
-                token, view = own
+            for annotator in annotators:
+                token, view = annotator
                 if isinstance(view, Break):
-                    own[1] = service.act(token, Begin()).result()
+                    annotator[1] = service.act(token, Begin()).result()
                 elif isinstance(view, Ask):
-                    own[1] = service.act(
+                    annotator[1] = service.act(
                         token, Answer(assignment=view.assignment, values={"": draw.choice((1, 0, -1))})
                     ).result()
                     done += 1
@@ -82,10 +83,10 @@ def answered(path: Path, wanted: int) -> float:
 
 def main() -> None:
     """Print a table."""
-    wanted = int(sys.argv[1]) if len(sys.argv) > 1 else 100_000
+    expected = int(sys.argv[1]) if len(sys.argv) > 1 else 100_000
     with tempfile.TemporaryDirectory() as folder:
         path = study(Path(folder) / "study.db")
-        rows = [("an answer and the next question", f"{1000 * answered(path, wanted):.2f} ms", "")]
+        rows = [("an answer and the next question", f"{1000 * answered(path, expected):.2f} ms", "")]
         opening, looking = [], []
         for _ in range(ROUNDS):
             begin = time.process_time()

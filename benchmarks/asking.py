@@ -26,28 +26,28 @@ def engine(estimator: str) -> tuple[list[float], list[float], list[float]]:
     rng = np.random.default_rng(1)
     metric = rng.choice([1, 0, -1], size=(15, ITEMS)).astype(np.int8) if ESTIMATORS[estimator].uses_metric else None
     rule = RULE.rule(ESTIMATORS[estimator], most=ITEMS, seed=0)
-    own = ConcurrentAnnotation(orders=ORDERS, rule=rule, systems=PAIRS, units=np.arange(ITEMS), metric=metric)
+    annotation = ConcurrentAnnotation(orders=ORDERS, rule=rule, systems=PAIRS, units=np.arange(ITEMS), metric=metric)
     answers, looks, ends = [], [], []
-    while free := own.open_pairs():
+    while free := annotation.open_pairs():
         pair = int(rng.choice(free))
-        place, said = own.wanted(pair)[0], int(rng.choice([1, 0, -1], p=[0.45, 0.2, 0.35]))
-        ruling, took = timed(lambda pair=pair, place=place, said=said: own.answer(pair, place, said))
-        (answers if ruling is None else looks if own.is_open[pair] else ends).append(took)
+        place, said = annotation.wanted(pair)[0], int(rng.choice([1, 0, -1], p=[0.45, 0.2, 0.35]))
+        ruling, took = timed(lambda pair=pair, place=place, said=said: annotation.answer(pair, place, said))
+        (answers if ruling is None else looks if annotation.is_open[pair] else ends).append(took)
     return answers, looks, ends
 
 
 def timed(call: Callable[[], object]) -> tuple[object, float]:
     start = time.process_time()
-    made = call()
-    return made, 1000 * (time.process_time() - start)
+    result = call()
+    return result, 1000 * (time.process_time() - start)
 
 
 def recorded() -> tuple[list[float], float]:
     """Milliseconds per `record` of one answer, and of reading the file at the end."""
     state = live.start([f"s{k}" for k in range(SYSTEMS)], [f"i{k}" for k in range(ITEMS)], stopping=RULE)
     rng, took = np.random.default_rng(2), []
-    while wanted := live.next_annotations(state):
-        asked = wanted[int(rng.integers(len(wanted)))]
+    while tasks := live.next_annotations(state):
+        asked = tasks[int(rng.integers(len(tasks)))]
         answer = (*asked, int(rng.choice([1, 0, -1])))
         state, one = timed(lambda state=state, answer=answer: live.record(state, [answer]))
         took.append(one)

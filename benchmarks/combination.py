@@ -67,14 +67,14 @@ def timed(work: Callable[[], float]) -> tuple[float, float]:
 
 def ours(agreement: Agreement, scores: np.ndarray, seed: int) -> float:
     """Best value of our optimiser."""
-    found = maximise(
+    result = maximise(
         lambda points: agreement(points @ scores.T),
         n_dims=scores.shape[1],
         n_initial=INITIAL,
         n_iterations=ITERATIONS,
         rng=np.random.default_rng(seed),
     )
-    return found.value
+    return result.value
 
 
 def peer(agreement: Agreement, scores: np.ndarray, seed: int) -> float:

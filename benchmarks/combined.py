@@ -43,9 +43,9 @@ def summaries(name: str, repeats: int) -> None:
     print(f"| {name} | " + " | ".join(METHODS) + " |\n|---|" + "---|" * len(METHODS))
     seconds = []
     for target in study.select(**chosen).aspects:
-        made = cu.combine(study, target=target, method=METHODS, repeats=repeats, resamples=0, **chosen).comparison
-        cells = [f"{tau:.3f} ± {sd or 0:.3f}" for tau, sd in made.select("kendall", "spread").iter_rows()]
-        seconds.append(made["seconds"])
+        result = cu.combine(study, target=target, method=METHODS, repeats=repeats, resamples=0, **chosen).comparison
+        cells = [f"{tau:.3f} ± {sd or 0:.3f}" for tau, sd in result.select("kendall", "spread").iter_rows()]
+        seconds.append(result["seconds"])
         print(f"| {target} | " + " | ".join(cells) + " |", flush=True)
     mean = sum(seconds[1:], seconds[0]) / len(seconds)
     print("| seconds a fit | " + " | ".join(f"{s:.2f}" for s in mean) + " |")
@@ -81,8 +81,8 @@ def unseen(repeats: int) -> None:
             objective = "accuracy" if name == "RewardBench" else "kendall"
             start = time.perf_counter()
             options = {"method": "ridge", "repeats": repeats, "resamples": 0, "objective": objective, **chosen}
-            made = cu.combine(study, target=target or None, **options).generalisation
-            for row in made.iter_rows(named=True):
+            result = cu.combine(study, target=target or None, **options).generalisation
+            for row in result.iter_rows(named=True):
                 seen = "" if row["seen"] is None else f"{row['seen']:.3f}"
                 cells = [
                     name,
@@ -113,7 +113,7 @@ def elsewhere() -> None:
     known = studies()
     back = {new: old for old, new in SAME.items()}
     print("| learnt on | asked of | combined | best single | gain | | best in hindsight |\n|" + "---|" * 7)
-    for learnt, asked, rename, own in (
+    for learnt, asked, rename, value in (
         ("SummEval", "HANNA", SAME, {"human": "expert*", "metrics": list(back)}),
         ("HANNA", "SummEval", back, {"systems": "!Human", "metrics": list(SAME)}),
     ):
@@ -121,9 +121,9 @@ def elsewhere() -> None:
         other, chosen = known[asked]
         for aspect in ("coherence", "relevance"):
             target, there = (aspect.title() if name == "HANNA" else aspect for name in (learnt, asked))
-            made = cu.combine(study, target=target, method="ridge", repeats=1, resamples=0, unseen="none", **own)
+            outcome = cu.combine(study, target=target, method="ridge", repeats=1, resamples=0, unseen="none", **value)
             with tempfile.TemporaryDirectory() as folder:
-                path = made.model.save(Path(folder) / "model.json")
+                path = outcome.model.save(Path(folder) / "model.json")
                 kept = chosen | {"metrics": list(rename.values())}
                 result = cu.validate(other, model=path, rename=rename, aspect=there, scales="data", **kept)
             rows = {row["rater"]: row for row in result.comparison.iter_rows(named=True)}
@@ -139,13 +139,13 @@ def section_scores(ratings: pl.DataFrame, groups: pl.DataFrame) -> dict[str, flo
     """Accuracy of one rater by section for pairs of chosen and rejected outputs, their mean, and over all pairs."""
     wide = ratings.pivot(on="system", index="item", values="score").join(groups, on="item")
     right = wide.with_columns(right=pl.col("chosen") > pl.col("rejected"))
-    made = {}
+    results = {}
     for section, patterns in SECTIONS.items():
         inside = [any(fnmatchcase(group, pattern) for pattern in patterns) for group in right["group"]]
         subsets = right.filter(pl.Series(inside)).group_by("group").agg(pl.len(), pl.col("right").mean())
         weight = pl.when(pl.col("group") == "math-prm").then(MATH_WEIGHT).otherwise(pl.col("len"))
-        made[section] = subsets.select((pl.col("right") * weight).sum() / weight.sum()).item()
-    return made | {"mean": sum(made.values()) / len(made), "all pairs": right["right"].mean()}
+        results[section] = subsets.select((pl.col("right") * weight).sum() / weight.sum()).item()
+    return results | {"mean": sum(results.values()) / len(results), "all pairs": right["right"].mean()}
 
 
 def rewardbench() -> None:
@@ -157,13 +157,13 @@ def rewardbench() -> None:
     print("| RewardBench | " + " | ".join(names) + " |\n|---|" + "---|" * len(names))
 
     def row(label: str, ratings: pl.DataFrame) -> None:
-        made = section_scores(ratings, groups)
-        print(f"| {label} | " + " | ".join(f"{made[name]:.4f}" for name in names) + " |", flush=True)
+        result = section_scores(ratings, groups)
+        print(f"| {label} | " + " | ".join(f"{result[name]:.4f}" for name in names) + " |", flush=True)
 
     for model in scores["rater"].unique(maintain_order=True):
         row(model, scores.filter(rater=model))
     for folds, label in (("item", "five folds of pairs"), ("group", "each subset left out")):
-        made = cu.combine(
+        result = cu.combine(
             study,
             method=METHODS,
             objective="accuracy",
@@ -173,7 +173,7 @@ def rewardbench() -> None:
             metrics="!metametrics_pred",
         )
         for method in METHODS:
-            row(f"{method}, {label}", made.held_out.frame.filter(rater=method))
+            row(f"{method}, {label}", result.held_out.frame.filter(rater=method))
 
 
 def main() -> None:

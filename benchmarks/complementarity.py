@@ -37,8 +37,8 @@ def hanna() -> tuple[np.ndarray, str]:
     lower = pl.DataFrame({"rater": DISTANCES, "higher_is_better": ["false"] * len(DISTANCES)})
     study = cu.read(HANNA).describe(raters=lower)
     metrics = study.select(metrics="@noaspect").metrics
-    people = [panel(study, study.humans, aspect=aspect).mean(axis=0) for aspect in study.aspects]
-    return np.concatenate([people, panel(study, metrics, aspect=study.aspects[0])]), "HANNA"
+    humans = [panel(study, study.humans, aspect=aspect).mean(axis=0) for aspect in study.aspects]
+    return np.concatenate([humans, panel(study, metrics, aspect=study.aspects[0])]), "HANNA"
 
 
 def wmt() -> tuple[np.ndarray, str]:

@@ -118,11 +118,11 @@ def with_pandas(path: Path) -> Any:
 
 def behind() -> Path:
     """Packages of the environment of engines, which `make test-slow` creates."""
-    found = next((ROOT / ".venv-engines" / "lib").glob("python*/site-packages"), None)
-    if found is None:
+    result = next((ROOT / ".venv-engines" / "lib").glob("python*/site-packages"), None)
+    if result is None:
         raise SystemExit("make .venv-engines/.installed first: Ibis, Dask and PySpark are measured there")
-    sys.path.append(str(found))
-    return found
+    sys.path.append(str(result))
+    return result
 
 
 def with_ibis(path: Path) -> Any:
@@ -175,14 +175,14 @@ CASES: dict[str, Callable[[Path], Any]] = {
 
 def measured(case: str, path: Path) -> None:
     """Run one case and print a digest of its counts, which is equal for equal bits only."""
-    paired, found = CASES[case](path), {}
+    paired, results = CASES[case](path), {}
     if case != "make":
         import numpy as np
 
         paired = paired[paired.any(axis=(1, 2, 3))]  # pandas has no rows for pairs without common items
-        found["compared"] = int(paired.sum())
-        found["check"] = sha256(np.ascontiguousarray(paired, dtype=np.int64).tobytes()).hexdigest()
-    print(json.dumps(found))
+        results["compared"] = int(paired.sum())
+        results["check"] = sha256(np.ascontiguousarray(paired, dtype=np.int64).tobytes()).hexdigest()
+    print(json.dumps(results))
 
 
 def run(case: str, path: Path) -> dict[str, Any]:
@@ -231,11 +231,11 @@ def below(root: int) -> list[tuple[str, int, int]]:
             continue
         parents[place.parent.name] = fields[1]
         facts[place.parent.name] = (int(fields[11]) + int(fields[12]), int(fields[21]))
-    found, more = set[str](), {str(root)}
+    results, more = set[str](), {str(root)}
     while more:
-        found |= more
-        more = {number for number, parent in parents.items() if parent in more} - found
-    return [(number, *facts[number]) for number in found if number in facts]
+        results |= more
+        more = {number for number, parent in parents.items() if parent in more} - results
+    return [(number, *facts[number]) for number in results if number in facts]
 
 
 def main() -> None:
@@ -243,15 +243,15 @@ def main() -> None:
     parser.add_argument("--case", choices=list(CASES))
     parser.add_argument("--path", type=Path)
     parser.add_argument("--engines", action="store_true", help="only the table of engines, on 5 million ratings")
-    given = parser.parse_args()
-    if given.case:
-        measured(given.case, given.path)
+    arguments = parser.parse_args()
+    if arguments.case:
+        measured(arguments.case, arguments.path)
         return
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         run("make", folder)
         print("| engine | study | ratings | file MB | CPU s | peak GiB | spilled GB |\n|---|---|---|---|---|---|---|")
-        found: dict[tuple[str, str], dict[str, Any]] = {}
+        results: dict[tuple[str, str], dict[str, Any]] = {}
         engines = [(case, "sparse200000") for case in CASES if case not in ("make", "duckdb-small")]
         growth = [
             *(("polars", f"sparse{n}00000") for n in (4, 8, 16)),
@@ -260,9 +260,9 @@ def main() -> None:
             ("polars", "dense"),
             ("duckdb", "dense"),
         ]
-        for case, file in engines + ([] if given.engines else growth):
+        for case, file in engines + ([] if arguments.engines else growth):
             path = folder / f"{file}.parquet"
-            seen = found[case, file] = run(case, path)
+            seen = results[case, file] = run(case, path)
             # Every compared pair of outputs of an item counts once per metric.
             items, per_item = (2_000, SYSTEMS) if file == "dense" else (seen["compared"] // 40, 5)
             label = f"duckdb, limit {MEMORY_LIMITS[case]}" if case in MEMORY_LIMITS else case
@@ -271,8 +271,8 @@ def main() -> None:
                 f" | {path.stat().st_size / 1e6:.0f} | {seen['cpu']:.1f} | {seen['gib']:.2f} | {seen['spilled']:.2f} |",
                 flush=True,
             )
-        for (_, file), seen in found.items():
-            assert seen["check"] == found["polars", file]["check"]
+        for (_, file), seen in results.items():
+            assert seen["check"] == results["polars", file]["check"]
         print("\nAll engines count the same.")
 
 

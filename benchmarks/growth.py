@@ -46,8 +46,8 @@ class Case:
 
     @staticmethod
     def read(line: str) -> Case:
-        told = json.loads(line)
-        return Case(told["verb"], told["by"], told["size"], Run(**told["run"]), told["answer"])
+        data = json.loads(line)
+        return Case(data["verb"], data["by"], data["size"], Run(**data["run"]), data["answer"])
 
     def line(self) -> str:
         return json.dumps({**vars(self), "run": vars(self.run)})
@@ -76,8 +76,8 @@ def answered(path: Path) -> int:
     if path.suffix == ".html":
         return path.stat().st_size
     count = "import json, sys; print(sum(len(t) for t in json.load(open(sys.argv[1])).values() if isinstance(t, list)))"
-    told = subprocess.run([sys.executable, "-c", count, path], capture_output=True, text=True, check=True)
-    return int(told.stdout)
+    process = subprocess.run([sys.executable, "-c", count, path], capture_output=True, text=True, check=True)
+    return int(process.stdout)
 
 
 def measured(verb: str, by: str, size: int, sizes: dict[str, int], *, limits: dict[str, float], folder: Path) -> Case:
@@ -97,12 +97,12 @@ def series(
     verb: str, by: str, sizes: tuple[int, ...], *, known: list[Case], kept: Path | None, only_known: bool, **how: Any
 ) -> list[Case]:
     """Run the smallest study (size 0), then every size until a limit is exceeded."""
-    dimension, made = DIMENSIONS[by], []
+    dimension, results = DIMENSIONS[by], []
     for size in (0, *sizes):
-        case = next((own for own in known if (own.verb, own.by, own.size) == (verb, by, size)), None)
+        case = next((value for value in known if (value.verb, value.by, value.size) == (verb, by, size)), None)
         if case is None and not size and by != "resamples":  # the smallest study is common to other dimensions
-            same = [name for name, own in DIMENSIONS.items() if own.kind == dimension.kind and name != "resamples"]
-            case = next((own for own in known if own.verb == verb and own.by in same and not own.size), None)
+            same = [name for name, value in DIMENSIONS.items() if value.kind == dimension.kind and name != "resamples"]
+            case = next((value for value in known if value.verb == verb and value.by in same and not value.size), None)
             case = case and replace(case, by=by)
         if case is None and only_known:
             break
@@ -115,11 +115,11 @@ def series(
             if kept:
                 with kept.open("a") as file:
                     file.write(case.line() + "\n")
-        made.append(case)
+        results.append(case)
         print(f"{verb}, {size} {by}: {case.run.told()}, answer {case.answer:,}", file=sys.stderr, flush=True)
         if case.run.why:
             break
-    return made
+    return results
 
 
 def exponent(cases: list[Case], values: list[float], *, start: float, least: float) -> float | None:
@@ -143,11 +143,11 @@ def summary(cases: list[Case]) -> tuple[list[str], str]:
     time = exponent(good, [case.run.cpu for case in good], start=first.run.cpu, least=LEAST_SECONDS)
     memory = exponent(good, [case.run.mb for case in good], start=first.run.mb, least=LEAST_MB)
     answer = exponent(good, [float(case.answer) for case in good], start=0, least=0)
-    told = [
+    results = [
         f"{case.run.cpu:.1f} s, {case.run.mb:.0f} MB" if not case.run.why else case.run.why.split(":")[0]
         for case in cases
     ]
-    told += ["" for _ in range(len(DIMENSIONS[first.by].sizes) + 1 - len(told))]
+    results += ["" for _ in range(len(DIMENSIONS[first.by].sizes) + 1 - len(results))]
     bound = max(1.0, answer or 0.0) + TOLERANCE
     over = [
         f"{what} {value:.2f}"
@@ -160,8 +160,8 @@ def summary(cases: list[Case]) -> tuple[list[str], str]:
         words += f"`{first.verb}` by {first.by}: {' and '.join(over)}, answer {answer or 0:.2f}"
     if ended:
         words += ("; " if words else f"`{first.verb}` by {first.by}: ") + f"{ended[0].size:,}: {ended[0].run.why}"
-    number = ["flat" if own is None else f"{own:.2f}" for own in (time, memory, answer)]
-    return [f"`{first.verb}`", *told, *(number if good else ["", "", ""])], words
+    number = ["flat" if value is None else f"{value:.2f}" for value in (time, memory, answer)]
+    return [f"`{first.verb}`", *results, *(number if good else ["", "", ""])], words
 
 
 def page(found: dict[str, list[list[Case]]], *, verbs: list[str], seconds: float, gib: float, note: str) -> str:
@@ -170,7 +170,7 @@ def page(found: dict[str, list[list[Case]]], *, verbs: list[str], seconds: float
     for by, rows in found.items():
         sizes = [f"{size:,}" for size in DIMENSIONS[by].sizes]
         cells = []
-        for cases in (own for own in rows if len(own) > 1):
+        for cases in (row for row in rows if len(row) > 1):
             own, words = summary(cases)
             cells.append(own)
             passing += [words] if words else []
@@ -213,27 +213,27 @@ def main() -> None:
     parser.add_argument("--note", default="", help="a sentence for the head of the page")
     parser.add_argument("--source", type=Path, help="folder of another version of the package: OTHER/src")
     parser.add_argument("--write", action="store_true", help=f"write {PAGE.name} also when only a part was asked for")
-    asked = parser.parse_args()
-    verbs, dimensions = asked.verb or list(VERBS), asked.by or list(DIMENSIONS)
-    lines = asked.kept.read_text().splitlines() if asked.kept and asked.kept.exists() else []
+    arguments = parser.parse_args()
+    verbs, dimensions = arguments.verb or list(VERBS), arguments.by or list(DIMENSIONS)
+    lines = arguments.kept.read_text().splitlines() if arguments.kept and arguments.kept.exists() else []
     known = [Case.read(line) for line in lines]
-    seconds = asked.seconds or (20 if asked.quick else 120)
-    found: dict[str, list[list[Case]]] = {}
+    seconds = arguments.seconds or (20 if arguments.quick else 120)
+    results: dict[str, list[list[Case]]] = {}
     with tempfile.TemporaryDirectory() as name:
         for by in dimensions:
             own = DIMENSIONS[by]
-            if asked.sizes or asked.quick:
-                sizes = tuple(map(int, asked.sizes.split(","))) if asked.sizes else own.quick
+            if arguments.sizes or arguments.quick:
+                sizes = tuple(map(int, arguments.sizes.split(","))) if arguments.sizes else own.quick
                 DIMENSIONS[by] = own = replace(own, sizes=sizes)
             suited = [verb for verb in verbs if suits(verb, by)]
-            limits = {"seconds": seconds, "gib": asked.gib, "source": asked.source}
+            limits = {"seconds": seconds, "gib": arguments.gib, "source": arguments.source}
             how = {"limits": limits, "folder": Path(name)}
-            found[by] = [
-                series(verb, by, own.sizes, known=known, kept=asked.kept, only_known=asked.only_kept, **how)
+            results[by] = [
+                series(verb, by, own.sizes, known=known, kept=arguments.kept, only_known=arguments.only_kept, **how)
                 for verb in suited
             ]
-    told = page(found, verbs=verbs, seconds=seconds, gib=asked.gib, note=asked.note)
-    if asked.write or not (asked.verb or asked.by or asked.sizes):
+    told = page(results, verbs=verbs, seconds=seconds, gib=arguments.gib, note=arguments.note)
+    if arguments.write or not (arguments.verb or arguments.by or arguments.sizes):
         PAGE.write_text(told)
     print(told)
 

@@ -14,8 +14,8 @@ TIMES = 5
 def seconds(statement: str) -> float:
     """Median CPU seconds in new interpreters."""
     code = f"import time; t = time.process_time(); {statement}; print(time.process_time() - t)"
-    made = [subprocess.run([sys.executable, "-c", code], capture_output=True, check=True) for _ in range(TIMES)]
-    return statistics.median(float(own.stdout) for own in made)
+    process = [subprocess.run([sys.executable, "-c", code], capture_output=True, check=True) for _ in range(TIMES)]
+    return statistics.median(float(value.stdout) for value in process)
 
 
 def main() -> None:

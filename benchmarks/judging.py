@@ -127,24 +127,25 @@ def read_again(folder: Path) -> dict[str, float]:
     """CPU seconds to read all verdicts from the cache, and from one JSON file in two ways."""
     import pandas as pd
 
-    wanted = requests(VERDICTS, "http://judge")
+    expected = requests(VERDICTS, "http://judge")
     choices = [{"index": 0, "message": {"role": "assistant", "content": '{"verdict": "A"}'}, "finish_reason": "stop"}]
     body = {"model": "m", "choices": choices, "usage": {"prompt_tokens": 900, "completion_tokens": 6}}
     with Cache(folder / "again.db") as cache:
-        for own in wanted:
-            store_reply(cache, own, Reply.make(body, asked="2026-01-01T00:00:00.000000+00:00", seconds=1.234567))
-        made = {
-            "the cache, replies": best(lambda: find_replies(wanted, cache)),
+        for part in expected:
+            store_reply(cache, part, Reply.make(body, asked="2026-01-01T00:00:00.000000+00:00", seconds=1.234567))
+        results = {
+            "the cache, replies": best(lambda: find_replies(expected, cache)),
             "the cache, replies and the text of each": best(
                 lambda: [
-                    own.body["choices"][0]["message"]["content"] for own in find_replies(wanted, cache)[0].values()
+                    value.body["choices"][0]["message"]["content"]
+                    for value in find_replies(expected, cache)[0].values()
                 ]
             ),
         }
     texts = {"output_1": OUTPUT, "generator_1": "x", "output_2": OUTPUT, "generator_2": "y", "annotator": "m"}
-    told = {"preference": 1.0, "raw_completion": body, "price_per_example": 0.0001, "time_per_example": 1.0}
+    entries = {"preference": 1.0, "raw_completion": body, "price_per_example": 0.0001, "time_per_example": 1.0}
     one = folder / "annotations.json"
-    rows = [{"instruction": f"{SOURCE}{n}", **texts, **told} for n in range(VERDICTS)]
+    rows = [{"instruction": f"{SOURCE}{n}", **texts, **entries} for n in range(VERDICTS)]
     asked = pd.DataFrame(rows)
     asked.to_json(one, orient="records", indent=2)
     columns = ["instruction", "output_1", "output_2", "annotator"]
@@ -153,7 +154,7 @@ def read_again(folder: Path) -> dict[str, float]:
     def as_alpaca_eval() -> object:
         return asked.merge(pd.read_json(one)[[*columns, "preference", "raw_completion"]], on=columns, how="left")
 
-    return made | {
+    return results | {
         "one JSON file, pandas.read_json and merge": best(as_alpaca_eval),
         "one JSON file, json and pandas": best(lambda: pd.DataFrame(json.loads(one.read_text()))),
     }

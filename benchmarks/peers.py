@@ -44,7 +44,7 @@ Made = dict[str, Any]
 
 
 def comparisons() -> list[Beside]:
-    return [own for name in SUBJECTS for own in import_module(f"beside.{name}").COMPARISONS]
+    return [value for name in SUBJECTS for value in import_module(f"beside.{name}").COMPARISONS]
 
 
 def side(peer: str, which: str, folder: Path) -> None:
@@ -56,16 +56,16 @@ def side(peer: str, which: str, folder: Path) -> None:
     work = getattr(own, which)(folder)
     (_, first), (numbers, seconds) = timed(work), timed(work)
     mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    told = {"first": first, "seconds": seconds, "mb": mb, "numbers": numbers}
-    (folder / f"{which}.json").write_text(json.dumps(told))
+    results = {"first": first, "seconds": seconds, "mb": mb, "numbers": numbers}
+    (folder / f"{which}.json").write_text(json.dumps(results))
 
 
 def timed(work: Work) -> tuple[list[float], float]:
     """Numbers and CPU seconds; the work may return scaled seconds."""
     began = time.process_time()
-    made = work()
+    result = work()
     seconds = time.process_time() - began
-    return made if isinstance(made, tuple) else (made, seconds)
+    return result if isinstance(result, tuple) else (result, seconds)
 
 
 def asked(python: Path, own: Beside, which: str, folder: Path) -> dict[str, Any]:
@@ -151,39 +151,39 @@ def main() -> int:
     parser.add_argument("--side", choices=["data", "ours", "theirs"], help=argparse.SUPPRESS)
     parser.add_argument("--peer", help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
-    given = parser.parse_args()
-    if given.side:
-        side(given.peer, given.side, given.folder)
+    arguments = parser.parse_args()
+    if arguments.side:
+        side(arguments.peer, arguments.side, arguments.folder)
         return 0
-    lines = given.kept.read_text().splitlines() if given.kept and given.kept.exists() else []
+    lines = arguments.kept.read_text().splitlines() if arguments.kept and arguments.kept.exists() else []
     known = {made["peer"]: made for made in map(json.loads, lines)}
     rows, missing, failed = [], [], []
-    for own in comparisons():
-        if given.only and not any(fnmatch(own.peer, glob) for glob in given.only):
+    for comparison in comparisons():
+        if arguments.only and not any(fnmatch(comparison.peer, glob) for glob in arguments.only):
             continue
-        if own.peer not in known and given.only_kept:
-            missing.append(own.peer)
+        if comparison.peer not in known and arguments.only_kept:
+            missing.append(comparison.peer)
             continue
-        if own.peer not in known:
-            homes = {"peers": [given.peers], "oracles": [ORACLES], "ours": []}[own.home]
-            python = python_with(own.module, *homes)
-            if python is None or not all(Path(path).exists() for path in own.needs):
-                missing.append(own.peer)
+        if comparison.peer not in known:
+            homes = {"peers": [arguments.peers], "oracles": [ORACLES], "ours": []}[comparison.home]
+            python = python_with(comparison.module, *homes)
+            if python is None or not all(Path(path).exists() for path in comparison.needs):
+                missing.append(comparison.peer)
                 continue
             try:
-                known[own.peer] = compared(own, python, given.times)
+                known[comparison.peer] = compared(comparison, python, arguments.times)
             except RuntimeError as problem:
                 failed.append(str(problem))
-                missing.append(own.peer)
+                missing.append(comparison.peer)
                 continue
-            if given.kept:
-                with given.kept.open("a") as file:
-                    file.write(json.dumps(known[own.peer]) + "\n")
-        rows.append(row(own, known[own.peer]))
+            if arguments.kept:
+                with arguments.kept.open("a") as file:
+                    file.write(json.dumps(known[comparison.peer]) + "\n")
+        rows.append(row(comparison, known[comparison.peer]))
         print(" | ".join(rows[-1][0]), file=sys.stderr, flush=True)
-    told = page(rows, missing, given.times)
+    told = page(rows, missing, arguments.times)
     print(told)
-    if given.write:
+    if arguments.write:
         text = README.read_text()
         head, rest = text.split(START)
         README.write_text(head + START + told + END + rest.split(END)[1])

@@ -49,7 +49,7 @@ def loaded(name: str) -> tuple[list[tuple[int, int, int]], list[int]]:
     gold = (DATA / f"{name}.key").read_text().split()
     labels = sorted({*gold, *(cell for row in cells for cell in row if cell)})
     rows = [(t, w, labels.index(cell)) for t, row in enumerate(cells) for w, cell in enumerate(row) if cell]
-    return rows, [labels.index(own) for own in gold]
+    return rows, [labels.index(label) for label in gold]
 
 
 def ours(rows: list[tuple[int, int, int]]) -> dict[str, Any]:
@@ -61,8 +61,8 @@ def ours(rows: list[tuple[int, int, int]]) -> dict[str, Any]:
     def fit(said: Any, restarts: int) -> tuple[list[int], bytes]:
         sizes = dict(zip(("n_tasks", "n_workers", "n_labels"), (int(k) + 1 for k in said.max(axis=0)), strict=True))
         answers = AnnotatorLabels.of(*said.T, **sizes)
-        made = mace(answers, restarts=restarts, iterations=ITERATIONS, rng=np.random.default_rng(0))
-        return made.posterior.argmax(axis=1).tolist(), made.posterior.tobytes()
+        result = mace(answers, restarts=restarts, iterations=ITERATIONS, rng=np.random.default_rng(0))
+        return result.posterior.argmax(axis=1).tolist(), result.posterior.tobytes()
 
     said = np.array(rows)
     fit(said[:100], 1)
@@ -70,8 +70,8 @@ def ours(rows: list[tuple[int, int, int]]) -> dict[str, Any]:
     labels, plain = fit(said, RESTARTS)
     seconds = time.process_time() - start
     mixed = [fit(np.random.default_rng(k).permutation(said), RESTARTS) for k in range(SHUFFLES)]
-    same = all(own == plain for _, own in mixed)
-    return {"seconds": seconds, "labels": labels, "shuffled": [own for own, _ in mixed], "same": same}
+    same = all(value == plain for _, value in mixed)
+    return {"seconds": seconds, "labels": labels, "shuffled": [value for value, _ in mixed], "same": same}
 
 
 def accuracy(labels: list[int], gold: list[int]) -> float:
@@ -114,12 +114,12 @@ def main() -> int:
         print(f"| {name}: ours, rows shuffled | {'the same bits' if mine['same'] else 'other bits'} | the same bits |")
         if not peer:
             continue
-        given = {"rows": rows, "restarts": RESTARTS, "iterations": ITERATIONS, "shuffles": SHUFFLES}
-        ran = subprocess.run([peer, "-c", PEER], input=json.dumps(given), capture_output=True, text=True, check=True)
+        options = {"rows": rows, "restarts": RESTARTS, "iterations": ITERATIONS, "shuffles": SHUFFLES}
+        ran = subprocess.run([peer, "-c", PEER], input=json.dumps(options), capture_output=True, text=True, check=True)
         theirs = json.loads(ran.stdout)
         ratio = theirs["seconds"] / mine["seconds"]
         good &= ratio >= AT_LEAST
-        mixed = ", ".join(f"{accuracy(own, gold):.4f}" for own in theirs["shuffled"])
+        mixed = ", ".join(f"{accuracy(value, gold):.4f}" for value in theirs["shuffled"])
         print(
             f"| {name}: crowd-kit | {theirs['seconds']:.1f} CPU s, accuracy {accuracy(theirs['labels'], gold):.4f} | |"
         )

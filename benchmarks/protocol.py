@@ -65,7 +65,7 @@ def rules_table(study: Study, human: str | None, replications: int) -> pl.DataFr
     """Human ratings only: every estimator with every rule."""
     frames = []
     for name, stopping in RULES:
-        made = protocol(
+        result = protocol(
             study,
             human=human,
             estimator=["human", "pooled"],
@@ -74,7 +74,7 @@ def rules_table(study: Study, human: str | None, replications: int) -> pl.DataFr
             replications=replications,
             resamples=0,
         )
-        frames.append(averaged(made, name))
+        frames.append(averaged(result, name))
     return pl.concat(frames).sort("estimator", "rule", "stopping", maintain_order=True)
 
 
@@ -82,7 +82,7 @@ def metric_table(study: Study, name: str, human: str | None, replications: int) 
     """With one metric: the closed-form estimators with the paper's rule and a boundary."""
     frames = []
     for rule, stopping in (RULES[0], RULES[3]):
-        made = protocol(
+        result = protocol(
             study,
             human=human,
             metrics=METRICS[name],
@@ -93,7 +93,7 @@ def metric_table(study: Study, name: str, human: str | None, replications: int) 
             replications=replications,
             resamples=0,
         )
-        frames.append(averaged(made, rule))
+        frames.append(averaged(result, rule))
     return pl.concat(frames)
 
 
@@ -104,15 +104,15 @@ def main() -> None:
     parser.add_argument("--replications", type=int, default=20)
     parser.add_argument("--metrics", action="store_true")
     parser.add_argument("-o", "--output", type=Path)
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     page = ["# The annotation protocol, replayed", "", __doc__.split("\n\n")[2].strip()]
     for name, (file, human) in STUDIES.items():
-        if not (given.data / file).exists():
+        if not (arguments.data / file).exists():
             page += ["", f"## {name}", "", "not found"]
             continue
-        study = cu.read(given.data / file)
+        study = cu.read(arguments.data / file)
         began = time.perf_counter()
-        result = protocol(study, human=human, null=True, replications=given.replications)
+        result = protocol(study, human=human, null=True, replications=arguments.replications)
         took = time.perf_counter() - began
         own = result.protocol.select("aspect", "share", "share_sd", "correct", "correct_sd", "insertion", "null_error")
         own = own.join(result.reference.select("aspect", "self_agreement"), on="aspect", maintain_order="left")
@@ -125,7 +125,7 @@ def main() -> None:
         page += [f"Human ratings alone, the paper's rule, batches of 10 ({took:.1f} s with null_error):", ""]
         page.append(markdown(own))
         began = time.perf_counter()
-        protocol(study, human=human, stopping=cu.Stopping(batch=5), replications=given.replications, resamples=0)
+        protocol(study, human=human, stopping=cu.Stopping(batch=5), replications=arguments.replications, resamples=0)
         page += [
             "",
             f"Replay with batch 5: {time.perf_counter() - began:.1f} s.",
@@ -133,7 +133,7 @@ def main() -> None:
             "Human ratings alone, mean of aspects:",
             "",
         ]
-        table = rules_table(study, human, given.replications)
+        table = rules_table(study, human, arguments.replications)
         page.append(markdown(table))
         target = table.filter(
             (pl.col("share") <= 0.25)
@@ -146,16 +146,16 @@ def main() -> None:
             "",
             "Share <= .25, correct >= .885, inversion < .005 and null <= .07: " + ("; ".join(reached) or "none"),
         ]
-        if given.metrics:
+        if arguments.metrics:
             page += ["", "With one metric, mean of aspects:", ""]
-            page.append(markdown(metric_table(study, name, human, given.replications)))
+            page.append(markdown(metric_table(study, name, human, arguments.replications)))
             naive = protocol(study, human=human, metrics="*", estimator="naive", replications=1, resamples=0).naive
             errors = pl.col("correct", "inversion", "omission", "insertion", "kld").mean()
             means = naive.group_by("metric", maintain_order=True).agg(errors)
             page += ["", "Metrics alone, mean of aspects:", "", markdown(means)]
-        print("\n".join(page[-200:]) if not given.output else f"{name} done", flush=True)
-    if given.output:
-        given.output.write_text("\n".join(page) + "\n")
+        print("\n".join(page[-200:]) if not arguments.output else f"{name} done", flush=True)
+    if arguments.output:
+        arguments.output.write_text("\n".join(page) + "\n")
 
 
 if __name__ == "__main__":

@@ -24,21 +24,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--replications", type=int, default=20)
     parser.add_argument("--mixture", type=int, default=2)
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     file, human = STUDIES["SummEval"]
     if not (DATA / file).exists():
         print("the real data is not there")
         return
     study = cu.read(DATA / file)
     common = {"human": human, "metrics": "*", "resamples": 0}
-    closed = cu.protocol(study, estimator=list(ASKED), replications=given.replications, **common)
+    closed = cu.protocol(study, estimator=list(ASKED), replications=arguments.replications, **common)
     table = closed.naive.group_by("metric", maintain_order=True).agg(
         *(pl.col(name).mean().alias(f"naive {name}") for name in ("correct", "inversion", "omission", "insertion"))
     )
-    made = [closed]
-    if given.mixture:
-        made.append(cu.protocol(study, estimator="mixture", replications=given.mixture, **common))
-    rows = pl.concat([result.protocol for result in made])
+    results = [closed]
+    if arguments.mixture:
+        results.append(cu.protocol(study, estimator="mixture", replications=arguments.mixture, **common))
+    rows = pl.concat([result.protocol for result in results])
     for estimator in (*ASKED, "mixture"):
         own = rows.filter(pl.col("estimator") == estimator)
         means = [pl.col(name).mean().alias(f"{estimator} {name}") for name in ("share", "correct", "inversion")]

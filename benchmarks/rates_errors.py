@@ -199,11 +199,11 @@ def versions(
                     row["human_difference_high"] - row["human_difference_low"],
                 )
             )
-        found = Versions(*np.mean(seen, axis=0))
-        result[n, rate_a, rate_b, tnr_b, correlation] = found
+        outcome = Versions(*np.mean(seen, axis=0))
+        result[n, rate_a, rate_b, tnr_b, correlation] = outcome
         print(
             f"{n} labels {sampling}, rates {rate_a} and {rate_b}, TNR .7 and {tnr_b}, correlation {correlation}: "
-            + ", ".join(f"{name} {value:.3f}" for name, value in found._asdict().items())
+            + ", ".join(f"{name} {value:.3f}" for name, value in outcome._asdict().items())
         )
     return result
 
@@ -232,8 +232,8 @@ def slices(studies: int, rng: np.random.Generator) -> dict[tuple[float, float], 
                     for chosen in (part == k, part != k)
                 )
                 rows.append(slice_row(outputs, "judge", str(k), inside, outside, confidence=0.95, rng=rng))
-            found = [row["finding"] for row in with_findings(rows, alpha=0.05)]
-            named.append((any(found), found[0] != ""))
+            results = [row["finding"] for row in with_findings(rows, alpha=0.05)]
+            named.append((any(results), results[0] != ""))
         anywhere, first = np.mean(named, axis=0)
         result[rate, tnr_first] = (anywhere, first)
         print(f"rate {rate}, TNR of the first slice {tnr_first}: any {anywhere:.3f}, first {first:.3f}")

@@ -64,8 +64,8 @@ def answers(name: str) -> Iterator[tuple[str, Any]]:
     yield "ranking", cu.ranking(study, **few, **people)
     yield "verdict", cu.verdict(study, **few, **chosen)
     yield "correction", cu.correction(study, estimator=estimators, equivalence=0.2, **chosen)
-    asked = {"estimator": ["human", "pooled"], "stopping": LOOKS, "replications": 4, "null": True}
-    yield "protocol", cu.protocol(study, **asked, **few, **people)
+    options = {"estimator": ["human", "pooled"], "stopping": LOOKS, "replications": 4, "null": True}
+    yield "protocol", cu.protocol(study, **options, **few, **people)
     yield "plan", cu.plan(study, estimator="ppi", replications=5, items=60, **chosen)
     yield "plan-assumed", cu.plan(channel="ideal", estimator="ppi", replications=10, stopping=PLANS)
     yield "complementarity", cu.complementarity(study, **few, **people)
@@ -92,16 +92,16 @@ def compare(before: Path, after: Path, renamed: list[tuple[str, str]]) -> int:
         told = path.name.removesuffix(path.suffix)
         other = after / path.name
         if not other.exists():
-            found = ["is gone"]
+            results = ["is gone"]
         elif path.suffix == ".json":
-            found = ["other notes"] if path.read_text() != other.read_text() else []
+            results = ["other notes"] if path.read_text() != other.read_text() else []
         else:
             _, question, table = told.split(".")
             here = ((*old.rsplit(".", 1), new) for old, new in renamed)
             names = {old: new for where, old, new in here if fnmatch(f"{question}.{table}", where)}
-            found = list(_differences(pl.read_parquet(path).rename(names, strict=False), pl.read_parquet(other)))
-        differing += bool(found)
-        for difference in found:
+            results = list(_differences(pl.read_parquet(path).rename(names, strict=False), pl.read_parquet(other)))
+        differing += bool(results)
+        for difference in results:
             print(f"{told}: {difference}")
     print(f"{differing} tables differ")
     return int(differing > 0)
@@ -139,13 +139,15 @@ def main() -> int:
     comparing.add_argument("before", type=Path)
     comparing.add_argument("after", type=Path)
     comparing.add_argument("--renamed", type=Path)
-    given = parser.parse_args()
-    if given.verb == "write":
-        write(given.folder, given.studies)
+    arguments = parser.parse_args()
+    if arguments.verb == "write":
+        write(arguments.folder, arguments.studies)
         return 0
-    lines = given.renamed.read_text().splitlines() if given.renamed else []
+    lines = arguments.renamed.read_text().splitlines() if arguments.renamed else []
     return compare(
-        given.before, given.after, [(old, new) for old, _, new in (line.partition("=") for line in lines if line)]
+        arguments.before,
+        arguments.after,
+        [(old, new) for old, _, new in (line.partition("=") for line in lines if line)],
     )
 
 

@@ -102,21 +102,21 @@ def pycocoevalcap(study: Study) -> float | None:
     assert study.outputs is not None
     wide = study.outputs.texts.pivot("system", index="item", values="text", maintain_order=True)
     references = wide.select("item").join(study.outputs.sources, on="item", maintain_order="left")["references"]
-    given = {"outputs": [wide[name].to_list() for name in wide.columns[1:]], "references": references.to_list()}
-    told = subprocess.run([ORACLE, "-c", ASK], input=json.dumps(given), capture_output=True, text=True, check=True)
-    return float(told.stdout)
+    options = {"outputs": [wide[name].to_list() for name in wide.columns[1:]], "references": references.to_list()}
+    process = subprocess.run([ORACLE, "-c", ASK], input=json.dumps(options), capture_output=True, text=True, check=True)
+    return float(process.stdout)
 
 
 def main() -> None:
     """Print the table."""
     study, name = texts()
-    given = pairs(study)
-    n = sum(len(references) for _, references in given)
+    inputs = pairs(study)
+    n = sum(len(references) for _, references in inputs)
     cu.score(study, ["length"])  # one-time loading is not timed
     with tempfile.TemporaryDirectory() as folder:
         cache = Path(folder) / "kept.db"
         cold, warm = (seconds(lambda: cu.score(study, METRICS, cache=cache)) for _ in range(2))
-    peer = seconds(lambda: loops(given))
+    peer = seconds(lambda: loops(inputs))
     cider, theirs = seconds(lambda: cu.score(study, ["cider:tokenize=space"])), pycocoevalcap(study)
     print("| what | measured | target |")
     print("|---|---|---|")
@@ -125,7 +125,7 @@ def main() -> None:
     print(f"| ours, all scores kept | {warm:.2f} CPU s |  |")
     print(f"| ratio, cold | {peer / cold:.1f} times | {TARGETS['cold']} |")
     print(f"| ratio, all kept | {peer / warm:.0f} times | {TARGETS['warm']} |")
-    print(f"| CIDEr-D of {len(given):,} outputs: ours | {cider:.2f} CPU s |  |")
+    print(f"| CIDEr-D of {len(inputs):,} outputs: ours | {cider:.2f} CPU s |  |")
     if theirs is not None:
         print(f"| pycocoevalcap | {theirs:.1f} CPU s |  |")
         print(f"| ratio | {theirs / cider:.0f} times | {TARGETS['cider']} |")

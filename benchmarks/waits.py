@@ -98,14 +98,14 @@ class Case:
 
 def cases() -> list[Case]:
     """All cases in the order of the table."""
-    found = [Case(f"first answer: {option}", "", (option,)) for option in ("--help", "--version")]
+    results = [Case(f"first answer: {option}", "", (option,)) for option in ("--help", "--version")]
     for study, verbs in VERBS.items():
         for verb in verbs.split():
             options = REAL.get(study, ("", ()))[1] + (TARGETS.get(study, ()) if verb == "combine-fit" else ())
             output = () if verb == "report" else ("--format", "json")
             words = (*verb.split("-"), "STUDY", *options, "--quiet", *output)
-            found.append(Case(f"{study} {verb.replace('-', ' ')}", study, words))
-    return found
+            results.append(Case(f"{study} {verb.replace('-', ' ')}", study, words))
+    return results
 
 
 def study_file(study: str, folder: Path) -> Path | None:

@@ -30,13 +30,13 @@ def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
 @st.composite
 def edited(draw: st.DrawFn, content: Any) -> Any:
     """Draw a JSON value with one to three parts changed, removed, duplicated or moved."""
-    made = deepcopy(content)
+    result = deepcopy(content)
     for _ in range(draw(st.integers(1, 3))):
-        ways = list(places(made))
+        ways = list(places(result))
         if not ways:
             break
         *to, last = draw(st.sampled_from(ways))
-        parent = made
+        parent = result
         for part in to:
             parent = parent[part]
         how = draw(st.sampled_from(["odd", "number", "remove", "copy", "double", "name"]))
@@ -47,7 +47,7 @@ def edited(draw: st.DrawFn, content: Any) -> Any:
         elif how == "name" and isinstance(parent, dict):
             parent[draw(st.sampled_from(["", "i1", "extra", "format", "trees"]))] = parent.pop(last)
         elif how == "copy":
-            source: Any = made
+            source: Any = result
             for part in draw(st.sampled_from(ways)):
                 try:
                     source = source[part]
@@ -58,7 +58,7 @@ def edited(draw: st.DrawFn, content: Any) -> Any:
             parent[last] = draw(st.integers(-3, 300) | st.floats(allow_nan=False, allow_infinity=False))
         else:
             parent[last] = deepcopy(draw(st.sampled_from(ODD)))
-    return made
+    return result
 
 
 @st.composite

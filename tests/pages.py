@@ -38,8 +38,8 @@ def blocks(page: Path, *languages: str) -> Iterator[tuple[str, str]]:
 
 def steps(page: Path) -> list[Step]:
     """Steps of a page in order: code blocks whose first line is a comment with the path of a source file."""
-    found = [STEP.fullmatch(fence[3]) for fence in FENCE.finditer(page.read_text(encoding="utf-8"))]
-    return [Step(*step.groups()) for step in found if step]
+    results = [STEP.fullmatch(fence[3]) for fence in FENCE.finditer(page.read_text(encoding="utf-8"))]
+    return [Step(*step.groups()) for step in results if step]
 
 
 def run(line: str) -> tuple[int, str, str]:

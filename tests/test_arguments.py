@@ -44,8 +44,8 @@ def tiny() -> cu.Study:
 
 @pytest.fixture(scope="module")
 def model(tiny: cu.Study, tmp_path_factory: pytest.TempPathFactory) -> str:
-    made = cu.combine(tiny, method="ridge", repeats=1, resamples=0).model
-    return str(made.save(tmp_path_factory.mktemp("model") / "m.json"))
+    result = cu.combine(tiny, method="ridge", repeats=1, resamples=0).model
+    return str(result.save(tmp_path_factory.mktemp("model") / "m.json"))
 
 
 def arguments(question: str) -> Iterator[str]:
@@ -55,19 +55,19 @@ def arguments(question: str) -> Iterator[str]:
 
 def answered(question: str, values: dict[str, Sequence[Any]], tiny: cu.Study, model: str) -> int:
     """Ask the question with each value of each argument, and return the number of answers."""
-    asked, given = QUESTIONS[question], dict(GIVEN.get(question, {}))
+    asked, options = QUESTIONS[question], dict(GIVEN.get(question, {}))
     names = list(arguments(question))
     if "resamples" in names:
-        given["resamples"] = FEWEST_RESAMPLES
+        options["resamples"] = FEWEST_RESAMPLES
     if question == "validate":
-        given["model"] = model
+        options["model"] = model
     n = 0
     for name in names:
         for value in values[name]:
             told = ""
             try:
-                made = asked(None if question == "plan" else tiny, **{**given, name: value})
-                json.dumps(made.to_dict())  # the answer is valid JSON
+                result = asked(None if question == "plan" else tiny, **{**options, name: value})
+                json.dumps(result.to_dict())  # the answer is valid JSON
                 n += 1
             except CustodesError as problem:
                 told = str(problem)
@@ -248,9 +248,9 @@ def test_words_of_the_door(tiny: cu.Study) -> None:
         cu.live.decisions(b"x")  # type: ignore[arg-type]
     with pytest.raises(OptionError, match=r"folds='a+\.\.\.: allowed: item"):
         cu.combine(tiny, folds="a" * 100_000)
-    made = cu.combine(tiny, method="ridge", repeats=1, resamples=0).model
+    result = cu.combine(tiny, method="ridge", repeats=1, resamples=0).model
     with pytest.raises(OptionError, match="study=3: must be a Study"):
-        made.score(3)  # type: ignore[arg-type]
+        result.score(3)  # type: ignore[arg-type]
 
 
 RESAMPLED = [name for name, asked in QUESTIONS.items() if "resamples" in inspect.signature(asked).parameters]
@@ -264,13 +264,13 @@ def test_questions_without_resamples_draw_none() -> None:
 
 @pytest.mark.parametrize("question", RESAMPLED)
 def test_resamples_have_one_minimum(question: str, tiny: cu.Study) -> None:
-    given = {**GIVEN.get(question, {})}
+    options = {**GIVEN.get(question, {})}
     for few in (1, FEWEST_RESAMPLES - 1):
         with pytest.raises(
             OptionError, match=rf"^resamples={few}: too few resamples for an interval; give at least 20, or 0"
         ):
-            QUESTIONS[question](tiny, **given, resamples=few)
-    QUESTIONS[question](tiny, **given, resamples=FEWEST_RESAMPLES)
+            QUESTIONS[question](tiny, **options, resamples=few)
+    QUESTIONS[question](tiny, **options, resamples=FEWEST_RESAMPLES)
 
 
 @pytest.mark.parametrize(("resamples", "tested"), [(0, False), (98, False), (99, True), (1000, True)])

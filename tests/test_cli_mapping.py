@@ -49,14 +49,12 @@ def test_a_schema_that_convert_wrote_gives_the_same_answer(custodes: Run, mine: 
         'aspect = ["fluency"]\n\n[columns]\nitem = "doc_id"\nsystem = "model"\n'
         'score = ["human_{aspect}_{rater}", "metric:{rater}"]\n'
     )
-    said = custodes(
-        "ranking", "mine.csv", *OPTIONS, *PATTERNS, "--aspect", "fluency", "--format", "json", "--no-timing"
-    )
+    ran = custodes("ranking", "mine.csv", *OPTIONS, *PATTERNS, "--aspect", "fluency", "--format", "json", "--no-timing")
     read = custodes("ranking", "mine.csv", "--schema", "study.toml", "--format", "json", "--no-timing")
-    one, other = json.loads(said.out), json.loads(read.out)
-    assert one.pop("provenance")["options"]["aspect"] == "fluency"
+    first, other = json.loads(ran.out), json.loads(read.out)
+    assert first.pop("provenance")["options"]["aspect"] == "fluency"
     assert other.pop("provenance")["options"]["aspect"] == ["fluency"]
-    assert one == other
+    assert first == other
     # command line options take precedence over the schema file
     beside = custodes("check", "mine.csv", "--schema", "study.toml", "--aspect", "coherence", "--format", "json")
     assert [row["aspect"] for row in json.loads(beside.out)["summary"]] == ["coherence"]
@@ -65,9 +63,9 @@ def test_a_schema_that_convert_wrote_gives_the_same_answer(custodes: Run, mine: 
 def test_convert_writes_the_part_that_is_selected(custodes: Run, mine: Path) -> None:
     ran = custodes("convert", "mine.csv", *OPTIONS, *PATTERNS, "--aspect", "fluency", "--human", "ann1", "-o", "a.csv")
     assert ran.status == 0
-    made = pl.read_csv("a.csv")
-    assert set(made["rater"]) == {"ann1", "bleu"}
-    assert set(made["aspect"].fill_null("")) == {"fluency", ""}
+    result = pl.read_csv("a.csv")
+    assert set(result["rater"]) == {"ann1", "bleu"}
+    assert set(result["aspect"].fill_null("")) == {"fluency", ""}
 
 
 @pytest.mark.parametrize("verb", ["verdict", pytest.param("report", marks=pytest.mark.slow)])

@@ -83,7 +83,7 @@ def answer(question: str, *words: str, capsys: pytest.CaptureFixture[str]) -> di
 
 def documented() -> dict[str, dict[str, tuple[str, ...]]]:
     """Question to table to fields, read from the documentation page, where `x`, `_low` stands for x and x_low."""
-    found: dict[str, dict[str, tuple[str, ...]]] = {}
+    results: dict[str, dict[str, tuple[str, ...]]] = {}
     question = table = ""
     for line in PAGE.read_text(encoding="utf-8").splitlines():
         if heading := re.fullmatch(r"(##|###) `(\w+)`", line):
@@ -91,11 +91,11 @@ def documented() -> dict[str, dict[str, tuple[str, ...]]]:
                 question, table = heading[2], ""
             else:
                 table = heading[2]
-                found.setdefault(question, {})[table] = ()
+                results.setdefault(question, {})[table] = ()
         elif line.startswith("| `") and table:
             fields = re.findall(r"`(\w+)`", line.split("|")[1])
-            found[question][table] += tuple(own if own[0] != "_" else fields[0] + own for own in fields)
-    return found
+            results[question][table] += tuple(value if value[0] != "_" else fields[0] + value for value in fields)
+    return results
 
 
 def test_the_page_is_made_from_what_is_declared() -> None:
@@ -103,7 +103,7 @@ def test_the_page_is_made_from_what_is_declared() -> None:
     beside = {"scores": cu.Scores, "judgements": cu.Judgements, "doctor": cu.Doctor}
     beside |= {"study_check": StudyCheck, "rehearsal": Rehearsal, "status": Status, "reconciled": Reconciled}
     others = {
-        name: {own: tuple(table.schema) for own, table in result.declared().items()} for name, result in beside.items()
+        name: {key: tuple(table.schema) for key, table in result.declared().items()} for name, result in beside.items()
     }
     assert documented() == {**DECLARED, **others}
 
@@ -111,22 +111,22 @@ def test_the_page_is_made_from_what_is_declared() -> None:
 def columns() -> Iterator[tuple[str, str, Column]]:
     for question, result in RESULTS.items():
         for name, table in result.declared().items():
-            yield from ((question, name, own) for own in table.columns)
+            yield from ((question, name, column) for column in table.columns)
 
 
 def test_every_field_is_explained_and_named_alike() -> None:
-    for question, table, own in columns():
-        where = (question, table, own.name)
-        assert len(own.doc) >= 3, where
-        assert own.label, where
-        assert re.fullmatch(r"[a-z][a-z0-9_]*", own.name), where
-        assert not (own.interval and own.sd), where
+    for question, table, value in columns():
+        where = (question, table, value.name)
+        assert len(value.doc) >= 3, where
+        assert value.label, where
+        assert re.fullmatch(r"[a-z][a-z0-9_]*", value.name), where
+        assert not (value.interval and value.sd), where
         # bounds are named after their estimate; raters with scores have a lowest and a highest one
-        assert own.name not in ("low", "high") or where[:2] == ("check", "raters"), where
-        assert not own.best or own.is_number, where
+        assert value.name not in ("low", "high") or where[:2] == ("check", "raters"), where
+        assert not value.best or value.is_number, where
     for question, result in RESULTS.items():
         for name, table in result.declared().items():
-            fields = [field for own in table.columns for field in own.names]
+            fields = [field for column in table.columns for field in column.names]
             assert len({*fields, table.by}) == len(fields) + 1, (question, name)
             assert table.doc.endswith((".", "?")), (question, name)
             assert not table.order or table.order in table.schema, (question, name)
@@ -265,9 +265,9 @@ def strings(path: Path) -> Iterator[tuple[ast.AST, str]]:
     """All string literals of a file that are not docstrings, with the call whose first argument they are."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     called = {id(node.args[0]): node for node in ast.walk(tree) if isinstance(node, ast.Call) and node.args}
-    said = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    results = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in said:
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in results:
             yield called.get(id(node), node), node.value
 
 
@@ -280,7 +280,7 @@ def test_no_column_is_named_again_where_its_declaration_serves() -> None:
         assert not written & fields, name
     # Report sections do not redeclare columns of their question.
     for path in (SOURCE / "reporting" / "sections").glob("*.py"):
-        known = {own.name for question, _, own in columns() if question == path.stem}
+        known = {value.name for question, _, value in columns() if question == path.stem}
         for call, text in strings(path):
             function = call.func if isinstance(call, ast.Call) else None
             if isinstance(function, ast.Name) and function.id in ("label", "labels", "score", "share", "column"):
@@ -313,9 +313,9 @@ def test_undefined_is_null_with_a_note(tmp_path: Path, capsys: pytest.CaptureFix
 
     def told(verb: str, table: str) -> tuple[dict[str, dict[str, Any]], set[str]]:
         assert cli.run([verb, str(path), "--resamples", "50", "--format", "json"]) == 0
-        made = json.loads(capsys.readouterr().out)
+        captured = json.loads(capsys.readouterr().out)
         name = "rater" if table == "raters" else "metric"
-        return {row[name]: row for row in made[table]}, {note["rule"] for note in made["notes"]}
+        return {row[name]: row for row in captured[table]}, {note["rule"] for note in captured["notes"]}
 
     metrics, rules = told("agreement", "metrics")
     assert metrics["flat"]["kendall_global"] is None

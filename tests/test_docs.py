@@ -148,13 +148,13 @@ def test_generated_pages_are_fresh() -> None:
 
 def test_the_picture_of_the_readme_is_fresh(tmp_path: Path) -> None:
     """Texts and numbers are compared exactly, positions of marks up to rounding."""
-    made = script("generate")
+    result = script("generate")
 
     def words(path: Path) -> list[str]:
         return re.findall(r"<text[^>]*>([^<]*)</text>", path.read_text(encoding="utf-8"))
 
-    assert words(made.picture(tmp_path / "picture.svg")) == words(made.PICTURE), "run `make docs`"
-    assert made.PICTURE.stat().st_size < 60_000
+    assert words(result.picture(tmp_path / "picture.svg")) == words(result.PICTURE), "run `make docs`"
+    assert result.PICTURE.stat().st_size < 60_000
 
 
 def test_generated_pages_name_every_verb_and_public_name() -> None:
@@ -203,8 +203,8 @@ def test_the_gallery_has_every_picture() -> None:
 
 
 def modules() -> list[str]:
-    found = pkgutil.walk_packages(cu.__path__, "custodes.")
-    return sorted(module.name for module in found if not module.name.endswith("__main__"))
+    result = pkgutil.walk_packages(cu.__path__, "custodes.")
+    return sorted(module.name for module in result if not module.name.endswith("__main__"))
 
 
 @pytest.mark.parametrize("name", ["custodes", *modules()])

@@ -302,12 +302,12 @@ def test_standard_input_from_a_file_is_an_input(tmp_path: Path) -> None:
 
 
 def test_tables_go_to_a_stream_as_csv_and_its_name_stays_away(tmp_path: Path) -> None:
-    made = tmp_path / "made.csv"
-    with made.open("wb") as file:
+    result = tmp_path / "made.csv"
+    with result.open("wb") as file:
         subprocess.run(
             [sys.executable, "-m", "custodes", "convert", "demo", "-o", "/dev/stdout"], stdout=file, check=True
         )
-    lines = made.read_text().splitlines()
+    lines = result.read_text().splitlines()
     assert (lines[0], len(lines)) == ("item,system,rater,aspect,repeat,score,kind", 6600)
 
 

@@ -125,10 +125,10 @@ def test_every_verb_refuses_a_column_that_is_a_pattern(custodes: Run) -> None:
     )
     file = Path("hostile.csv")
     write_table(outputs("bleu", "human", "^.*$"), file)
-    before = {own: own.read_bytes() for own in Path().iterdir()}
+    before = {value: value.read_bytes() for value in Path().iterdir()}
     for command in commands(file):
         refused(custodes(*command), "hostile.csv: column", "rename it")
-    assert {own: own.read_bytes() for own in Path().iterdir()} == before
+    assert {value: value.read_bytes() for value in Path().iterdir()} == before
 
 
 @pytest.mark.parametrize("suffix", [".jsonl", ".json", ".csv", ".db"])
@@ -139,7 +139,9 @@ def test_a_column_without_a_name_is_one_line_in_every_container(suffix: str, tmp
 
         with sqlite3.connect(file) as connection:
             connection.execute('CREATE TABLE scores (item, system, human, "")')
-            connection.executemany("INSERT INTO scores VALUES (?, ?, ?, ?)", [tuple(own.values()) for own in records])
+            connection.executemany(
+                "INSERT INTO scores VALUES (?, ?, ?, ?)", [tuple(value.values()) for value in records]
+            )
     elif suffix == ".csv":
         write_table(pl.DataFrame(records), file)
     else:
@@ -163,11 +165,11 @@ def test_labels_that_are_patterns_are_labels(tmp_path: Path) -> None:
     table = study.ratings.frame
     hostile = table.with_columns(pl.col("system").replace(systems))
     for question, options in ((cu.favoritism, {"resamples": 20}), (cu.leaderboard, {"resamples": 20}), (cu.check, {})):
-        ours, theirs = (question(replaced(study, own), **options) for own in (table, hostile))
+        ours, theirs = (question(replaced(study, value), **options) for value in (table, hostile))
         for name, frame in ours.tables().items():
-            labels = [own for own in frame.columns if frame[own].dtype == pl.String]
+            labels = [column for column in frame.columns if frame[column].dtype == pl.String]
             expected = frame.with_columns(pl.col(labels).replace(systems))
-            numbers = [own for own in frame.columns if frame[own].dtype.is_numeric()]
+            numbers = [column for column in frame.columns if frame[column].dtype.is_numeric()]
             assert theirs.tables()[name].select(numbers).equals(expected.select(numbers)), (question, name)
 
 

@@ -137,7 +137,9 @@ def imported(module: str) -> set[str]:
         elif isinstance(node, ast.Constant) and isinstance(node.value, str) and module != "custodes":
             name = node.value.partition(":")[0]
             if NAMED.fullmatch(name):
-                names |= {own for own in MODULES if own == name or (name.endswith(".") and own.startswith(name))}
+                names |= {
+                    value for value in MODULES if value == name or (name.endswith(".") and value.startswith(name))
+                }
     return names & MODULES.keys() - {module}
 
 

@@ -140,7 +140,7 @@ def test_a_terminal_sees_what_is_done_from_the_start(nasty: Run, quiet: bool, mo
     monkeypatch.setattr(sys, "stderr", terminal)
     monkeypatch.setenv("TERM", "xterm")
     assert cli.run(["check", "nasty.csv", *(["--quiet"] if quiet else [])]) in (0, 1)
-    places = [terminal.getvalue().find(own) for own in ("reading nasty.csv", "check")]
+    places = [terminal.getvalue().find(name) for name in ("reading nasty.csv", "check")]
     assert places == [-1, -1] if quiet else 0 <= places[0] < places[1]
 
 
@@ -288,14 +288,14 @@ def test_an_interrupt_at_work_is_one_line_and_130(custodes: Run, monkeypatch: py
 
 
 def test_a_signal_takes_unfinished_files_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    unfinished, said, left = tmp_path / ".custodes-1", [], []
+    unfinished, results, left = tmp_path / ".custodes-1", [], []
     unfinished.write_text("half")
     monkeypatch.setattr(process, "UNFINISHED", {str(unfinished), str(tmp_path / "never made")})
-    monkeypatch.setattr(os, "write", lambda number, text: said.append((number, text)))
+    monkeypatch.setattr(os, "write", lambda number, text: results.append((number, text)))
     monkeypatch.setattr(os, "isatty", lambda number: True)
     monkeypatch.setattr(os, "_exit", left.append)
     process._leave(signal.SIGTERM, None)
-    assert (said, left) == ([(2, b"\x1b[?25hcustodes: terminated\n")], [143])
+    assert (results, left) == ([(2, b"\x1b[?25hcustodes: terminated\n")], [143])
     assert list(tmp_path.iterdir()) == []
 
 
@@ -325,10 +325,10 @@ def test_a_signal_before_imports_end_is_one_line(
         if line.split("|")[-1].strip().startswith(module):
             ran.send_signal(number)
             break
-    told = [line for line in ran.stderr if not line.startswith("import time:")]
+    results = [line for line in ran.stderr if not line.startswith("import time:")]
     assert ran.wait() == status
     ran.communicate()
-    assert told == [f"custodes: {said}\n"]
+    assert results == [f"custodes: {said}\n"]
     assert list(tmp_path.iterdir()) == []
 
 

@@ -46,9 +46,9 @@ def check_absolute(text: str) -> None:
     """Assert that every link to this repository leads to an existing file at the tag of this version."""
     version = PROJECT["project"]["version"]
     raw = HOME.replace("https://github.com", "https://raw.githubusercontent.com")
-    found = links(text)
-    assert len(found) == len(links((ROOT / "README.md").read_text(encoding="utf-8"))) > 20
-    for picture, target in found:
+    result = links(text)
+    assert len(result) == len(links((ROOT / "README.md").read_text(encoding="utf-8"))) > 20
+    for picture, target in result:
         base = f"{raw}/v{version}/" if picture else f"{HOME}/blob/v{version}/"
         assert target.startswith(base), target
         assert (ROOT / target.removeprefix(base).partition("#")[0]).is_file(), target
@@ -107,10 +107,10 @@ def test_the_lines_of_the_action_run(metric: str, require: str, inconclusive: st
     inputs = {"FILES": "demo", "METRIC": metric, "REQUIRE": require, "OPTIONS": "--resamples 100 --aspect fluency"}
     more = {"INCONCLUSIVE": inconclusive, "GITHUB_STEP_SUMMARY": str(summary)}
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    made = subprocess.run(
+    process = subprocess.run(
         ["bash", "-eo", "pipefail", "-c", lines], cwd=tmp_path, env={**os.environ, **inputs, **more, "PATH": path}
     )
-    assert made.returncode == status
+    assert process.returncode == status
     assert metric in summary.read_text(encoding="utf-8")
     assert (tmp_path / "gate.xml").exists()
 
@@ -140,7 +140,7 @@ def required(*extras: str) -> set[str]:
         with contextlib.suppress(metadata.PackageNotFoundError):  # not required on this platform
             for line in map(Requirement, metadata.requires(name) or ()):
                 if line.marker is None or line.marker.evaluate({"extra": extra}):
-                    todo += [(canonicalize_name(line.name), own) for own in ("", *line.extras)]
+                    todo += [(canonicalize_name(line.name), value) for value in ("", *line.extras)]
     return {name for name, _ in done}
 
 
@@ -171,8 +171,8 @@ def test_the_python_of_the_readme_needs_no_more_than_make_report_installs(tmp_pa
     (code,) = (text for _, text in blocks(ROOT / "README.md", "python"))
     custodes = (sys.executable, "-m", "custodes", "convert", "demo", "-o", "./")
     for command in (custodes, (sys.executable, "-c", WITHOUT_OTHERS, ",".join(blocked), code)):
-        made = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
-        assert made.returncode == 0, made.stderr
+        process = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+        assert process.returncode == 0, process.stderr
 
 
 # The following tests install packages.
@@ -183,18 +183,18 @@ WITHOUT = {"PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV"}
 def said(*command: object, cwd: Path, status: int = 0) -> str:
     """Output of a command (or its error lines), in an environment without this checkout."""
     own = {name: value for name, value in os.environ.items() if name not in WITHOUT} | {"UV_PYTHON_DOWNLOADS": "never"}
-    made = subprocess.run(
+    process = subprocess.run(
         [str(word) for word in command], cwd=cwd, env=own, capture_output=True, encoding="utf-8", check=False
     )
-    assert made.returncode == status, made.stdout + made.stderr
-    return made.stdout or made.stderr
+    assert process.returncode == status, process.stdout + process.stderr
+    return process.stdout or process.stderr
 
 
 @pytest.fixture(scope="session")
 def uv(tmp_path_factory: pytest.TempPathFactory) -> str:
     """Command of uv; skips tests if uv or a package index is missing."""
-    found = shutil.which("uv", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
-    if found is None or importlib.util.find_spec("build") is None:
+    result = shutil.which("uv", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
+    if result is None or importlib.util.find_spec("build") is None:
         pytest.skip("uv and build are not installed (pip install --group package)")
     folder = tmp_path_factory.mktemp("index")
     tried = subprocess.run(
@@ -205,7 +205,7 @@ def uv(tmp_path_factory: pytest.TempPathFactory) -> str:
     )
     if tried.returncode:
         pytest.skip(f"no package index is reached: {tried.stderr.strip().splitlines()[-1]}")
-    return found
+    return result
 
 
 class Built(NamedTuple):
@@ -249,13 +249,13 @@ def needs(extra: str, version: str) -> set[str]:
 
 def check_works(installed: Environment, *extras: str) -> None:
     """Assert that the doctor finds no problems and the expected extras, and that the demo report is written."""
-    found = json.loads(installed.says("custodes", "doctor", "--format", "json"))
-    assert all(row["fits"] for row in found["packages"])
-    assert all(row["passed"] for row in found["tests"])
-    version = found["provenance"]["versions"]["python"].rpartition(".")[0]
+    data = json.loads(installed.says("custodes", "doctor", "--format", "json"))
+    assert all(row["fits"] for row in data["packages"])
+    assert all(row["passed"] for row in data["tests"])
+    version = data["provenance"]["versions"]["python"].rpartition(".")[0]
     there = {package for extra in extras for package in needs(extra, version)}
-    present = {row["extra"] for row in found["extras"] if row["present"]}
-    assert present == {row["extra"] for row in found["extras"] if needs(row["extra"], version) <= there} >= set(extras)
+    present = {row["extra"] for row in data["extras"] if row["present"]}
+    assert present == {row["extra"] for row in data["extras"] if needs(row["extra"], version) <= there} >= set(extras)
     installed.says("custodes", "report", "demo", "--resamples", "20", "-o", "report.html")
     page = (installed.folder / "report.html").read_text(encoding="utf-8")
     assert page.rstrip().endswith("</html>")
@@ -341,14 +341,14 @@ def test_examples_work_in_the_environment_of_make_report(page: str, uv: str, bui
 
 def interpreter(uv: str, version: str) -> str | None:
     """Path of a Python interpreter, from uv or from inactive versions of pyenv."""
-    asked = subprocess.run(
+    process = subprocess.run(
         [uv, "python", "find", "--no-python-downloads", "--no-project", version],
         capture_output=True,
         encoding="utf-8",
         check=False,
     )
-    if asked.returncode == 0:
-        return asked.stdout.strip()
+    if process.returncode == 0:
+        return process.stdout.strip()
     kept = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
     return next((str(python) for python in sorted(kept.glob(f"{version}.*/bin/python"))), None)
 
@@ -434,14 +434,14 @@ def test_the_site() -> None:
     """The build gives no warnings, so links are valid; the site loads no external resources."""
     pytest.importorskip("furo", reason="the tools of the docs are not installed (pip install --group docs)")
     path = os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])
-    made = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "docs/site.py"],
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": path},
         capture_output=True,
         text=True,
     )
-    assert made.returncode == 0, made.stdout + made.stderr
+    assert process.returncode == 0, process.stdout + process.stderr
     site = ROOT / "docs" / "_build" / "html"
     pages = {page: page.read_text(encoding="utf-8") for page in site.rglob("*.html")}
     for page, text in pages.items():

@@ -74,8 +74,8 @@ def test_no_verb_changes_a_byte(tmp_path: Path, verb: str) -> None:
 def test_a_report_and_its_figures_are_the_same_bytes(tmp_path: Path) -> None:
     for suffix in ("svg", "png"):
         ask = ("report", "demo", *QUICK, "--aspect", "fluency", "--figures", ".", "--figure-format", suffix)
-        one, other = made(ask, ONE, tmp_path / f"one-{suffix}"), made(ask, OTHER, tmp_path / f"other-{suffix}")
-        assert one == other
+        first, other = made(ask, ONE, tmp_path / f"one-{suffix}"), made(ask, OTHER, tmp_path / f"other-{suffix}")
+        assert first == other
 
 
 @pytest.mark.slow

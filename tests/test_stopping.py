@@ -70,11 +70,11 @@ def test_an_interrupted_verb_says_what_the_same_command_does(
 
 
 def test_a_signal_says_it_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    said: list[bytes] = []
-    monkeypatch.setattr(process.os, "write", lambda number, text: said.append(text))
+    results: list[bytes] = []
+    monkeypatch.setattr(process.os, "write", lambda number, text: results.append(text))
     monkeypatch.setattr(process.os, "_exit", lambda status: None)
     monkeypatch.setattr(process.os, "isatty", lambda number: False)
     with process.Stoppable(AGAIN):
         process._leave(signal.SIGTERM, None)
     process._leave(signal.SIGINT, None)
-    assert said == [f"custodes: terminated: {AGAIN}\n".encode(), b"custodes: interrupted\n"]
+    assert results == [f"custodes: terminated: {AGAIN}\n".encode(), b"custodes: interrupted\n"]

@@ -47,12 +47,12 @@ def private_patches(tree: ast.Module) -> Iterator[str]:
 
 @pytest.mark.parametrize("rule", [imports_of_tests, private_patches])
 def test_no_test_depends_on_what_is_not_public(rule) -> None:
-    found = [
+    results = [
         f"{path.relative_to(FOLDER).as_posix()}: {text}"
         for path in sorted(FOLDER.rglob("*.py"))
         for text in rule(ast.parse(path.read_text(encoding="utf-8")))
     ]
-    assert found == []
+    assert results == []
 
 
 def test_both_rules_find_what_they_forbid() -> None:

@@ -34,7 +34,7 @@ def test_a_text_is_made_once_and_comes_back_letter_by_letter(home: Path) -> None
     assert len(times) == 1
     assert user_cache.cached_text("one-2.js", lambda: made(times, "other")) == "other"
     assert len(times) == 2
-    assert sorted(own.name for own in home.iterdir()) == ["one-1.js", "one-2.js"]
+    assert sorted(file.name for file in home.iterdir()) == ["one-1.js", "one-2.js"]
 
 
 @pytest.mark.parametrize("damage", [b"", b"\xff\xfe", b"const a = 2;", b"0" * 64 + b"\nconst a = 2;"])

@@ -71,9 +71,9 @@ PATTERNS_OF_COLUMNS = {"--columns"}
 def options(app: App) -> Iterator[str]:
     """Return the first name of every repeatable option."""
     if app.default_command:
-        for own in app.assemble_argument_collection():
-            if own.names and own.names[0].startswith("--") and "list" in str(own.hint):
-                yield own.names[0]
+        for value in app.assemble_argument_collection():
+            if value.names and value.names[0].startswith("--") and "list" in str(value.hint):
+                yield value.names[0]
     for name in app:
         if not name.startswith("-"):
             yield from options(app[name])
@@ -118,8 +118,8 @@ def test_estimators_in_python() -> None:
 def test_probes_of_a_judge() -> None:
     outputs = {"i": {"A": "One sentence.", "B": "Another sentence."}}
     for probe in (["length", "name"], ["length,name"], ["length, name"]):
-        made = Probes.make(probe, cu.Judge(model="m"), orders="both", outputs=outputs)
-        assert made.names == ("length", "name")
+        result = Probes.make(probe, cu.Judge(model="m"), orders="both", outputs=outputs)
+        assert result.names == ("length", "name")
 
 
 def test_labels_of_a_judge() -> None:

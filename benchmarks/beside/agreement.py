@@ -25,11 +25,11 @@ def data(folder: Path) -> None:
 
     rng = np.random.default_rng(0)
     truth = rng.normal(size=SYSTEMS) * 0.4 + rng.normal(size=(ITEMS, SYSTEMS))
-    people = np.clip(np.rint(3 + truth + rng.normal(size=(3, ITEMS, SYSTEMS)) * 0.7), 1, 5).mean(axis=0)
+    human = np.clip(np.rint(3 + truth + rng.normal(size=(3, ITEMS, SYSTEMS)) * 0.7), 1, 5).mean(axis=0)
     share = rng.uniform(0.2, 1, (METRICS, 1, 1))
     metrics = (truth * share + rng.normal(size=(METRICS, ITEMS, SYSTEMS))).round(3)
     flips = rng.choice(np.array([-1, 1], dtype=np.int8), size=(PERMUTATIONS, ITEMS))
-    np.savez(folder / "scores.npz", people=people.round(6), metrics=metrics, flips=flips)
+    np.savez(folder / "scores.npz", people=human.round(6), metrics=metrics, flips=flips)
 
 
 def arrays(folder: Path) -> tuple[Any, Any, Any]:
@@ -62,9 +62,9 @@ def every_statistic(folder: Path) -> Work:
     given = study(*arrays(folder)[:2])
 
     def work() -> list[float]:
-        made = cu.agreement(given, resamples=RESAMPLES).metrics.sort("metric")
+        result = cu.agreement(given, resamples=RESAMPLES).metrics.sort("metric")
         names = ("pearson_global", "spearman_global", "kendall_global")
-        return [float(value) for name in names for value in made[name]]
+        return [float(value) for name in names for value in result[name]]
 
     return work
 
@@ -87,7 +87,7 @@ def by_scipy(folder: Path) -> Work:
                 for statistic in statistics:
                     statistic(x, metric[drawn].ravel())
         seconds = (time.process_time() - began) * RESAMPLES * METRICS / (PEER_RESAMPLES * PEER_METRICS)
-        return [float(own(people.ravel(), metric.ravel())[0]) for own in statistics for metric in metrics], seconds
+        return [float(value(people.ravel(), metric.ravel())[0]) for value in statistics for metric in metrics], seconds
 
     return work
 
@@ -102,8 +102,8 @@ def calibrated(folder: Path) -> Work:
 
     def work() -> list[float]:
         ones = np.ones((1, ITEMS))
-        found, _ = acc_eq(people, metrics, human_tie=1e-9, units=np.arange(ITEMS), weights=ones)
-        return [float(value) for value in found[0]]
+        result, _ = acc_eq(people, metrics, human_tie=1e-9, units=np.arange(ITEMS), weights=ones)
+        return [float(value) for value in result[0]]
 
     return work
 
@@ -118,10 +118,10 @@ def calibrated_by_a_loop(folder: Path) -> Work:
         for x, y in zip(rows, metric, strict=True):
             for a in range(SYSTEMS):
                 for b in range(a + 1, SYSTEMS):
-                    apart, other = x[a] - x[b], round(y[a] - y[b], 6)
-                    if abs(apart) <= 1e-9:
+                    differences, other = x[a] - x[b], round(y[a] - y[b], 6)
+                    if abs(differences) <= 1e-9:
                         events.append((abs(other), 1))
-                    elif apart * other > 0:
+                    elif differences * other > 0:
                         right += 1
                         events.append((abs(other), -1))
         events.sort()
@@ -146,8 +146,8 @@ def soft(folder: Path) -> Work:
     people, metrics, flips = arrays(folder)
 
     def work() -> list[float]:
-        found = spa(people, metrics, units=np.arange(ITEMS), weights=np.ones((1, ITEMS)), flips=flips)
-        return [float(value) for value in found[0]]
+        result = spa(people, metrics, units=np.arange(ITEMS), weights=np.ones((1, ITEMS)), flips=flips)
+        return [float(value) for value in result[0]]
 
     return work
 
@@ -159,20 +159,20 @@ def soft_by_a_loop(folder: Path) -> Work:
     signs = flips.astype(float)
 
     def p_values(scores: Any) -> list[float]:
-        made = []
+        results = []
         for a in range(SYSTEMS):
             for b in range(a + 1, SYSTEMS):
-                apart = scores[:, a] - scores[:, b]
-                made.append(float(((signs @ apart) >= apart.sum() - 1e-9).mean()))
-        return made
+                differences = scores[:, a] - scores[:, b]
+                results.append(float(((signs @ differences) >= differences.sum() - 1e-9).mean()))
+        return results
 
     def work() -> list[float]:
         person = p_values(people)
-        made = []
+        results = []
         for metric in metrics:
             own = p_values(metric)
-            made.append(1 - sum(abs(p - q) for p, q in zip(person, own, strict=True)) / len(person))
-        return made
+            results.append(1 - sum(abs(p - q) for p, q in zip(person, own, strict=True)) / len(person))
+        return results
 
     return work
 
@@ -184,8 +184,8 @@ def compared(folder: Path) -> Work:
     given = study(*arrays(folder)[:2])
 
     def work() -> list[float]:
-        made = cu.agreement(given, resamples=RESAMPLES, compare_by=["kendall_item"]).metrics.sort("metric")
-        return [float(value) for value in made["kendall_item"]]
+        result = cu.agreement(given, resamples=RESAMPLES, compare_by=["kendall_item"]).metrics.sort("metric")
+        return [float(value) for value in result["kendall_item"]]
 
     return work
 
@@ -199,12 +199,12 @@ def by_nlpstats(folder: Path) -> Work:
     z = people.T
 
     def work() -> tuple[list[float], float]:
-        given = {"coefficient": "kendall", "level": "input"}
+        options = {"coefficient": "kendall", "level": "input"}
         swapped = {"permutation_method": "inputs", "n_resamples": PEER_PERMUTATIONS}
         began = time.process_time()
-        permutation_test(metrics[0].T, metrics[1].T, z, **given, **swapped)
+        permutation_test(metrics[0].T, metrics[1].T, z, **options, **swapped)
         seconds = (time.process_time() - began) * PERMUTATIONS * PAIRS / PEER_PERMUTATIONS
-        return [float(correlate(metric.T, z, **given)) for metric in metrics], seconds
+        return [float(correlate(metric.T, z, **options)) for metric in metrics], seconds
 
     return work
 

@@ -18,8 +18,8 @@ def data(folder: Path) -> None:
 
     rng = np.random.default_rng(0)
     shares = rng.dirichlet(np.array([30, 5, 5, 5, 15, 5, 4, 6, 25]) / 5, size=TABLES)
-    paired = np.stack([rng.multinomial(PAIRED, own) for own in shares]).reshape(-1, 3, 3)
-    alone = np.stack([rng.multinomial(ALONE, own.reshape(3, 3).sum(axis=0)) for own in shares])
+    paired = np.stack([rng.multinomial(PAIRED, probability) for probability in shares]).reshape(-1, 3, 3)
+    alone = np.stack([rng.multinomial(ALONE, probability.reshape(3, 3).sum(axis=0)) for probability in shares])
     np.savez(folder / "tables.npz", paired=paired, alone=alone)
 
 
@@ -62,8 +62,8 @@ def by_ppi_py(folder: Path) -> Work:
         labels.append((signs[human[cells]], signs[metric[cells]], np.repeat(signs, other)))
 
     def work() -> list[float]:
-        margins = [ppi_mean_pointestimate(*own).item() for own in labels]
-        bounds = [[float(end.item()) for end in ppi_mean_ci(*own, alpha=0.05)] for own in labels]
+        margins = [ppi_mean_pointestimate(*label).item() for label in labels]
+        bounds = [[float(end.item()) for end in ppi_mean_ci(*label, alpha=0.05)] for label in labels]
         return [*margins, *(low for low, _ in bounds), *(high for _, high in bounds)]
 
     return work
@@ -76,7 +76,7 @@ def mixture(folder: Path) -> Work:
     from custodes.stats.correction.estimator import Counts
     from custodes.stats.correction.mixture import mixture_posterior
 
-    paired, alone = (own[:FEW] for own in tables(folder))
+    paired, alone = (table[:FEW] for table in tables(folder))
 
     def work() -> list[float]:
         counts = Counts(paired, alone, np.zeros_like(alone))
@@ -112,17 +112,17 @@ def by_nuts(folder: Path) -> Work:
     import jax
     import numpy as np
 
-    paired, alone = (own[:FEW].astype(np.float32) for own in tables(folder))
+    paired, alone = (table[:FEW].astype(np.float32) for table in tables(folder))
     run = nuts(CHAINS, WARMUP, DRAWS)
     given = [(table, other, np.zeros_like(other)) for table, other in zip(paired, alone, strict=True)]
     jax.block_until_ready(run(jax.random.key(1), *given[0]))
 
     def work() -> list[float]:
-        made = []
-        for own in given:
-            p, _ = jax.block_until_ready(run(jax.random.key(0), *own))
-            made.append(float((p[..., 0] > p[..., 2]).mean()))
-        return made
+        results = []
+        for value in given:
+            p, _ = jax.block_until_ready(run(jax.random.key(0), *value))
+            results.append(float((p[..., 0] > p[..., 2]).mean()))
+        return results
 
     return work
 

@@ -33,7 +33,7 @@ def ours(folder: Path) -> Work:
 
     def work() -> list[float]:
         paired = count_pairs(pl.scan_parquet(folder / "ratings.parquet"), human="person").paired
-        return [float(own) for own in np.asarray(paired)[np.asarray(paired).any(axis=(1, 2, 3))].ravel()]
+        return [float(value) for value in np.asarray(paired)[np.asarray(paired).any(axis=(1, 2, 3))].ravel()]
 
     return work
 
@@ -49,14 +49,14 @@ def theirs(folder: Path) -> Work:
         wide = frame.pivot_table(index=["item", "system"], columns="rater", values="score").reset_index()
         pairs = wide.merge(wide, on="item", suffixes=("_a", "_b"))
         pairs = pairs[pairs["system_a"] < pairs["system_b"]]
-        made = []
+        results = []
         for metric in (f"metric{m}" for m in range(METRICS)):
             signs = [np.sign(pairs[f"{name}_a"] - pairs[f"{name}_b"]) for name in ("person", metric)]
             key = [pairs["system_a"], pairs["system_b"], 1 - signs[0], 1 - signs[1]]
             cells = pairs.groupby(key).size().unstack([2, 3], fill_value=0)
             columns = pd.MultiIndex.from_product([[0.0, 1.0, 2.0]] * 2)
-            made.append(cells.reindex(columns=columns, fill_value=0).to_numpy().reshape(-1, 3, 3))
-        return [float(own) for own in np.stack(made, axis=1).ravel()]
+            results.append(cells.reindex(columns=columns, fill_value=0).to_numpy().reshape(-1, 3, 3))
+        return [float(value) for value in np.stack(results, axis=1).ravel()]
 
     return work
 

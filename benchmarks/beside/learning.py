@@ -31,7 +31,7 @@ def value(target: Any, predicted: Any) -> float:
     """Spearman correlation with the same code for both sides; 0 for a constant."""
     import numpy as np
 
-    ranks = [np.argsort(np.argsort(own)) for own in (target, predicted)]
+    ranks = [np.argsort(np.argsort(value)) for value in (target, predicted)]
     return float(np.corrcoef(*ranks)[0, 1]) if np.ptp(predicted) else 0.0
 
 
@@ -43,14 +43,14 @@ def ours(folder: Path) -> Work:
     target, scores = given(folder)
 
     def work() -> list[float]:
-        found = maximise(
+        result = maximise(
             lambda points: np.array([value(target, scores @ point) for point in points]),
             n_dims=METRICS,
             n_initial=INITIAL,
             n_iterations=ITERATIONS,
             rng=np.random.default_rng(0),
         )
-        return [found.value]
+        return [result.value]
 
     return work
 

@@ -41,8 +41,8 @@ def arrays(folder: Path) -> Any:
 def dawid_skene(folder: Path) -> Work:
     from custodes.stats.annotator_models import dawid_skene
 
-    made = arrays(folder)
-    return lambda: said(dawid_skene(made(), iterations=ITERATIONS).posterior.argmax(axis=1))
+    result = arrays(folder)
+    return lambda: said(dawid_skene(result(), iterations=ITERATIONS).posterior.argmax(axis=1))
 
 
 def mace(folder: Path) -> Work:
@@ -50,13 +50,13 @@ def mace(folder: Path) -> Work:
 
     from custodes.stats.annotator_models import mace
 
-    made, rng = arrays(folder), np.random.default_rng(0)
+    result, rng = arrays(folder), np.random.default_rng(0)
     how: dict[str, Any] = {"restarts": RESTARTS, "iterations": STEPS}
-    return lambda: said(mace(made(), rng=rng, **how).posterior.argmax(axis=1))
+    return lambda: said(mace(result(), rng=rng, **how).posterior.argmax(axis=1))
 
 
 def said(labels: Any) -> list[float]:
-    return [float(own) for own in labels]
+    return [float(label) for label in labels]
 
 
 def dawid_skene_by_crowd_kit(folder: Path) -> Work:
@@ -70,8 +70,8 @@ def mace_by_crowd_kit(folder: Path) -> Work:
     from crowdkit.aggregation import MACE
 
     frame = answers(folder)
-    made = MACE(n_restarts=RESTARTS, n_iter=STEPS, method="vb", random_state=0)
-    return lambda: said(made.fit_predict(frame).sort_index())
+    result = MACE(n_restarts=RESTARTS, n_iter=STEPS, method="vb", random_state=0)
+    return lambda: said(result.fit_predict(frame).sort_index())
 
 
 SIZE = "25,000 answers of 100 people to 5,000 tasks"

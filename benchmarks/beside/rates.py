@@ -108,14 +108,14 @@ def peer_methods() -> dict[str, Method]:
 
         def by_truescore(gold: Any, judge: Any, labelled: Any, *, estimate: Callable[..., Any]) -> Bounds:
             try:
-                found = estimate(judge, gold[labelled], np.flatnonzero(labelled), alpha=1 - CONFIDENCE)
+                outcome = estimate(judge, gold[labelled], np.flatnonzero(labelled), alpha=1 - CONFIDENCE)
             except ValueError:  # documented: for labels of one kind only, or TPR + TNR of at most 1
                 return np.nan, np.nan
-            return found.low, found.high
+            return outcome.low, outcome.high
 
         def wilson(gold: Any, judge: Any, labelled: Any) -> Bounds:
-            found = truescore.gold_only_estimate(gold[labelled], alpha=1 - CONFIDENCE)
-            return found.low, found.high
+            outcome = truescore.gold_only_estimate(gold[labelled], alpha=1 - CONFIDENCE)
+            return outcome.low, outcome.high
 
         for estimate in (truescore.ppi_estimate, truescore.rogan_gladen_estimate):
             result[f"truescore {estimate.__name__}"] = partial(by_truescore, estimate=estimate)
@@ -197,8 +197,8 @@ def irrcac_measures(path: Path) -> Values:
     result: Values = {"AC1": []}
     for judge, human, _, _, n_labels in labels_of(path):
         ratings = pd.DataFrame({"judge": judge, "human": human})
-        found = CAC(ratings, categories=list(range(n_labels)), digits=15).gwet()
-        result["AC1"].append(float(found["est"]["coefficient_value"]))
+        outcome = CAC(ratings, categories=list(range(n_labels)), digits=15).gwet()
+        result["AC1"].append(float(outcome["est"]["coefficient_value"]))
     return result
 
 

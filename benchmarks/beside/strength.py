@@ -43,21 +43,21 @@ def by_custodes(folder: Path) -> Work:
     def work() -> list[float]:
         order = pl.Enum(pl.concat([frame["model_a"], frame["model_b"]]).unique().sort())
         first, second = (
-            frame[own].cast(order).to_physical().to_numpy().astype(np.int64) for own in ("model_a", "model_b")
+            frame[name].cast(order).to_physical().to_numpy().astype(np.int64) for name in ("model_a", "model_b")
         )
         sign = frame["winner"].replace_strict({"model_a": 1, "tie": 0, "model_b": -1}, return_dtype=pl.Int8).to_numpy()
         n = frame.height
         battles = Battles(
             first=first, second=second, sign=sign, unit=np.arange(n), weight=np.ones(n), covariates=np.empty((n, 0))
         )
-        made = strengths(battles, n_systems=SYSTEMS, ties="half", resamples=200, rng=np.random.default_rng(0))
-        return centred(made.draws[0])
+        result = strengths(battles, n_systems=SYSTEMS, ties="half", resamples=200, rng=np.random.default_rng(0))
+        return centred(result.draws[0])
 
     return work
 
 
 def centred(strengths: Any) -> list[float]:
-    return [float(own) for own in strengths - strengths.mean()]
+    return [float(value) for value in strengths - strengths.mean()]
 
 
 def by_evalica(folder: Path) -> Work:
@@ -70,7 +70,7 @@ def by_evalica(folder: Path) -> Work:
 
     def work() -> list[float]:
         words = {"model_a": evalica.Winner.X, "tie": evalica.Winner.Draw, "model_b": evalica.Winner.Y}
-        sides = frame["model_a"].tolist(), frame["model_b"].tolist(), [words[own] for own in frame["winner"]]
+        sides = frame["model_a"].tolist(), frame["model_b"].tolist(), [words[value] for value in frame["winner"]]
         return centred(np.log(evalica.bradley_terry(*sides, tolerance=1e-10).scores.sort_index()).to_numpy())
 
     return work
@@ -86,7 +86,7 @@ def by_choix(folder: Path) -> Work:
 
     def work() -> list[float]:
         names = np.unique(frame[["model_a", "model_b"]].to_numpy())
-        first, second = (np.searchsorted(names, frame[own]) for own in ("model_a", "model_b"))
+        first, second = (np.searchsorted(names, frame[name]) for name in ("model_a", "model_b"))
         winner = frame["winner"].to_numpy()
         once, back = np.stack([first, second], axis=1), np.stack([second, first], axis=1)
         wins = [
@@ -111,9 +111,9 @@ def by_arena_rank(folder: Path) -> Work:
 
     def work() -> list[float]:
         model, given = BradleyTerry(SYSTEMS), PairDataset.from_pandas(frame)
-        found = model.compute_ratings_and_cis(given, ci_method="sandwich")
+        result = model.compute_ratings_and_cis(given, ci_method="sandwich")
         order = np.argsort(np.array(given.competitors))
-        return centred(((np.asarray(found["ratings"]) - model.init_rating) / model.alpha)[order])
+        return centred(((np.asarray(result["ratings"]) - model.init_rating) / model.alpha)[order])
 
     return work
 

@@ -64,8 +64,8 @@ def test_every_question_has_one(name: str) -> None:
     asked = QUESTIONS[name]
     about, *rest = inspect.signature(asked).parameters.values()
     assert about.kind is about.POSITIONAL_OR_KEYWORD
-    assert all(own.kind is own.KEYWORD_ONLY and own.default is not own.empty for own in rest)
-    assert {"rng", "progress"} <= {own.name for own in rest}
+    assert all(value.kind is value.KEYWORD_ONLY and value.default is not value.empty for value in rest)
+    assert {"rng", "progress"} <= {value.name for value in rest}
     assert get_type_hints(asked)["return"] is RESULTS[name]
     assert asked.example.startswith("custodes ")
     for option in options_of(asked):
@@ -88,15 +88,15 @@ def test_an_unknown_argument_is_told_with_the_one_that_was_meant() -> None:
 
 def test_the_answer_says_how_it_was_asked() -> None:
     study = cu.read("demo")
-    made = guess(study, path=Path("a") / "b", metrics="judge", rng=7)
-    origin = made.provenance
+    outcome = guess(study, path=Path("a") / "b", metrics="judge", rng=7)
+    origin = outcome.provenance
     assert (origin.question, origin.study, origin.digest, origin.seed) == ("guess", "demo", study.fingerprint(), 7)
     # default values at the time of the call, in the order of the signature, without options that change no number
     assert origin.options == {"most": 10, "path": "a/b", **DEFAULTS, "metrics": "judge"}
     assert list(origin.options) == ["most", "path", *DEFAULTS]
     assert set(origin.versions) == {"custodes", "numpy", "polars", "python"}
     assert [note.message for note in origin.dropped] == ["counted"]
-    assert [note.message for note in made.notes] == ["counted", "told"]
+    assert [note.message for note in outcome.notes] == ["counted", "told"]
 
 
 def test_the_seed_is_what_is_drawn_from() -> None:
@@ -104,14 +104,14 @@ def test_the_seed_is_what_is_drawn_from() -> None:
     assert guess(study, most=10**9, rng=1).guess.equals(guess(study, most=10**9, rng=1).guess)
     fresh = guess(study, most=10**9, rng=None)
     assert fresh.guess.equals(guess(study, most=10**9, rng=fresh.provenance.seed).guess)
-    own = np.random.default_rng(1)
-    first, second = guess(study, most=10**9, rng=own), guess(study, most=10**9, rng=own)
+    generator = np.random.default_rng(1)
+    first, second = guess(study, most=10**9, rng=generator), guess(study, most=10**9, rng=generator)
     assert first.provenance.seed is None
     assert not first.guess.equals(second.guess)  # a generator passed by the caller continues from its state
 
 
 def test_options_know_their_types_and_words() -> None:
-    options = {own.name: own for own in options_of(guess)}
+    options = {option.name: option for option in options_of(guess)}
     assert list(options) == ["most", "path", *DEFAULTS, "rng"]
     assert (options["most"].kind, options["most"].default, options["most"].help) == (int, 10, "The largest.")
     assert options["path"].kind == Path | None
@@ -135,14 +135,14 @@ def test_a_question_takes_what_read_takes(asked: Any, tmp_path: Path) -> None:
     frame = pl.read_csv(tmp_path / "ratings.csv")
     parts = [frame.filter(kind="human"), frame.filter(kind="metric").to_pandas()]
     options = {} if asked is cu.check else {"resamples": 20} if asked is cu.favoritism else {"replications": 2}
-    made = [
+    results = [
         asked(about, **options) for about in (frame, tmp_path / "ratings.csv", str(tmp_path / "ratings.csv"), parts)
     ]
-    for other in made[1:]:
+    for other in results[1:]:
         assert {name: table.height for name, table in other.tables().items()} == {
-            name: table.height for name, table in made[0].tables().items()
+            name: table.height for name, table in results[0].tables().items()
         }
-    assert made[1].provenance.digest == made[2].provenance.digest
+    assert results[1].provenance.digest == results[2].provenance.digest
 
 
 @pytest.mark.parametrize(
@@ -162,9 +162,9 @@ def test_a_question_takes_what_read_takes(asked: Any, tmp_path: Path) -> None:
     ids=repr,
 )
 def test_what_is_no_study_is_an_error_of_one_line(name: str, about: Any, message: str) -> None:
-    given = {"model": "model.json"} if name == "validate" else {}
+    options = {"model": "model.json"} if name == "validate" else {}
     with pytest.raises(CustodesError) as error:
-        getattr(cu, name)(about, **given)
+        getattr(cu, name)(about, **options)
     assert str(error.value).startswith(f"{name}: {message}")
     assert isinstance(error.value, InputError | OptionError)
 

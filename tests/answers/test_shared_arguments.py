@@ -36,8 +36,8 @@ def test_values_that_cannot_be_are_told(given: Any, message: str) -> None:
 
 
 def test_the_selection_is_a_part_of_the_setting() -> None:
-    given = {**DEFAULTS, "systems": "A", "confidence": 0.9}
-    assert selection_of(given) == {name: given[name] for name in Selection.__annotations__}
+    options = {**DEFAULTS, "systems": "A", "confidence": 0.9}
+    assert selection_of(options) == {name: options[name] for name in Selection.__annotations__}
     assert selection_of({"ties": 3, "group": "news"}) == {"group": "news"}
 
 

@@ -40,18 +40,18 @@ FRAME = pl.concat(
 
 
 def test_a_view_an_aspect_with_the_essential_columns_by_their_order() -> None:
-    one, other = views(MADE, FRAME, "the_metrics")
-    assert (one.title, other.title) == ("the metrics (x)", "the metrics (y)")
-    assert one.rows == other.rows
-    assert one.header == ("metric", "tau", "error", "half")  # column `never` is empty, `n` has a lower priority
-    assert one.labels == ("Metric", "τ-b", "Error", "Half")
-    assert one.numeric == (False, True, True, True)
-    assert one.rows == (
+    first, other = views(MADE, FRAME, "the_metrics")
+    assert (first.title, other.title) == ("the metrics (x)", "the metrics (y)")
+    assert first.rows == other.rows
+    assert first.header == ("metric", "tau", "error", "half")  # column `never` is empty, `n` has a lower priority
+    assert first.labels == ("Metric", "τ-b", "Error", "Half")
+    assert first.numeric == (False, True, True, True)
+    assert first.rows == (
         ("b", "0.500 [0.200, 0.800]", "0.300", "0.25"),
         ("a", "0.100 [0.080, 0.120]", "0.200", "0.25 ± 0.10"),
         ("c", "–", "0.200", "0.25 ± 0.10"),
     )
-    assert one.more == ""
+    assert first.more == ""
 
 
 def test_the_best_values_are_marked_all_of_them_and_in_both_directions() -> None:
@@ -62,9 +62,9 @@ def test_the_best_values_are_marked_all_of_them_and_in_both_directions() -> None
 
 
 def test_a_table_may_be_set_in_another_way_unless_all_is_asked() -> None:
-    own = Table(doc="One row.", by="", columns=COLUMNS, view=lambda frame: [View(title="own", header=(), rows=())])
-    assert [view.title for view in views(own, FRAME, "m")] == ["own"]
-    assert [view.title for view in views(own, FRAME, "m", every=True)] == ["m"]
+    table = Table(doc="One row.", by="", columns=COLUMNS, view=lambda frame: [View(title="own", header=(), rows=())])
+    assert [view.title for view in views(table, FRAME, "m")] == ["own"]
+    assert [view.title for view in views(table, FRAME, "m", every=True)] == ["m"]
 
 
 def test_an_empty_table_without_aspects_is_one_empty_view() -> None:
@@ -126,13 +126,13 @@ def test_what_has_a_better_end_is_shown_even_where_it_is_undefined() -> None:
 
 
 def test_an_unreliable_interval_is_marked_and_only_that() -> None:
-    made = Table(doc="t", columns=(score("a", "x", interval=True), score("b", "x", interval=True), UNRELIABLE))
+    result = Table(doc="t", columns=(score("a", "x", interval=True), score("b", "x", interval=True), UNRELIABLE))
     data = {"a": [0.5], "a_low": [0.1], "a_high": [0.9], "b": [0.5], "b_low": [0.1], "b_high": [0.9]}
-    (view,) = views(made, made.frame(data | {"unreliable": [["a"]]}, name="t"), "t")
+    (view,) = views(result, result.frame(data | {"unreliable": [["a"]]}, name="t"), "t")
     assert (view.header, view.rows) == (("a", "b"), (("0.50 [0.10, 0.90]?", "0.50 [0.10, 0.90]"),))
-    (view,) = views(made, made.frame(data | {"a_low": None, "a_high": None, "unreliable": [["a"]]}, name="t"), "t")
+    (view,) = views(result, result.frame(data | {"a_low": None, "a_high": None, "unreliable": [["a"]]}, name="t"), "t")
     assert view.rows[0][0] == "0.500"  # without an interval nothing is marked
-    (view,) = views(made, made.frame(data | {"unreliable": None}, name="t"), "t")
+    (view,) = views(result, result.frame(data | {"unreliable": None}, name="t"), "t")
     assert view.rows[0][0] == "0.50 [0.10, 0.90]"
 
 

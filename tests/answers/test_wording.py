@@ -81,7 +81,7 @@ def test_all_numbers_of_a_column_have_the_digits_of_its_narrowest_interval(
 def test_an_interval_shows_two_digits_of_its_width_and_never_zeros_alone(low: float, width: float, at: float) -> None:
     high = low + width
     text = interval(low + at * width, low, high).replace("−", "-")
-    value_, low_, high_ = (float(own) for own in re.findall(r"-?[0-9.]+", text))
+    value_, low_, high_ = (float(match) for match in re.findall(r"-?[0-9.]+", text))
     # Both bounds are exact to a twentieth of the width, so two digits of the width are readable.
     assert abs(low_ - low) <= 0.051 * width
     assert abs(high_ - high) <= 0.051 * width

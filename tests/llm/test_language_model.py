@@ -61,10 +61,10 @@ class Server:
 def server() -> Iterator[Server]:
     if not PYTHON.exists():
         pytest.skip("the language model is not there (.venv-llm; `make test-slow` makes it)")
-    made = Server()
-    assert made.address.startswith("http://127.0.0.1:")
-    yield made
-    made.stop()
+    result = Server()
+    assert result.address.startswith("http://127.0.0.1:")
+    yield result
+    result.stop()
 
 
 def shortened(text: str, words: int) -> str:
@@ -160,15 +160,15 @@ def test_from_http_to_the_report_through_a_kill(server: Server, folder: Path) ->
     while len(kept(folder)) < 6 and started.poll() is None and time.monotonic() < end:
         time.sleep(0.1)
     started.send_signal(signal.SIGKILL)
-    said = started.communicate()
-    assert started.returncode == -signal.SIGKILL, said
+    output = started.communicate()
+    assert started.returncode == -signal.SIGKILL, output
     before = kept(folder)
     assert 6 <= len(before) < 24
     assert not (folder / "verdicts.csv").exists()
 
     resumed = judging(folder, server, "verdicts.csv")
-    said = resumed.communicate(timeout=SECONDS)
-    assert resumed.returncode == 0, said
+    output = resumed.communicate(timeout=SECONDS)
+    assert resumed.returncode == 0, output
     after = kept(folder)
     assert before.items() <= after.items()  # cached requests are not sent again
     assert len(after) >= 24
@@ -181,8 +181,8 @@ def test_from_http_to_the_report_through_a_kill(server: Server, folder: Path) ->
 
     server.stop()  # no server can answer from this line on
     again = judging(folder, server, "again.csv")
-    said = again.communicate(timeout=PATIENCE)
-    assert again.returncode == 0, said
+    output = again.communicate(timeout=PATIENCE)
+    assert again.returncode == 0, output
     assert (folder / "again.csv").read_bytes() == (folder / "verdicts.csv").read_bytes()
 
     study = cu.read(folder / "verdicts.csv", folder / "people.csv")
@@ -190,6 +190,6 @@ def test_from_http_to_the_report_through_a_kill(server: Server, folder: Path) ->
     (asked,) = cu.consistency(study).orders.to_dicts()
     assert asked["n_both_orders"] + asked["n_one_order"] >= 10
     report = custodes(folder, "report", "verdicts.csv", "people.csv", "--resamples", "20", "-o", "report.html")
-    said = report.communicate(timeout=SECONDS)
-    assert report.returncode == 0, said
+    output = report.communicate(timeout=SECONDS)
+    assert report.returncode == 0, output
     assert judge in (folder / "report.html").read_text(encoding="utf-8")

@@ -38,10 +38,10 @@ PICTURES = [
 
 @pytest.fixture(scope="module")
 def fitted() -> Combine:
-    made = cu.combine(cu.read("demo"), target="fluency", method=QUICK, repeats=1, resamples=40)
+    study = cu.combine(cu.read("demo"), target="fluency", method=QUICK, repeats=1, resamples=40)
     steps = {"step": [1, 2, 3], "metrics": [3, 2, 1], "removed": ["noise", "overlap", "learned"]}
     pruning = pl.DataFrame({"target": ["fluency"] * 3, **steps, "score": [0.55, 0.58, 0.58]})
-    return replace(made, pruning=pruning)
+    return replace(study, pruning=pruning)
 
 
 @pytest.fixture(scope="module")
@@ -73,11 +73,11 @@ def test_of_several_targets_one_is_drawn(both: Combine, fitted: Combine, picture
 def test_methods_stand_best_on_top(fitted: Combine, tmp_path: Path) -> None:
     chart = plots.method_comparison(fitted)
     assert rows_of(chart) == fitted.comparison.to_dicts()
-    drawn = shown(
+    marks = shown(
         chart, tmp_path, r"method: ([\w-]+); kendall: ([\d.]+); kendall_low: ([\d.]+); kendall_high: ([\d.]+)"
     )
-    wanted = fitted.comparison.select("method", "kendall", "kendall_low", "kendall_high").rows()
-    assert drawn == [(name, *(f"{value:.3f}" for value in values)) for name, *values in wanted]
+    expected = fitted.comparison.select("method", "kendall", "kendall_low", "kendall_high").rows()
+    assert marks == [(name, *(f"{value:.3f}" for value in values)) for name, *values in expected]
     text = plots.save(chart, tmp_path / "x.svg").read_text(encoding="utf-8")
     order = fitted.comparison.sort("kendall", descending=True)["method"].replace(combine.LABELS).to_list()
     places = [text.index(f">{name}<") for name in order]
@@ -91,7 +91,7 @@ def test_weights_go_from_the_largest_down(fitted: Combine, tmp_path: Path) -> No
     assert {row["metric"]: row["value"] for row in rows} == dict(fitted.weights.select("metric", "weight").iter_rows())
     fills = shown(chart, tmp_path, r'aria-roledescription="point"[^>]*fill="([^"]+)"')
     clear = fitted.weights.select((pl.col("weight_low") > 0) | (pl.col("weight_high") < 0)).to_series()
-    assert fills == [theme.BLUE if own else combine.HOLLOW for own in clear]
+    assert fills == [theme.BLUE if value else combine.HOLLOW for value in clear]
 
 
 @pytest.mark.parametrize(
@@ -156,27 +156,27 @@ def test_pictures_show_the_objective_of_the_fit_and_name_it(objective: Objective
     assert len({combine.axis_of(name) for name in OBJECTIVES}) == len(OBJECTIVES)
     study = cu.read("demo")
     method = ["equal", "best"]
-    made = cu.combine(study, target="fluency", method=method, objective=objective, repeats=1, resamples=20)
+    result = cu.combine(study, target="fluency", method=method, objective=objective, repeats=1, resamples=20)
     pruning = pl.DataFrame({"target": ["fluency"], "step": [1], "metrics": [3], "removed": ["noise"], "score": [0.5]})
-    made = replace(made, pruning=pruning)
+    result = replace(result, pruning=pruning)
     for picture in (plots.method_comparison, plots.cost_curve, plots.pruning_curve):
-        text = plots.save(picture(made), tmp_path / "x.svg").read_text(encoding="utf-8")
+        text = plots.save(picture(result), tmp_path / "x.svg").read_text(encoding="utf-8")
         axes = [name for name in OBJECTIVES if f">{combine.axis_of(name)}<" in text]
         assert axes == [objective]
     ends = (f"{objective}_low", f"{objective}_high")
     pattern = f"method: (\\w+); {objective}: ([\\d.]+); {ends[0]}: ([\\d.]+); {ends[1]}: ([\\d.]+);"
-    drawn = shown(plots.method_comparison(made), tmp_path, pattern)
-    wanted = made.comparison.select("method", objective, *ends).rows()
-    assert drawn == [(name, *(f"{value:.3f}" for value in values)) for name, *values in wanted]
+    marks = shown(plots.method_comparison(result), tmp_path, pattern)
+    expected = result.comparison.select("method", objective, *ends).rows()
+    assert marks == [(name, *(f"{value:.3f}" for value in values)) for name, *values in expected]
 
 
 def test_each_step_of_the_cost_curve_names_its_metric(fitted: Combine, tmp_path: Path) -> None:
     chart = plots.cost_curve(fitted)
     assert [{name: row[name] for name in fitted.path.columns} for row in rows_of(chart)] == fitted.path.to_dicts()
-    drawn = shown(chart, tmp_path, r"score: ([\d.]+); step: \d+; added: ([^;]+); cost: 1; total cost: (\d+)")
-    wanted = fitted.path.select("score", "metric", "total_cost").rows()
-    assert [(name, float(cost)) for _, name, cost in drawn] == [(name, cost) for _, name, cost in wanted]
-    assert [float(score) for score, *_ in drawn] == pytest.approx([score for score, *_ in wanted])
+    marks = shown(chart, tmp_path, r"score: ([\d.]+); step: \d+; added: ([^;]+); cost: 1; total cost: (\d+)")
+    expected = fitted.path.select("score", "metric", "total_cost").rows()
+    assert [(name, float(cost)) for _, name, cost in marks] == [(name, cost) for _, name, cost in expected]
+    assert [float(score) for score, *_ in marks] == pytest.approx([score for score, *_ in expected])
     text = plots.save(chart, tmp_path / "x.svg").read_text(encoding="utf-8")
     assert all(f">{name}<" in text for name in fitted.path["metric"])
 
@@ -192,8 +192,8 @@ def test_names_of_steps_stand_apart_and_above(fitted: Combine, cost: list[float]
     span = float(total.max() - (total.min() if log else 0.0))
     assert (np.diff(at) >= span * min(labels.LINE / NARROWEST, 1 / (len(at) - 1)) - 1e-9).all()
     assert (rows["name_y"] > rows["score_high"].max()).all()
-    drawn = plots.cost_curve(replace(fitted, path=path)).to_dict()
-    assert drawn["layer"][-1]["encoding"]["x"]["scale"].get("type") == ("log" if log else None)
+    spec = plots.cost_curve(replace(fitted, path=path)).to_dict()
+    assert spec["layer"][-1]["encoding"]["x"]["scale"].get("type") == ("log" if log else None)
 
 
 def test_without_intervals_there_is_the_curve(fitted: Combine, tmp_path: Path) -> None:
@@ -219,8 +219,8 @@ def test_favoritism_stands_beside_accuracy(fitted: Combine, tmp_path: Path) -> N
     chart = plots.accuracy_and_favoritism(fitted)
     assert rows_of(chart) == fitted.favoritism.to_dicts()
     pattern = r'method: (\w+); sample_accuracy: ([\d.]+)%; mean \|Favi-Score\|: ([\d.]+);[^"]*" role="graphics-symbol"'
-    drawn = set(shown(chart, tmp_path, pattern))
-    wanted = fitted.favoritism.select("method", "sample_accuracy", "mean_abs_favi").rows()
-    assert drawn == {(name, f"{100 * right:.1f}", f"{favi:.2f}") for name, right, favi in wanted}
+    marks = set(shown(chart, tmp_path, pattern))
+    expected = fitted.favoritism.select("method", "sample_accuracy", "mean_abs_favi").rows()
+    assert marks == {(name, f"{100 * right:.1f}", f"{favi:.2f}") for name, right, favi in expected}
     with pytest.raises(InputError, match="unknown"):
         plots.accuracy_and_favoritism(replace(fitted, favoritism=fitted.favoritism.head(0)))

@@ -99,10 +99,10 @@ def test_cells_shrink_with_the_number_of_raters_and_the_width(alike: Complementa
 def test_the_curve_shows_components_and_the_rule(alike: Complementarity, tmp_path: Path) -> None:
     chart = plots.explained_variance(alike)
     assert chart.to_dict()["data"]["values"] == alike.components.to_dicts()
-    drawn = [float(value) for value in shown(chart, tmp_path, r"cumulative: ([\d.]+)%; cumulative")]
-    wanted = (100 * alike.components["cumulative"]).round(1).to_list()
-    assert set(drawn) <= set(wanted)
-    assert drawn[0] == wanted[0]
+    marks = [float(value) for value in shown(chart, tmp_path, r"cumulative: ([\d.]+)%; cumulative")]
+    expected = (100 * alike.components["cumulative"]).round(1).to_list()
+    assert set(marks) <= set(expected)
+    assert marks[0] == expected[0]
     rules = [layer for layer in chart.to_dict()["layer"] if layer["encoding"]["y"].get("datum") == 0.8]
     assert len(rules) == 1  # one rule: the proportion of `dimension`
 
@@ -115,8 +115,8 @@ def test_the_map_of_places_has_one_unit_for_both_axes(alike: Complementarity) ->
     low, high = points["y"]["scale"]["domain"]
     assert alike.coordinates["y"].is_between(low, high).all()
     assert chart["data"]["values"] == alike.coordinates.to_dicts()
-    found = chart["layer"][0]["transform"][0]["from"]["data"]["values"]
-    assert found == alike.clusters.to_dicts()
+    result = chart["layer"][0]["transform"][0]["from"]["data"]["values"]
+    assert result == alike.clusters.to_dicts()
 
 
 def named(chart: Any) -> set[str]:
@@ -171,11 +171,11 @@ def test_names_hide_neither_each_other_nor_points() -> None:
 def test_places_of_names_hold_on_a_phone_and_on_a_screen_and_are_always_the_same(kind: str) -> None:
     places, texts = np.random.default_rng(0).random((90, 2)), [f"metric-{i}" for i in range(90)]
     widths = labels.WIDTHS[kind]
-    made = labels.beside(places, texts, range(8), widths=widths, height=300, pad=24)
-    assert (made == labels.beside(places, texts, range(8), widths=widths, height=300, pad=24)).all()
+    result = labels.beside(places, texts, range(8), widths=widths, height=300, pad=24)
+    assert (result == labels.beside(places, texts, range(8), widths=widths, height=300, pad=24)).all()
     half = np.array([labels.LETTER * len(texts[0]), labels.LINE]) / 2
     for width in widths:
-        middles = (places * (width - 48, 300) + (24, 0) + made)[:8]
+        middles = (places * (width - 48, 300) + (24, 0) + result)[:8]
         assert all((np.abs(a - b) >= 2 * half - 1e-9).any() for a, b in combinations(middles, 2))
         assert (middles - half >= 0).all()
         assert (middles + half <= (width, 300)).all()
@@ -184,11 +184,11 @@ def test_places_of_names_hold_on_a_phone_and_on_a_screen_and_are_always_the_same
 @given(st.lists(st.floats(-100, 100), max_size=12), st.floats(0.1, 20))
 def test_names_of_lines_are_moved_as_little_as_need_be(values: list[float], gap: float) -> None:
     given_values = np.array(values, dtype=float)
-    made = labels.apart(given_values, gap=gap)
+    result = labels.apart(given_values, gap=gap)
     order = np.argsort(given_values, kind="stable")
-    assert (np.diff(made[order]) >= gap - 1e-9).all()
+    assert (np.diff(result[order]) >= gap - 1e-9).all()
     if len(values):
         # after subtracting the gaps, isotonic regression gives the least-squares solution
         shift = gap * np.arange(len(values))
         expected = isotonic_regression(given_values[order] - shift).x + shift
-        np.testing.assert_allclose(made[order], expected, atol=1e-9)
+        np.testing.assert_allclose(result[order], expected, atol=1e-9)

@@ -15,8 +15,8 @@ def made() -> Consistency:
 
 @pytest.mark.parametrize("kind", ["position", "length", "own systems"])
 def test_faults_are_the_rows_of_one_kind_with_an_estimate(made: Consistency, kind: str) -> None:
-    drawn = cu.plots.judge_faults(made, kind=kind).to_dict()
-    rows = drawn["layer"][1]["data"]["values"] if "data" in drawn["layer"][1] else drawn["data"]["values"]
+    spec = cu.plots.judge_faults(made, kind=kind).to_dict()
+    rows = spec["layer"][1]["data"]["values"] if "data" in spec["layer"][1] else spec["data"]["values"]
     expected = made.findings.filter(kind=kind).drop_nulls("estimate")
     assert [row["rater"] for row in rows] == expected["rater"].to_list()
     assert {row["finding"] for row in rows} >= ({"prefers what is shown first"} if kind == "position" else {""})
@@ -30,8 +30,8 @@ def test_a_kind_that_was_not_tested_is_named_with_those_that_were(made: Consiste
 
 
 def test_the_nine_counts_are_those_of_one_judge(made: Consistency) -> None:
-    drawn = cu.plots.order_confusion(made, "position").to_dict()
-    (row,) = drawn["data"]["values"] if "data" in drawn else drawn["layer"][0]["data"]["values"]
+    spec = cu.plots.order_confusion(made, "position").to_dict()
+    (row,) = spec["data"]["values"] if "data" in spec else spec["layer"][0]["data"]["values"]
     assert row == made.confusion.filter(rater="position").row(0, named=True)
     assert row["win_loss"] > row["loss_win"]
     with pytest.raises(OptionError, match="did you mean 'position'"):

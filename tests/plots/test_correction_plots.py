@@ -51,12 +51,16 @@ def test_a_pair_turns_with_its_systems(corrected: Correction) -> None:
         rows = rows_of(plots.pair_outcome(corrected, "judge", a, b, aspect="fluency"))
         return {(row["estimator"], row["outcome"]): row["share"] for row in rows}
 
-    one, other = shares("Aster", "Fir"), shares("Fir", "Aster")
-    assert {estimator for estimator, _ in one} == {"naive", "human", "poststratified"}  # ppi estimates the margin only
+    first, other = shares("Aster", "Fir"), shares("Fir", "Aster")
+    assert {estimator for estimator, _ in first} == {
+        "naive",
+        "human",
+        "poststratified",
+    }  # ppi estimates the margin only
     for estimator in ("naive", "human", "poststratified"):
-        assert one[estimator, "p_win"] == other[estimator, "p_loss"]
-        assert one[estimator, "p_tie"] == other[estimator, "p_tie"]
-        assert sum(one[estimator, name] for name in ("p_win", "p_tie", "p_loss")) == pytest.approx(1)
+        assert first[estimator, "p_win"] == other[estimator, "p_loss"]
+        assert first[estimator, "p_tie"] == other[estimator, "p_tie"]
+        assert sum(first[estimator, name] for name in ("p_win", "p_tie", "p_loss")) == pytest.approx(1)
 
 
 def test_the_curve_has_a_line_for_each_estimator(replayed: Protocol) -> None:
@@ -81,5 +85,5 @@ def test_power_curve_shows_every_margin_and_number_of_annotations() -> None:
     }
     # Power increases with annotations at every margin.
     for margin in (0.1, 0.3):
-        found = [r["power"] for r in rows if abs(r["margin"] - margin) < 1e-6]
-        assert found == sorted(found)
+        results = [r["power"] for r in rows if abs(r["margin"] - margin) < 1e-6]
+        assert results == sorted(results)

@@ -31,9 +31,9 @@ def study() -> cu.Study:
     rng = np.random.default_rng(0)
     quality = -np.arange(16.0)
     keys = [(f"{i}", name) for i in range(40) for name in SYSTEMS]
-    people = np.tile(quality, 40) + 2 * rng.normal(size=640)
+    human = np.tile(quality, 40) + 2 * rng.normal(size=640)
     scores = {name: np.tile(quality, 40) + (2 + k) * rng.normal(size=640) for k, name in enumerate(METRICS)}
-    return cu.read(pl.DataFrame(keys, ["item", "system"], orient="row").with_columns(ann=people, **scores))
+    return cu.read(pl.DataFrame(keys, ["item", "system"], orient="row").with_columns(ann=human, **scores))
 
 
 @pytest.fixture(scope="module")
@@ -78,8 +78,8 @@ def test_many_systems_make_a_table_of_pairs_that_names_them_all(ranked: Ranking,
     words = texts(chart, tmp_path)
     # two panels, with each system beside its row and above its column
     assert all(words.count(name) == 4 for name in SYSTEMS)
-    people = table_rows(ranked.decisions).filter(rater="human")
-    assert people.height == 16 * 15 / 2
+    humans = table_rows(ranked.decisions).filter(rater="human")
+    assert humans.height == 16 * 15 / 2
     assert words.count("+") == words.count("−")  # every decision appears once from each side
     drawn = table_rows(ranked.decisions).filter(pl.col("rater").is_in(["human", "metric-39"]))
     assert words.count("+") == (drawn["decision"] != "=").sum()
@@ -87,7 +87,7 @@ def test_many_systems_make_a_table_of_pairs_that_names_them_all(ranked: Ranking,
 
 def test_the_table_says_what_people_say_of_a_decision(ranked: Ranking) -> None:
     rows = table_rows(ranked.decisions)
-    said = dict(
+    results = dict(
         zip(
             rows.filter(rater="human").select("system_a", "system_b").iter_rows(),
             rows.filter(rater="human")["decision"],
@@ -96,8 +96,8 @@ def test_the_table_says_what_people_say_of_a_decision(ranked: Ranking) -> None:
     )
     assert set(rows["reading"]) == {"agree", "insert", "omit", "invert"} - ({"invert"} - set(rows["reading"]))
     for row in rows.iter_rows(named=True):
-        by_people = said[row["system_a"], row["system_b"]]
-        wanted = (
+        by_people = results[row["system_a"], row["system_b"]]
+        expected = (
             "agree"
             if row["decision"] == by_people
             else "insert"
@@ -106,7 +106,7 @@ def test_the_table_says_what_people_say_of_a_decision(ranked: Ranking) -> None:
             if row["decision"] == "="
             else "invert"
         )
-        assert row["reading"] == wanted
+        assert row["reading"] == expected
     # systems with the best human ratings come first, in the planted order up to neighbours
     places = {row["system_a"]: row["place_a"] for row in rows.iter_rows(named=True)}
     assert [places[name] for name in ("system-00", "system-05", "system-10")] == sorted(

@@ -67,9 +67,9 @@ CHARTS: dict[str, Callable[[dict[str, Any]], Any]] = {
 def texts(part: Any) -> list[str]:
     """Yield every text of a specification."""
     if isinstance(part, dict):
-        return [text for own in part.values() for text in texts(own)]
+        return [text for value in part.values() for text in texts(value)]
     if isinstance(part, list):
-        return [text for own in part for text in texts(own)]
+        return [text for value in part for text in texts(value)]
     return [part] if isinstance(part, str) else []
 
 
@@ -163,8 +163,8 @@ def test_a_report_of_such_labels_draws_and_names_every_picture(
     monkeypatch.setitem(boost.SETTINGS, "rounds", 3)
     monkeypatch.setattr(tables, "REFITS", 3)
     monkeypatch.setattr(gaussian_process, "ITERATIONS", 2)
-    made = cu.report(study, resamples=3)
-    saved = made.save_figures(tmp_path)
+    report = cu.report(study, resamples=3)
+    saved = report.save_figures(tmp_path)
     assert len({path.name.casefold() for path in saved}) == len(saved) == len(list(tmp_path.iterdir()))
     # Each aspect has a separate file, though `/` and `:` are not allowed in file names.
     assert sum("agreement-intervals" in path.name for path in saved) == 4
@@ -172,4 +172,4 @@ def test_a_report_of_such_labels_draws_and_names_every_picture(
         svg = path.read_text(encoding="utf-8")
         assert not UNSHOWN.search(svg)
         ElementTree.fromstring(svg)
-    assert made.save(tmp_path / "report.html").exists()
+    assert report.save(tmp_path / "report.html").exists()

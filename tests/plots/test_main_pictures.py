@@ -42,20 +42,20 @@ def test_every_result_names_a_picture_or_has_none() -> None:
 def test_the_main_picture_is_that_of_its_function(question: str) -> None:
     result = getattr(cu, question)(cu.read("demo").select(aspect="fluency"), **QUICK[question])
     check_display(result.plot())
-    drawn = result.plot(dark=True).to_dict()
-    assert drawn == getattr(cu.plots, result.PICTURE)(result, dark=True).to_dict()
-    assert drawn != result.plot().to_dict()
-    assert min(sizes(drawn)) >= theme.TEXT
+    spec = result.plot(dark=True).to_dict()
+    assert spec == getattr(cu.plots, result.PICTURE)(result, dark=True).to_dict()
+    assert spec != result.plot().to_dict()
+    assert min(sizes(spec)) >= theme.TEXT
     for ink in (theme.DARK, theme.LIGHT):
-        assert all(contrast(colour, ink.paper) >= 3 for colour in whiskers(drawn) - ON_DARK_ONLY)
-    assert all(contrast(colour, theme.DARK.paper) >= 3 for colour in whiskers(drawn))
+        assert all(contrast(colour, ink.paper) >= 3 for colour in whiskers(spec) - ON_DARK_ONLY)
+    assert all(contrast(colour, theme.DARK.paper) >= 3 for colour in whiskers(spec))
 
 
 def check_display(chart: Any) -> None:
     """Assert that a notebook displays the chart offline, also after changes and pickling, unless another renderer is
     active."""
-    for own in (chart, chart.properties(title="other"), pickle.loads(pickle.dumps(chart))):
-        bundle = own._repr_mimebundle_()
+    for value in (chart, chart.properties(title="other"), pickle.loads(pickle.dumps(chart))):
+        bundle = value._repr_mimebundle_()
         assert bundle.keys() == {"image/svg+xml"}
         tags = [element.tag.rpartition("}")[2] for element in ElementTree.fromstring(bundle["image/svg+xml"]).iter()]
         assert "text" in tags
@@ -80,14 +80,14 @@ def sizes(spec: Any) -> Iterator[float]:
 
 def whiskers(spec: dict[str, Any]) -> set[str]:
     """Return the colours of interval bars, which have full opacity."""
-    found = set()
+    results = set()
     for layer in spec.get("layer", []):
-        second = [own.get("field", "") for name, own in layer["encoding"].items() if name in ("x2", "y2")]
+        second = [value.get("field", "") for name, value in layer["encoding"].items() if name in ("x2", "y2")]
         if layer["mark"]["type"] == "rule" and any(name.endswith(("_high", "high")) for name in second):
             assert layer["mark"]["opacity"] == 1
             scale = layer["encoding"].get("color", {}).get("scale", {}).get("range")
-            found |= {layer["mark"]["color"]} if "color" in layer["mark"] else set(scale or ())
-    return found
+            results |= {layer["mark"]["color"]} if "color" in layer["mark"] else set(scale or ())
+    return results
 
 
 ON_DARK_ONLY = {theme.ORANGE, theme.SKY}

@@ -91,9 +91,9 @@ def test_confusion_turns_with_its_systems(results: dict[str, Any]) -> None:
         row: dict[str, Any] = chart["data"]["values"][0]
         return row
 
-    one, other = counts("Aster", "Fir"), counts("Fir", "Aster")
-    assert one["win_loss"] == other["loss_win"]
-    assert one["tie_win"] == other["tie_loss"]
+    first, other = counts("Aster", "Fir"), counts("Fir", "Aster")
+    assert first["win_loss"] == other["loss_win"]
+    assert first["tie_win"] == other["tie_loss"]
     assert (other["system_a"], other["system_b"]) == ("Fir", "Aster")
 
 
@@ -106,8 +106,8 @@ def test_importing_custodes_and_its_plots_loads_no_altair() -> None:
 def test_graph_marks_edges_that_people_do_not_share(results: dict[str, Any]) -> None:
     decisions = results["ranking"].decisions.filter(pl.col("aspect") == "coherence")
     rows = graph_rows(decisions)
-    people = rows.filter((pl.col("rater") == "human") & (pl.col("part") == "edge"))
-    assert set(people["reading"]) == {"agree"}
+    humans = rows.filter((pl.col("rater") == "human") & (pl.col("part") == "edge"))
+    assert set(humans["reading"]) == {"agree"}
     # planted: annotators rate Aster above Dogwood, selfeval rates them the other way round
     reading = rows.filter((pl.col("rater") == "selfeval") & (pl.col("line") == "Dogwood > Aster"))["reading"]
     assert set(reading) == {"invert"}

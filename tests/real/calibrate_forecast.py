@@ -123,14 +123,14 @@ def replayed(asked: RatedPairs, seed: int, *, by_lot: bool) -> Iterator[Replay]:
 def replays(folder: Path, name: str, pilots: int) -> list[Replay]:
     """Replay this many pilots of each kind for a data set, spread over its aspects; a third as many for many pairs."""
     aspects = list(studies(folder, name))
-    found: list[Replay] = []
+    results: list[Replay] = []
     for seed in range(pilots):
         asked = aspects[seed % len(aspects)]
         common = int((asked.human != ABSENT).all(axis=0).sum()) >= PILOT
         if len(asked.human) < LARGE or seed < pilots / 3:
             for by_lot in (True, False)[: 1 + common]:
-                found += replayed(asked, seed, by_lot=by_lot)
-    return found
+                results += replayed(asked, seed, by_lot=by_lot)
+    return results
 
 
 def covered(rows: list[Replay], factor: float, more: float) -> float:
@@ -181,13 +181,13 @@ def held(rows: list[Replay], constants: tuple[float, float]) -> Held:
 
 def main(folder: Path, pilots: int) -> None:
     """Print the constants, and each data set with the constants of the others."""
-    found = {}
+    results = {}
     for name in SOURCES:
-        found[name] = replays(folder, name, pilots)
-        print(f"{name}: {len(found[name])} forecasts", flush=True)
-    print("constants", fitted(list(found.values())))
-    for name, rows in found.items():
-        constants = fitted([other for key, other in found.items() if key != name])
+        results[name] = replays(folder, name, pilots)
+        print(f"{name}: {len(results[name])} forecasts", flush=True)
+    print("constants", fitted(list(results.values())))
+    for name, rows in results.items():
+        constants = fitted([other for key, other in results.items() if key != name])
         parts = {
             "all": rows,
             **{f"by lot {by_lot}": [row for row in rows if row.by_lot == by_lot] for by_lot in (True, False)},

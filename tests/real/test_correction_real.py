@@ -27,5 +27,5 @@ def test_no_unmarked_decision_on_summeval_hangs_on_the_seed(shared_data: Path, a
     assert len(answers[0]) == 2880
     marked = np.array([rows["note"].str.contains("at the threshold") for rows in answers])
     decided = np.where(marked, "?", np.array([rows["decision"] for rows in answers]))
-    assert not any(len(set(own) - {"?"}) > 1 for own in decided.T.tolist())
+    assert not any(len(set(value) - {"?"}) > 1 for value in decided.T.tolist())
     assert marked.mean() <= 0.03

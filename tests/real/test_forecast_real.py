@@ -14,11 +14,11 @@ PILOTS = 24
 
 @pytest.mark.slow
 def test_each_set_is_held_with_the_constants_of_the_others(shared_data: Path) -> None:
-    found = {name: calibrate_forecast.replays(shared_data, name, PILOTS) for name in calibrate_forecast.SOURCES}
+    results = {name: calibrate_forecast.replays(shared_data, name, PILOTS) for name in calibrate_forecast.SOURCES}
     # 48 pilots give exactly these constants.
-    assert fitted(list(found.values())) == pytest.approx((_WIDER, _WIDER_SHARED), abs=0.25)
-    for name, rows in found.items():
-        constants = fitted([others for key, others in found.items() if key != name])
+    assert fitted(list(results.values())) == pytest.approx((_WIDER, _WIDER_SHARED), abs=0.25)
+    for name, rows in results.items():
+        constants = fitted([others for key, others in results.items() if key != name])
         result = held([row for row in rows if row.by_lot], constants)
         print(name, constants, result)
         error = np.sqrt(0.9 * 0.1 / PILOTS)  # two forecasts of a pilot are dependent

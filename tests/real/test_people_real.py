@@ -21,9 +21,9 @@ def loaded(folder: Path, name: str) -> Known:
         rows = list(csv.reader(file))
     gold = (folder / "mace" / f"{name}.key").read_text().split()
     labels = sorted({*gold, *(cell for row in rows for cell in row if cell)})
-    said = np.array([(t, w, labels.index(own)) for t, row in enumerate(rows) for w, own in enumerate(row) if own])
-    made = AnnotatorLabels.of(*said.T, n_tasks=len(rows), n_workers=len(rows[0]), n_labels=len(labels))
-    return made, np.array([labels.index(own) for own in gold])
+    said = np.array([(t, w, labels.index(value)) for t, row in enumerate(rows) for w, value in enumerate(row) if value])
+    result = AnnotatorLabels.of(*said.T, n_tasks=len(rows), n_workers=len(rows[0]), n_labels=len(labels))
+    return result, np.array([labels.index(label) for label in gold])
 
 
 def fitted(own: AnnotatorLabels) -> Mace:
@@ -52,14 +52,14 @@ def test_mace_is_as_right_as_that_of_its_authors(
     surest_80: float | None,
 ) -> None:
     own, gold = loaded(shared_data, name)
-    made = fitted(own)
-    right = made.posterior.argmax(axis=1) == gold
+    result = fitted(own)
+    right = result.posterior.argmax(axis=1) == gold
     assert right.mean() == pytest.approx(accuracy, abs=6e-4)
     truth = np.bincount(own.worker, weights=gold[own.task] == own.label) / np.bincount(own.worker)
-    assert np.corrcoef(made.competence, truth)[0, 1] == pytest.approx(correlation, abs=2e-3)
+    assert np.corrcoef(result.competence, truth)[0, 1] == pytest.approx(correlation, abs=2e-3)
     for share, expected in ((0.9, surest_90), (0.8, surest_80)):
         if expected is not None:
-            assert right[surest(made.posterior, share)].mean() == pytest.approx(expected, abs=6e-4)
+            assert right[surest(result.posterior, share)].mean() == pytest.approx(expected, abs=6e-4)
 
 
 def test_dawid_and_skene_on_rte(shared_data: Path) -> None:
@@ -80,12 +80,12 @@ def test_who_is_named_among_the_workers_of_rte_only_guessed(shared_data: Path) -
             }
         )
     )
-    made = cu.annotators(study, resamples=0)
-    named = made.annotators.filter(pl.col("flags").list.contains(LITTLE))["rater"].to_list()
+    result = cu.annotators(study, resamples=0)
+    named = result.annotators.filter(pl.col("flags").list.contains(LITTLE))["rater"].to_list()
     truth = np.bincount(own.worker, weights=gold[own.task] == own.label) / np.bincount(own.worker)
     assert named == ["A075X", "A080X", "A128X"]
     assert [truth[int(name[1:4])] for name in named] == pytest.approx([0.506, 0.507, 0.496], abs=1e-3)
-    by_label = made.labels.with_columns(task=pl.col("item").str.slice(1).cast(pl.Int64)).sort("task")["label"]
+    by_label = result.labels.with_columns(task=pl.col("item").str.slice(1).cast(pl.Int64)).sort("task")["label"]
     assert (by_label.cast(pl.Int64).to_numpy() == gold).mean() == pytest.approx(0.9287, abs=1e-4)
 
 

@@ -24,11 +24,11 @@ PUBLISHED = {
 def test_wmt23_pearson_and_acc_eq_to_three_decimals(shared_data: Path) -> None:
     study = cu.read(f"{shared_data / WMT}::wmt23/en-de")
     result = cu.agreement(study, human="mqm", systems="!refA", metrics=list(PUBLISHED), resamples=50, compare_by=())
-    found = {row["metric"]: row for row in result.metrics.iter_rows(named=True)}
+    results = {row["metric"]: row for row in result.metrics.iter_rows(named=True)}
     for metric, (pearson, acc_eq) in PUBLISHED.items():
-        assert round(found[metric]["pearson_global"], 3) == pearson
-        assert round(found[metric]["acc_eq"], 3) == acc_eq
-        assert found[metric]["pearson_global_low"] < pearson < found[metric]["pearson_global_high"]
+        assert round(results[metric]["pearson_global"], 3) == pearson
+        assert round(results[metric]["acc_eq"], 3) == acc_eq
+        assert results[metric]["pearson_global_low"] < pearson < results[metric]["pearson_global_high"]
     (comparison,) = compare(study, human="mqm", systems="!refA", metrics="BLEU-refA")
     # 190 documents among the segments with MQM ratings (statistics.md, section 0).
     rated = comparison.design.units[(comparison.human_signs != -128).any(axis=0)]
@@ -39,12 +39,12 @@ def accuracy_by_threshold(human: np.ndarray, metric: np.ndarray) -> float:
     """acc_eq with every difference of two outputs as a threshold, compared without rounding."""
     first, second = np.triu_indices(human.shape[1], 1)
     order = np.sign(human[:, first] - human[:, second]).ravel()
-    apart = (metric[:, first] - metric[:, second]).ravel()
-    ends = np.sort(np.abs(apart[order == 0])), np.sort(np.abs(apart[order * apart > 0]))
-    thresholds = np.append(0, np.unique(np.abs(apart)))
+    differences = (metric[:, first] - metric[:, second]).ravel()
+    ends = np.sort(np.abs(differences[order == 0])), np.sort(np.abs(differences[order * differences > 0]))
+    thresholds = np.append(0, np.unique(np.abs(differences)))
     ties = np.searchsorted(ends[0], thresholds, side="right")
     concordant = len(ends[1]) - np.searchsorted(ends[1], thresholds, side="right")
-    return float((ties + concordant).max() / len(apart))
+    return float((ties + concordant).max() / len(differences))
 
 
 def test_wmt23_acc_eq_of_rounded_scores_is_that_of_whole_numbers(shared_data: Path) -> None:
@@ -54,18 +54,18 @@ def test_wmt23_acc_eq_of_rounded_scores_is_that_of_whole_numbers(shared_data: Pa
     known = np.isfinite(comparison.human)
     rated = np.ix_(known.any(axis=1), known.any(axis=0))  # items have all systems or none
     human = comparison.human[rated]
-    scores = dict(zip(comparison.metrics, (own[rated] for own in comparison.metric_scores), strict=True))
-    found = dict(cu.agreement(study, **chosen, resamples=0).metrics.select("metric", "acc_eq").iter_rows())
+    scores = dict(zip(comparison.metrics, (value[rated] for value in comparison.metric_scores), strict=True))
+    results = dict(cu.agreement(study, **chosen, resamples=0).metrics.select("metric", "acc_eq").iter_rows())
     rounded = scores["cometoid22-wmt22-src"]  # rounded to four digits
     np.testing.assert_allclose(np.rint(rounded * 1e4), rounded * 1e4, atol=1e-8)
-    assert found["cometoid22-wmt22-src"] == pytest.approx(
+    assert results["cometoid22-wmt22-src"] == pytest.approx(
         accuracy_by_threshold(human, np.rint(rounded * 1e4)), abs=1e-12
     )
-    assert found["cometoid22-wmt22-src"] == pytest.approx(0.577536, abs=1e-6)
+    assert results["cometoid22-wmt22-src"] == pytest.approx(0.577536, abs=1e-6)
     # mt-metrics-eval has .577734: its threshold lies between two floating-point values of the difference .0032.
     assert accuracy_by_threshold(human, rounded) == pytest.approx(0.577734, abs=1e-6)
     other = scores["XCOMET-Ensemble-refA"]
-    assert found["XCOMET-Ensemble-refA"] == pytest.approx(accuracy_by_threshold(human, other), abs=1e-12)
+    assert results["XCOMET-Ensemble-refA"] == pytest.approx(accuracy_by_threshold(human, other), abs=1e-12)
 
 
 def test_summeval_ties_and_reproducibility(shared_data: Path) -> None:
@@ -83,8 +83,8 @@ def test_summeval_ties_and_reproducibility(shared_data: Path) -> None:
     own = {aspect: next(m for m in notes if f"aspect {aspect!r}" in m) for aspect in ties}
     # Replication rate of human decisions on resampled items (statistics.md, section 7): .88 .91 .89 .87.
     for aspect, share in (("relevance", 0.88), ("coherence", 0.91), ("consistency", 0.89), ("fluency", 0.87)):
-        said = float(re.search(r"(\d+) % of pairs", own[aspect])[1]) / 100
-        assert abs(said - share) <= 0.015
+        match = float(re.search(r"(\d+) % of pairs", own[aspect])[1]) / 100
+        assert abs(match - share) <= 0.015
 
 
 def test_mean_and_vote_differ_on_few_comparisons(shared_data: Path) -> None:
@@ -100,9 +100,9 @@ def test_alternative_annotator_test_equals_the_authors_own_numbers(shared_data: 
     expected = pl.read_csv(shared_data / "alttest" / "reference.csv")
     for (dataset, epsilon), rows in expected.group_by("dataset", "epsilon", maintain_order=True):
         study = cu.read(shared_data / "alttest" / f"{dataset}.csv.gz")
-        found = {row["metric"]: row for row in cu.rates(study, epsilon=epsilon).replacement.iter_rows(named=True)}
+        results = {row["metric"]: row for row in cu.rates(study, epsilon=epsilon).replacement.iter_rows(named=True)}
         for row in rows.iter_rows(named=True):
-            test = found[row["judge"]]
+            test = results[row["judge"]]
             assert test["winning_rate"] == pytest.approx(row["winning_rate"], abs=1e-6)
             assert test["winning_rate_outputs"] == test["winning_rate"]
             assert test["advantage_probability"] == pytest.approx(row["advantage_probability"], abs=1e-6)

@@ -47,16 +47,16 @@ def test_a_combination_on_articles_never_seen(
     known = pl.col("item").is_in(articles[:KNOWN].implode()) | ~pl.col("rater").is_in(list(humans))
     rows = summeval.ratings.frame.join(summeval.raters.frame.select("rater", "kind"), on="rater")
     seen, new = (
-        cu.read(rows.filter(own), raters=summeval.raters.frame.select("rater", "higher_is_better", "low", "high"))
-        for own in (known, ~known | ~pl.col("rater").is_in(list(humans)))
+        cu.read(rows.filter(value), raters=summeval.raters.frame.select("rater", "higher_is_better", "low", "high"))
+        for value in (known, ~known | ~pl.col("rater").is_in(list(humans)))
     )
     warned = cu.check(seen, aspect="consistency").problems.filter(rule="negative-agreement")["examples"].to_list()
     assert warned == ([] if turned else [["novelty"]])
-    told = {}
+    results = {}
     for aspect in ASPECTS:
-        made = cu.combine(seen, target=aspect, method=("ridge", "best"), repeats=3, resamples=0)
-        result = cu.validate(new, model=made.model.save(tmp_path / f"{aspect}.json"), aspect=aspect)
+        outcome = cu.combine(seen, target=aspect, method=("ridge", "best"), repeats=3, resamples=0)
+        result = cu.validate(new, model=outcome.model.save(tmp_path / f"{aspect}.json"), aspect=aspect)
         (row,) = result.gains.filter(rater="best single", unseen="items").to_dicts()
-        told[aspect] = (row["gain"], row["conclusion"])
-    assert [gain for gain, _ in told.values()] == pytest.approx(gains, abs=0.01)
-    assert tuple(conclusion for _, conclusion in told.values()) == conclusions
+        results[aspect] = (row["gain"], row["conclusion"])
+    assert [gain for gain, _ in results.values()] == pytest.approx(gains, abs=0.01)
+    assert tuple(conclusion for _, conclusion in results.values()) == conclusions

@@ -24,17 +24,17 @@ def page(browser: Any, made: Report, tmp_path: Path) -> Iterator[Any]:
     address = made.save(tmp_path / "report.html").as_uri()
     opened = browser.new_page(viewport={"width": 1100, "height": 800})
     opened.set_default_timeout(PATIENCE * 1000)
-    said: list[str] = []
-    opened.on("console", lambda message: said.append(f"{message.type}: {message.text}"))
-    opened.on("pageerror", lambda error: said.append(str(error)))
-    opened.on("request", lambda request: said.append(request.url))
+    results: list[str] = []
+    opened.on("console", lambda message: results.append(f"{message.type}: {message.text}"))
+    opened.on("pageerror", lambda error: results.append(str(error)))
+    opened.on("request", lambda request: results.append(request.url))
     opened.goto(address)
     opened.wait_for_selector(READY)
     opened.locator("button[data-fold=open]").click()
     opened.wait_for_function(f"!document.querySelector('[data-figure]:empty') && document.querySelector('{READY}')")
     yield opened
     opened.close()
-    assert set(said) == {address}
+    assert set(results) == {address}
 
 
 def resize(page: Any, width: int) -> None:

@@ -89,21 +89,21 @@ def test_sentences_and_tools_are_in_the_page(text: str, fitted: Combine) -> None
 def test_the_sentence_follows_the_interval(
     fitted: Combine, value: float, low: float | None, high: float | None, phrase: str
 ) -> None:
-    told = sentences(gains(fitted, low, high, value))
+    lines = sentences(gains(fitted, low, high, value))
     rows = {row["method"]: row for row in fitted.comparison.filter(target="coherence").iter_rows(named=True)}
-    assert told[0][1].startswith(
+    assert lines[0][1].startswith(
         f"On coherence, ridge regression reaches τ-b {with_ends(rows['ridge'], 'kendall')} with human ratings on"
         f" held-out items. The best single metric reaches {with_ends(rows['best'], 'kendall')}; {phrase}."
     )
-    assert all(f"; {phrase}. Combinations that are not tested: " in sentence for _, sentence in told)
+    assert all(f"; {phrase}. Combinations that are not tested: " in sentence for _, sentence in lines)
 
 
 @pytest.mark.parametrize("winner", ["ridge", "equal"])
 def test_the_combination_named_first_is_judged_whichever_wins(fitted: Combine, winner: str) -> None:
     wins = pl.when(pl.col("method") == winner).then(0.9).otherwise("kendall").alias("kendall")
-    told = sentences(replace(gains(fitted, 0.001, 0.1), comparison=fitted.comparison.with_columns(wins)))
+    lines = sentences(replace(gains(fitted, 0.001, 0.1), comparison=fitted.comparison.with_columns(wins)))
     names = {"equal": "mean of all metrics"}
-    for _, sentence in told:
+    for _, sentence in lines:
         judged, others = sentence.split(" Combinations that are not tested: ")
         assert ", ridge regression reaches τ-b " in judged
         assert not any(name in judged for name in names.values())
@@ -129,10 +129,10 @@ def test_favoritism_is_told_without_a_verdict(fitted: Combine, low: float, high:
     rows = {(row["target"], row["method"]): row for row in fitted.favoritism.iter_rows(named=True)}
     for aspect, sentence in told:
         assert sentence.startswith(f"On {aspect}, ridge regression decides ")
-        for method, own in (("ridge", (low, high)), ("best", (0.3, 0.5))):
+        for method, value in (("ridge", (low, high)), ("best", (0.3, 0.5))):
             row = rows[aspect, method]
             assert percent(row["sample_accuracy"]) in sentence
-            assert interval(row["mean_abs_favi"], *own) in sentence
+            assert interval(row["mean_abs_favi"], *value) in sentence
         assert "few errors make |Favi-Score| larger by chance" in sentence
         assert not re.search("one-sided|told apart|better|worse|fairer", sentence)
 

@@ -99,25 +99,25 @@ def test_partly_annotated_studies_are_corrected_from_metric_only_items() -> None
         },
         items=90,
     )
-    made = cu.report(few, resamples=20)
-    assert made.tables()["correction.pairs"]["n_metric"].min() == 60
-    assert "correction cannot add" not in section(made, "correction")
+    report = cu.report(few, resamples=20)
+    assert report.tables()["correction.pairs"]["n_metric"].min() == 60
+    assert "correction cannot add" not in section(report, "correction")
 
 
 def test_one_sided_people_leave_both_out_with_the_reason() -> None:
     gold = study(
         {"gold": lambda i, j: 1 - j, "m": lambda i, j: (i + 2 * (1 - j)) % 5}, items=30, systems=("chosen", "rejected")
     )
-    made = cu.report(gold, resamples=20)
-    assert list(made.results) == ["check", "agreement", "favoritism", "ranking"]
+    report = cu.report(gold, resamples=20)
+    assert list(report.results) == ["check", "agreement", "favoritism", "ranking"]
     for name in ("correction", "protocol"):
-        assert "the study compares the two sides of a pair, not systems" in section(made, name)
-    assert made.html.count('<p class="warning"') == 2
-    assert "Who favours whom" not in " ".join(made.verdict.lines())
+        assert "the study compares the two sides of a pair, not systems" in section(report, name)
+    assert report.html.count('<p class="warning"') == 2
+    assert "Who favours whom" not in " ".join(report.verdict.lines())
 
 
 def test_a_small_study_says_why_nothing_is_replayed() -> None:
     small = study({"ann": lambda i, j: (i * 7 + j * 3) % 5, "m": lambda i, j: (i * 7 + j * 3 + 1) % 5}, items=6)
-    made = cu.report(small, resamples=20)
-    assert "protocol" not in made.results
-    assert "a pair of systems has 6 human annotations" in section(made, "protocol")
+    report = cu.report(small, resamples=20)
+    assert "protocol" not in report.results
+    assert "a pair of systems has 6 human annotations" in section(report, "protocol")

@@ -85,12 +85,12 @@ def test_few_raters_have_no_map_and_no_clusters(made: Report, alike: Complementa
 def test_predictions_and_bounds_stand_in_one_table(made: Report, predicted: Ceiling) -> None:
     text = section(made, "ceiling")
     table = text[text.index('id="table-ceiling-prediction"') :]
-    wanted = [
+    expected = [
         *predicted.prediction["kendall"],
         *(row[name] for row in predicted.annotators.to_dicts() for name in ("attainable", "split_half")),
     ]
-    assert all(f'data-value="{value}"' in table for value in wanted)
-    assert table.count("<tr>") == 1 + len(wanted)
+    assert all(f'data-value="{value}"' in table for value in expected)
+    assert table.count("<tr>") == 1 + len(expected)
 
 
 def test_what_depends_on_the_aspect_is_drawn_for_the_chosen_one(made: Report) -> None:
@@ -103,8 +103,8 @@ def test_what_depends_on_the_aspect_is_drawn_for_the_chosen_one(made: Report) ->
 
 def test_gains_are_called_what_they_are(made: Report, predicted: Ceiling) -> None:
     def called(result: Ceiling) -> dict[str, tuple[str, str]]:
-        (table,) = (own for own in CEILING.drawn(context(made, ceiling=result))[1] if own.id == "ceiling-next")
-        return {own.name: (own.label, own.doc) for own in table.columns if own.name in ADDED}
+        (table,) = (value for value in CEILING.drawn(context(made, ceiling=result))[1] if value.id == "ceiling-next")
+        return {column.name: (column.label, column.doc) for column in table.columns if column.name in ADDED}
 
     assert called(predicted) == ADDED
     options = {**predicted.provenance.options, "in_use": "judge"}
@@ -153,8 +153,8 @@ def test_the_sentence_follows_the_interval(
 ) -> None:
     ends = {"difference_low": pl.lit(low, dtype=pl.Float64), "difference_high": pl.lit(high, dtype=pl.Float64)}
     gap = alike.gaps.with_columns(**ends)
-    told = said_of_judges(replace(alike, gaps=gap))
-    assert told[0].startswith(phrase)
+    lines = said_of_judges(replace(alike, gaps=gap))
+    assert lines[0].startswith(phrase)
 
 
 def test_one_aspect_of_people_has_no_distance_among_people(alike: Complementarity) -> None:
@@ -165,8 +165,8 @@ def test_one_aspect_of_people_has_no_distance_among_people(alike: Complementarit
 
 def test_the_dimension_is_told(alike: Complementarity) -> None:
     row = alike.summary.row(0, named=True)
-    told = said_of_judges(alike)[-1]
-    assert told.startswith(f"{row['dimension']:.0f} principal components explain 80 % of the differences of 10 raters")
+    lines = said_of_judges(alike)[-1]
+    assert lines.startswith(f"{row['dimension']:.0f} principal components explain 80 % of the differences of 10 raters")
 
 
 def test_the_ceiling_is_told_by_aspect(predicted: Ceiling) -> None:
@@ -175,8 +175,8 @@ def test_the_ceiling_is_told_by_aspect(predicted: Ceiling) -> None:
         difference_high=pl.lit(0.3),
         difference=pl.lit(0.2),
     )
-    told = said_of_ceiling(replace(predicted, gaps=gaps))
-    assert told == [
+    lines = said_of_ceiling(replace(predicted, gaps=gaps))
+    assert lines == [
         "Human ratings of these aspects are predicted worse from all metrics than from the human ratings of other"
         " aspects: coherence (difference in τ-b 0.20 [0.10, 0.30]).",
         "No significant difference between predictions from all metrics and predictions from the human ratings of"
@@ -192,8 +192,8 @@ def test_a_gap_the_other_way_round_is_turned(predicted: Ceiling) -> None:
     gaps = predicted.gaps.with_columns(
         difference_low=pl.lit(-0.3), difference_high=pl.lit(-0.1), difference=pl.lit(-0.2)
     )
-    told = said_of_ceiling(replace(predicted, gaps=gaps))
-    assert told[0].endswith(
+    lines = said_of_ceiling(replace(predicted, gaps=gaps))
+    assert lines[0].endswith(
         "better from all metrics than from the human ratings of other aspects: coherence (difference in τ-b 0.20"
         " [0.10, 0.30]) and fluency (difference in τ-b 0.20 [0.10, 0.30])."
     )
@@ -227,8 +227,8 @@ def halo(same: float | None, other: float, metrics: float, *, width: float | Non
         lead_low=pl.col("lead") - pl.lit(width, dtype=pl.Float64),
         lead_high=pl.col("lead") + pl.lit(width, dtype=pl.Float64),
     )
-    made = cu.ceiling(cu.read("demo"), model="ridge", resamples=0, steps=1, aspect="fluency")
-    return replace(made, halo=table)
+    study = cu.ceiling(cu.read("demo"), model="ridge", resamples=0, steps=1, aspect="fluency")
+    return replace(study, halo=table)
 
 
 def test_halo_is_told_where_only_the_same_annotator_knows() -> None:

@@ -33,9 +33,9 @@ def test_nothing_is_said_of_metrics(report: cu.Report) -> None:
 
 def test_systems_stand_as_beside_metrics(report: cu.Report) -> None:
     """Metrics do not change results of human ratings."""
-    own = report.results["leaderboard"].to_frame("systems").filter(rater="human")
+    rows = report.results["leaderboard"].to_frame("systems").filter(rater="human")
     beside = cu.leaderboard(cu.read("demo"), resamples=30).systems.filter(rater="human")
-    assert own.select("aspect", "system", "win_rate", "strength").equals(
+    assert rows.select("aspect", "system", "win_rate", "strength").equals(
         beside.select("aspect", "system", "win_rate", "strength")
     )
 

@@ -42,8 +42,8 @@ def test_a_page_of_many_carries_the_leading_ones(made: Report, monkeypatch: pyte
     assert shown.metrics == tuple(name for name in made.context.metrics if name in part.metrics)
     assert shown.best == made.context.best
     # Counts of uncorrected metrics include those that the page omits.
-    told = [CORRECTION.build(own)["others"] for own in (made.context, shown)]
-    assert told[0] == told[1] > 0
+    results = [CORRECTION.build(value)["others"] for value in (made.context, shown)]
+    assert results[0] == results[1] > 0
     pairs, whole = shown.table("favoritism.pairs"), made.context.table("favoritism.pairs")
     assert pairs.equals(
         whole.filter(

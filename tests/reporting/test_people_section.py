@@ -30,7 +30,7 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Study:
     with closing(connected(path)) as base:
         for pair, (first, second) in enumerate(PAIRS):
             for n in range(30):
-                worker, other = (int(own) for own in rng.choice(11, 2, replace=False) + 1)
+                worker, other = (int(value) for value in rng.choice(11, 2, replace=False) + 1)
                 answer = int(rng.choice([1, 0, -1], p=[0.6, 0.2, 0.2])) if pair < 2 else -1
                 if pair == 2 and n < 20:
                     worker, answer = 12, 1
@@ -92,9 +92,9 @@ def test_what_was_judged_stands_beside_what_counts_now(study: Study) -> None:
         ("Birch", "Cedar", 1, 30, "Birch", 10),
     ]
     assert rows[2][6] == -1
-    told = looks_sentences(looks_of(study))
-    assert told[0] == INFLATED
-    assert told[1].endswith("agree with the decision for Birch and Cedar.")
+    lines = looks_sentences(looks_of(study))
+    assert lines[0] == INFLATED
+    assert lines[1].endswith("agree with the decision for Birch and Cedar.")
 
 
 def test_without_looks_or_decisions_nothing_is_said_of_them(study: Study) -> None:

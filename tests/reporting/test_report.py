@@ -27,9 +27,9 @@ EVIL = "<script>alert('x')</script>"
 
 
 def embedded(html: str) -> dict[str, object]:
-    found = re.search(r'<script type="text/plain" id="data">(.*?)</script>', html)
-    assert found
-    loaded: dict[str, object] = json.loads(zlib.decompress(base64.b64decode(found[1])))
+    match = re.search(r'<script type="text/plain" id="data">(.*?)</script>', html)
+    assert match
+    loaded: dict[str, object] = json.loads(zlib.decompress(base64.b64decode(match[1])))
     return loaded
 
 
@@ -61,10 +61,10 @@ def test_page_has_every_section_and_its_tables(made: Report) -> None:
 
 
 def test_every_question_with_a_section_is_answered(made: Report) -> None:
-    asked = [section.question for section in made.sections if section.ask]
+    specs = [section.question for section in made.sections if section.ask]
     # validate needs a model and other data, gate needs user-defined rules, rates, labelling and route need labels
-    assert sorted(asked) == sorted({*QUESTIONS} - {"verdict", "validate", "gate", "rates", "labelling", "route"})
-    assert list(made.results) == asked
+    assert sorted(specs) == sorted({*QUESTIONS} - {"verdict", "validate", "gate", "rates", "labelling", "route"})
+    assert list(made.results) == specs
     assert made.verdict.provenance.question == "verdict"
 
 
@@ -82,10 +82,10 @@ def test_names_of_the_user_are_escaped() -> None:
         for j, system in enumerate((EVIL, "B", "C"))
         for k, (rater, kind) in enumerate((("ann", "human"), (EVIL + "m", "metric"), ("x", "metric")))
     ]
-    made = cu.report(cu.read(pl.DataFrame(rows)), resamples=20)
-    assert EVIL not in made.html
-    assert "&lt;script&gt;alert" in made.html
-    assert EVIL in str(embedded(made.html)["tables"])
+    study = cu.report(cu.read(pl.DataFrame(rows)), resamples=20)
+    assert EVIL not in study.html
+    assert "&lt;script&gt;alert" in study.html
+    assert EVIL in str(embedded(study.html)["tables"])
 
 
 def test_save_writes_the_page_and_refuses_a_folder(made: Report, tmp_path: Path) -> None:
@@ -104,10 +104,10 @@ def test_save_figures_writes_every_picture_of_every_aspect(made: Report, tmp_pat
     # exactly the figures of the page, once or per aspect, that of agreement by two statistics
     figures = {figure.id: figure for section in made.sections for figure in section.drawn(made.context)[0]}
     assert len(figures) == 29
-    counted = {own: sum(re.search(rf"(^|-){own}(-|$)", name) is not None for name in names) for own in figures}
-    of_aspect = {own for own, figure in figures.items() if "{aspect}" in str((figure.where, figure.fields))}
+    counted = {figure: sum(re.search(rf"(^|-){figure}(-|$)", name) is not None for name in names) for figure in figures}
+    of_aspect = {key for key, figure in figures.items() if "{aspect}" in str((figure.where, figure.fields))}
     assert counted.pop("agreement-intervals") == 4
-    assert counted == {own: 2 if own in of_aspect else 1 for own in counted}
+    assert counted == {value: 2 if value in of_aspect else 1 for value in counted}
     assert len(written) == 4 + sum(counted.values())
     best = made.context.best["fluency"]
     assert f"fluency-favoritism-systems-{best}" in names
@@ -130,7 +130,7 @@ def test_columns_are_compact_and_whole() -> None:
 def test_columns_that_say_nothing_are_left_out() -> None:
     declared = [label("note", "n"), flag("wanted", "w"), score("x", "x"), score("y", "y")]
     frame = pl.DataFrame({"note": ["", None], "wanted": [None, False], "x": [None, 0.0], "y": [None, None]})
-    assert [own.name for own in columns_with_values(declared, frame)] == ["wanted", "x"]
+    assert [value.name for value in columns_with_values(declared, frame)] == ["wanted", "x"]
     assert len(columns_with_values(declared, frame.clear())) == 4
 
 
@@ -142,17 +142,17 @@ def test_a_study_of_two_systems_says_so() -> None:
 
 def test_a_report_asks_each_thing_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Shared computations do not change results."""
-    made = list[str]()
+    results = list[str]()
 
     def from_study(study: cu.Study, *, aspect: str, **rest: Any) -> Panel:
-        made.append(aspect)
+        results.append(aspect)
         return Panel.from_study(study, aspect=aspect, **rest)
 
     monkeypatch.setattr(rater_comparison, "Panel", SimpleNamespace(from_study=from_study))
     study = cu.read("demo")
     selected = {"resamples": 20, "aspect": "fluency,coherence", "metrics": "judge,overlap"}
     report = cu.report(study, **selected)
-    shared = [own for own in made if own]
+    shared = [value for value in results if value]
     monkeypatch.undo()
     assert sorted(set(shared)) == ["coherence", "fluency"]
     asked = ("agreement", "favoritism", "consistency", "ranking", "leaderboard")

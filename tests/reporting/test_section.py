@@ -62,7 +62,7 @@ def test_a_table_is_written_as_declared() -> None:
         *("&lt;b&gt;", "a, b", "yes", "12\u202f345", "−0.40 [−0.50, 0.25]", "50 % [25 %, over 99 %]"),
         *("0.50 ± 0.10", "25 %", ".012"),
     ]
-    assert re.findall(r"<button type=\"button\">(.*?)</button>", html) == [own.label for own in SHOWN.columns]
+    assert re.findall(r"<button type=\"button\">(.*?)</button>", html) == [column.label for column in SHOWN.columns]
     assert 'title="rank correlation"' in html
     assert html.count('"n more"') == 2  # header and cell of the column shown on request
     assert '<tr data-aspect="fluency">' in html
@@ -86,8 +86,8 @@ def test_a_table_of_choices_leaves_out_what_is_chosen_and_what_says_nothing(made
     chosen = chosen_table(made.context, "x", "X", "favoritism.pairs", where)
     declared = made.context.declared("favoritism.pairs")
     assert set(made.context.table("favoritism.pairs")["note"]) == {""}
-    assert [own.name for own in chosen.columns] == [
-        own.name for own in declared.columns if own.essential and own.name not in ("metric", "note")
+    assert [column.name for column in chosen.columns] == [
+        column.name for column in declared.columns if column.essential and column.name not in ("metric", "note")
     ]
 
 
@@ -118,13 +118,13 @@ def test_options_of_the_report_reach_every_question_that_has_them(made: Report) 
 
 def test_every_picture_and_table_is_drawn_from_rows_of_the_page(made: Report) -> None:
     drawn = [section.drawn(made.context) for section in made.sections]
-    figures = [figure for own, _ in drawn for figure in own]
-    tables = [table for _, own in drawn for table in own]
-    ids = [own.id for own in (*figures, *tables)]
+    figures = [figure for value, _ in drawn for figure in value]
+    tables = [table for _, value in drawn for table in value]
+    ids = [value.id for value in (*figures, *tables)]
     assert len(ids) == len(set(ids))
-    for own in (*figures, *tables):
-        known = set(made.context.table(own.table).columns)
-        assert {name for names in own.where for name in names.split("|")} - {"statistic"} <= known, own.id
+    for part in (*figures, *tables):
+        known = set(made.context.table(part.table).columns)
+        assert {name for names in part.where for name in names.split("|")} - {"statistic"} <= known, part.id
     for figure in figures:
         assert figure.caption.endswith("."), figure.id
         assert figure.alt.endswith("."), figure.id
@@ -139,8 +139,8 @@ def test_every_picture_and_table_is_drawn_from_rows_of_the_page(made: Report) ->
 
 
 def test_nothing_to_draw_is_none(made: Report) -> None:
-    figures = [own for section in made.sections for own in section.drawn(made.context)[0]]
-    (figure,) = (own for own in figures if own.id == "agreement-intervals")
+    figures = [value for section in made.sections for value in section.drawn(made.context)[0]]
+    (figure,) = (value for value in figures if value.id == "agreement-intervals")
     assert figure.drawn(made.context, made.context.choice("wit", "judge", "kendall_item")) is None
 
 
@@ -171,8 +171,8 @@ def test_parts_that_never_met_have_pictures_of_their_own() -> None:
     context.results["agreement"] = context.ask(cu.agreement)
     LEADERBOARD.answer(context)
     figures, _ = LEADERBOARD.drawn(context)
-    found = {figure.id: figure for figure in figures if "map" not in figure.id}
-    assert list(found) == [
+    results = {figure.id: figure for figure in figures if "map" not in figure.id}
+    assert list(results) == [
         "leaderboard-strengths",
         "leaderboard-strengths-2",
         "leaderboard-metric",
@@ -180,7 +180,7 @@ def test_parts_that_never_met_have_pictures_of_their_own() -> None:
     ]
     choice = {"aspect": "", "metric": "judge", "corrected": "judge", "statistic": "kendall_item", "which": "all"}
     for name, systems in (("leaderboard-strengths", {"A", "B", "C"}), ("leaderboard-metric-2", {"X", "Y"})):
-        drawn = found[name].drawn(context, choice)
+        drawn = results[name].drawn(context, choice)
         assert drawn is not None
         assert {row["system"] for row in drawn["datasets"]["rows"]} == systems
-    assert all(f'data-figure="{name}"' in html_of(LEADERBOARD, context) for name in list(found)[2:])
+    assert all(f'data-figure="{name}"' in html_of(LEADERBOARD, context) for name in list(results)[2:])

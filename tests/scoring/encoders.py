@@ -10,7 +10,7 @@ import numpy as np
 from custodes.scoring.metric import Metric, MetricInputs, Place, Scorer
 
 WORDS = ["a", "the", "cat", "dog", "fish", "sat", "ran", "on", "in", "mat", "tree", "river", "big", "red", "and", "."]
-PIECES = [*"abcdefghijklmnopqrstuvwxyz0123456789", *(f"##{own}" for own in "abcdefghijklmnopqrstuvwxyz0123456789")]
+PIECES = [*"abcdefghijklmnopqrstuvwxyz0123456789", *(f"##{value}" for value in "abcdefghijklmnopqrstuvwxyz0123456789")]
 VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS, *PIECES]
 WIDTH = 8
 
@@ -20,14 +20,14 @@ def tokenizer(folder: Path, *, limit: int | None) -> None:
     from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 
     numbers = {word: at for at, word in enumerate(VOCABULARY)}
-    made = Tokenizer(models.WordPiece(numbers, unk_token="[UNK]"))
-    made.normalizer = normalizers.BertNormalizer()
-    made.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    made.post_processor = processors.TemplateProcessing(
+    result = Tokenizer(models.WordPiece(numbers, unk_token="[UNK]"))
+    result.normalizer = normalizers.BertNormalizer()
+    result.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    result.post_processor = processors.TemplateProcessing(
         single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
     )
-    made.add_special_tokens(VOCABULARY[:5])
-    made.save(str(folder / "tokenizer.json"))
+    result.add_special_tokens(VOCABULARY[:5])
+    result.save(str(folder / "tokenizer.json"))
     if limit is not None:
         settings = {"cls_token": "[CLS]", "sep_token": "[SEP]", "pad_token": "[PAD]", "unk_token": "[UNK]"}
         settings |= {"tokenizer_class": "BertTokenizer", "model_max_length": limit}
@@ -91,21 +91,24 @@ def onnx_model(
             ("Tanh", [f"leaning{layer}"], after, {}),
         ]
     name = lambda own: renamed.get(own, own)  # noqa: E731
-    made = [
+    results = [
         helper.make_node(
-            kind, [name(own) for own in given], [name(own) for own in ([out] if isinstance(out, str) else out)], **more
+            kind,
+            [name(value) for value in given],
+            [name(value) for value in ([out] if isinstance(out, str) else out)],
+            **more,
         )
         for kind, given, out, more in nodes
     ]
     inputs = [
-        helper.make_tensor_value_info(name(own), TensorProto.INT64, ["texts", tokens])
-        for own in ("input_ids", "attention_mask")
+        helper.make_tensor_value_info(name(text), TensorProto.INT64, ["texts", tokens])
+        for text in ("input_ids", "attention_mask")
     ]
     given_back = [
-        helper.make_tensor_value_info(name(own), TensorProto.FLOAT, ["texts", tokens, WIDTH]) for own in outputs
+        helper.make_tensor_value_info(name(output), TensorProto.FLOAT, ["texts", tokens, WIDTH]) for output in outputs
     ]
-    held = [numpy_helper.from_array(values, own) for own, values in constants.items()]
-    graph = helper.make_graph(made, "encoder", inputs, given_back, held)
+    held = [numpy_helper.from_array(values, key) for key, values in constants.items()]
+    graph = helper.make_graph(results, "encoder", inputs, given_back, held)
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), str(path))
 
 

@@ -43,7 +43,7 @@ class Recorded:
 
 def overlap(texts: MetricInputs) -> Scored:
     """Proportion of the output's words that occur in each reference."""
-    wide = max((len(own) for own in texts.references), default=1)
+    wide = max((len(value) for value in texts.references), default=1)
     values = np.full((len(texts.outputs), max(1, wide)), np.nan)
     for row, text in enumerate(texts.outputs):
         words = text.split()
@@ -55,7 +55,7 @@ def overlap(texts: MetricInputs) -> Scored:
 
 def pooled(texts: MetricInputs) -> Scored:
     """Proportion of the output's words that occur in any reference."""
-    known = [set(" ".join(own).split()) for own in texts.references]
+    known = [set(" ".join(reference).split()) for reference in texts.references]
     values = [
         [sum(word in known[texts.item[row]] for word in text.split()) / max(1, len(text.split()))]
         for row, text in enumerate(texts.outputs)
@@ -70,16 +70,18 @@ def constant(value: float) -> Callable[[MetricInputs], Scored]:
 
 def known(monkeypatch: pytest.MonkeyPatch, *metrics: Metric) -> None:
     """Register metrics in addition to the built-in ones."""
-    monkeypatch.setattr("custodes.scoring.raters.known_metrics", lambda: METRICS | {own.name: own for own in metrics})
+    monkeypatch.setattr(
+        "custodes.scoring.raters.known_metrics", lambda: METRICS | {metric.name: metric for metric in metrics}
+    )
 
 
 def recorded(
     monkeypatch: pytest.MonkeyPatch, score: Callable[[MetricInputs], Scored], traits: Traits, **more: Any
 ) -> Recorded:
     """Register a metric named `made` that records its inputs."""
-    own = Recorded(score, traits, **more)
-    known(monkeypatch, own.metric)
-    return own
+    recorder = Recorded(score, traits, **more)
+    known(monkeypatch, recorder.metric)
+    return recorder
 
 
 def study(outputs: Mapping[str, Mapping[str, str]], **facts: Mapping[str, Any]) -> Study:
@@ -87,8 +89,8 @@ def study(outputs: Mapping[str, Mapping[str, str]], **facts: Mapping[str, Any]) 
     from custodes.data.reading import read
 
     rows = [
-        {"item": item, "outputs": dict(own), **{name: said.get(item) for name, said in facts.items()}}
-        for item, own in outputs.items()
+        {"item": item, "outputs": dict(output), **{name: said.get(item) for name, said in facts.items()}}
+        for item, output in outputs.items()
     ]
     return read(pl.DataFrame(rows, schema_overrides={"outputs": pl.Object}), reader="outputs")
 

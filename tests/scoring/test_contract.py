@@ -54,7 +54,7 @@ STRANGE = {
     "markup": "<s>[[A]] {{ x }} </s>",
     "long": "antidisestablishmentarianism" * 40,
 }
-NAMES = [name for name, own in METRICS.items() if WHOLE not in own.parameters]
+NAMES = [name for name, metric in METRICS.items() if WHOLE not in metric.parameters]
 """Metrics that run in a separate process have their contract in test_worker.py."""
 
 
@@ -99,18 +99,18 @@ def study(outputs: dict[str, dict[str, str]], image: str, references: dict[str, 
 
 def scored(texts: Study, asked: str, **options: Any) -> dict[tuple[str, str, str], float]:
     """Map (item, system, rater) to the score; every missing score has a reason."""
-    made = cu.score(texts, [asked], **options)
-    rows = {tuple(key): value for *key, value in made.ratings.iter_rows()}
-    assert made.skipped["why"].str.len_chars().min() in (None, *range(5, 500))
-    gone = set(made.skipped.select("item", "system", "rater").rows())
+    result = cu.score(texts, [asked], **options)
+    rows = {tuple(key): value for *key, value in result.ratings.iter_rows()}
+    assert result.skipped["why"].str.len_chars().min() in (None, *range(5, 500))
+    gone = set(result.skipped.select("item", "system", "rater").rows())
     assert not gone & rows.keys()
     assert texts.outputs is not None
-    if not made.ratings.is_empty() and made.ratings["item"][0] != "":
-        assert len(rows) + len(gone) == texts.outputs.texts.height * made.raters.height
-    for low, high in made.raters.select("low", "high").iter_rows():
+    if not result.ratings.is_empty() and result.ratings["item"][0] != "":
+        assert len(rows) + len(gone) == texts.outputs.texts.height * result.raters.height
+    for low, high in result.raters.select("low", "high").iter_rows():
         slack = 1e-6 * max(1.0, abs(high or 0.0))
         assert all(
-            (low is None or own >= low - slack) and (high is None or own <= high + slack) for own in rows.values()
+            (low is None or value >= low - slack) and (high is None or value <= high + slack) for value in rows.values()
         )
     return rows  # type: ignore[return-value]
 
@@ -124,14 +124,14 @@ def test_names_and_orders_change_nothing(rules: str, image: str) -> None:
     before = scored(study(OUTPUTS, image), rules)
     assert before
     items, systems = dict(zip("1234", "zxyw", strict=True)), dict(zip("ABC", "RPQ", strict=True))
-    turned = {item: dict(reversed(own.items())) for item, own in reversed(OUTPUTS.items())}
-    renamed = {items[item]: {systems[s]: text for s, text in own.items()} for item, own in turned.items()}
-    facts = [{items[item]: own for item, own in told.items()} for told in (REFERENCES, SOURCES)]
+    turned = {item: dict(reversed(value.items())) for item, value in reversed(OUTPUTS.items())}
+    renamed = {items[item]: {systems[s]: text for s, text in value.items()} for item, value in turned.items()}
+    facts = [{items[item]: value for item, value in told.items()} for told in (REFERENCES, SOURCES)]
     texts = texts_of(
         renamed, references=facts[0], source=facts[1], context=facts[1], image=dict.fromkeys(renamed, image)
     )
     after = scored(texts, rules)
-    assert {(items.get(i, ""), systems[s], r): own for (i, s, r), own in before.items()} == after
+    assert {(items.get(i, ""), systems[s], r): value for (i, s, r), value in before.items()} == after
 
 
 def test_batches_change_nothing(rules: str, image: str) -> None:
@@ -139,15 +139,15 @@ def test_batches_change_nothing(rules: str, image: str) -> None:
 
 
 def test_equal_outputs_have_equal_scores(asked: str, image: str) -> None:
-    made = scored(study(OUTPUTS, image), f"m={asked}")
-    if ("2", "A", "m") in made:
-        assert made["2", "A", "m"] == made["2", "B", "m"]
+    result = scored(study(OUTPUTS, image), f"m={asked}")
+    if ("2", "A", "m") in result:
+        assert result["2", "A", "m"] == result["2", "B", "m"]
 
 
 def test_other_outputs_change_nothing_unless_it_looks_at_the_whole(rules: str, asked: str, image: str) -> None:
     traits = METRICS[asked.partition(":")[0]].traits
     before = scored(study(OUTPUTS, image), rules)
-    changed = {item: {**own, "C": "another fish sat"} for item, own in OUTPUTS.items()}
+    changed = {item: {**output, "C": "another fish sat"} for item, output in OUTPUTS.items()}
     after = scored(study(changed, image), rules)
     ours = [key for key in before if key[1] != "C"]
     close({key: before[key] for key in ours}, {key: after[key] for key in ours})
@@ -158,7 +158,7 @@ def test_other_outputs_change_nothing_unless_it_looks_at_the_whole(rules: str, a
 
 def test_the_order_of_references_matters_for_the_first_alone(rules: str, asked: str, image: str) -> None:
     before = scored(study(OUTPUTS, image), rules)
-    after = scored(study(OUTPUTS, image, {item: own[::-1] for item, own in REFERENCES.items()}), rules)
+    after = scored(study(OUTPUTS, image, {item: reference[::-1] for item, reference in REFERENCES.items()}), rules)
     first = METRICS[asked.partition(":")[0]].traits.rules == ("first",)
     ours = [key for key in before if not (first or key[2].endswith("@first"))]
     exactly = 1e-12 if "model" not in METRICS[asked.partition(":")[0]].parameters else TOLERANCE
@@ -166,9 +166,9 @@ def test_the_order_of_references_matters_for_the_first_alone(rules: str, asked: 
 
 
 def test_strange_texts_have_a_number_or_a_reason(rules: str, image: str) -> None:
-    outputs = {item: {**STRANGE, "plain": own["A"]} for item, own in OUTPUTS.items()}
-    made = scored(study(outputs, image), rules)
-    assert all(np.isfinite(own) for own in made.values())
+    outputs = {item: {**STRANGE, "plain": output["A"]} for item, output in OUTPUTS.items()}
+    result = scored(study(outputs, image), rules)
+    assert all(np.isfinite(value) for value in result.values())
     references = {item: list(filter(None, STRANGE.values())) for item in OUTPUTS}
     scored(study(OUTPUTS, image, references), rules)
 
@@ -188,12 +188,12 @@ def test_what_is_right_is_not_worse(asked: str, image: str) -> None:
     if "references" not in metric.traits.needs:
         return  # this metric uses no reference
     outputs = {item: {"right": REFERENCES[item][0], "wrong": "zzz qqq vvv xxx kkk"} for item in OUTPUTS}
-    made = scored(study(outputs, image), f"m={asked}")
+    result = scored(study(outputs, image), f"m={asked}")
     sign = 1 if metric.traits.higher_is_better else -1
-    both = [item for item in {key[0] for key in made} if (item, "wrong", "m") in made]
+    both = [item for item in {key[0] for key in result} if (item, "wrong", "m") in result]
     assert both
     for item in both:
-        assert sign * made[item, "right", "m"] >= sign * made[item, "wrong", "m"]
+        assert sign * result[item, "right", "m"] >= sign * result[item, "wrong", "m"]
 
 
 def test_what_is_said_of_it_is_so(asked: str, image: str) -> None:

@@ -36,21 +36,21 @@ def kept(tmp_path: Path) -> str:
 def test_another_rule_costs_nothing(
     monkeypatch: pytest.MonkeyPatch, study: Study, kept: str, score: object, traits: Traits
 ) -> None:
-    own = recorded(monkeypatch, score, traits)  # type: ignore[arg-type]
+    recorder = recorded(monkeypatch, score, traits)  # type: ignore[arg-type]
     cu.score(study, ["made@mean"], cache=kept)
-    before = len(own.outputs)
+    before = len(recorder.outputs)
     again = cu.score(study, ["made@first", "made@best", "x=made@mean"], cache=kept)
-    assert len(own.outputs) == before
+    assert len(recorder.outputs) == before
     alone = cu.score(study, ["made@first"], cache=kept)
-    assert len(own.outputs) == before
+    assert len(recorder.outputs) == before
     assert of(alone, "made@first") == of(again, "made@first") == pytest.approx([2 / 3, 1, 0, 2 / 3, 1 / 2, 0])
 
 
 def test_the_same_cache_gives_the_same_result(monkeypatch: pytest.MonkeyPatch, study: Study, kept: str) -> None:
-    own = recorded(monkeypatch, overlap, OVERLAP)
-    asked = ["made@first,best,mean", "length"]
-    cold, warm = cu.score(study, asked, cache=kept), cu.score(study, asked, cache=kept)
-    assert len(own.calls) == 1
+    recorder = recorded(monkeypatch, overlap, OVERLAP)
+    specs = ["made@first,best,mean", "length"]
+    cold, warm = cu.score(study, specs, cache=kept), cu.score(study, specs, cache=kept)
+    assert len(recorder.calls) == 1
     for name, table in cold.tables().items():
         assert table.equals(warm.tables()[name], null_equal=True), name
     assert (cold.raters["cost"] > 0).all()
@@ -58,15 +58,15 @@ def test_the_same_cache_gives_the_same_result(monkeypatch: pytest.MonkeyPatch, s
 
 
 def test_only_what_is_new_is_scored(monkeypatch: pytest.MonkeyPatch, study: Study, kept: str) -> None:
-    own = recorded(monkeypatch, overlap, OVERLAP)
+    recorder = recorded(monkeypatch, overlap, OVERLAP)
     cu.score(study, ["made"], cache=kept)
-    own.calls.clear()
+    recorder.calls.clear()
     more = {item: {**texts, "D": "a cat"} for item, texts in OUTPUTS.items()}
     cu.score(texts_of(more, references=REFERENCES), ["made"], cache=kept)
-    assert own.outputs == ["a cat"] * 2
-    own.calls.clear()
+    assert recorder.outputs == ["a cat"] * 2
+    recorder.calls.clear()
     cu.score(texts_of(OUTPUTS, references={**REFERENCES, "2": ["the dog", "a dog"]}), ["made@mean"], cache=kept)
-    assert sorted(own.outputs) == sorted([*OUTPUTS["1"].values(), *OUTPUTS["2"].values()])
+    assert sorted(recorder.outputs) == sorted([*OUTPUTS["1"].values(), *OUTPUTS["2"].values()])
 
 
 @pytest.mark.parametrize(
@@ -90,58 +90,58 @@ def test_a_score_is_kept_under_what_its_metric_needs(
         "source": {"1": "s", "2": "two"},
         "context": {"1": "c", "2": "two"},
     }
-    own = recorded(monkeypatch, constant(1.0), Traits(needs=needs))  # type: ignore[arg-type]
+    recorder = recorded(monkeypatch, constant(1.0), Traits(needs=needs))  # type: ignore[arg-type]
     outputs = {"1": {"A": "x", "B": "y"}, "2": {"A": "x", "B": "y"}}
     cu.score(texts_of(outputs, **facts), ["made"], cache=kept)
-    own.calls.clear()
+    recorder.calls.clear()
     cu.score(texts_of(outputs, **{**facts, **change}), ["made"], cache=kept)
-    assert len(own.outputs) == asked_again
+    assert len(recorder.outputs) == asked_again
 
 
 def test_an_image_counts_by_what_it_holds(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, kept: str) -> None:
-    own = recorded(monkeypatch, constant(1.0), Traits(needs=("image",)))
+    recorder = recorded(monkeypatch, constant(1.0), Traits(needs=("image",)))
     image = tmp_path / "one.png"
     some = texts_of({"1": {"A": "a fox"}}, image={"1": str(image)})
     for content, calls in ((b"1", 1), (b"1", 1), (b"2", 2)):
         image.write_bytes(content)
         cu.score(some, ["made"], cache=kept)
-        assert len(own.calls) == calls
+        assert len(recorder.calls) == calls
     image.rename(tmp_path / "two.png")
     cu.score(texts_of({"x": {"B": "a fox"}}, image={"x": str(tmp_path / "two.png")}), ["made"], cache=kept)
-    assert len(own.calls) == 2
+    assert len(recorder.calls) == 2
     address = texts_of({"1": {"A": "a fox"}}, image={"1": "https://example.org/one.png"})
     cu.score(address, ["made"], cache=kept)
-    assert len(own.calls) == 3
+    assert len(recorder.calls) == 3
 
 
 def test_parameters_are_part_of_the_key(monkeypatch: pytest.MonkeyPatch, study: Study, kept: str) -> None:
-    own = recorded(monkeypatch, constant(1.0), Traits(), n=1)
+    recorder = recorded(monkeypatch, constant(1.0), Traits(), n=1)
     cu.score(study, ["made", "made:n=2"], cache=kept)
-    assert len(own.calls) == 2
+    assert len(recorder.calls) == 2
     cu.score(study, ["x=made:n=1", "y=made:n=2"], cache=kept)
-    assert len(own.calls) == 2
+    assert len(recorder.calls) == 2
 
 
 def test_a_metric_of_the_whole_is_scored_anew_where_any_text_is_another(
     monkeypatch: pytest.MonkeyPatch, study: Study, kept: str
 ) -> None:
     traits = Traits(needs=("references",), rules=("all",), whole=True)
-    own = recorded(
+    recorder = recorded(
         monkeypatch, lambda texts: Scored(values=np.full((len(texts.outputs), 1), len(texts.outputs))), traits
     )
     cu.score(study, ["made"], cache=kept)
-    assert [len(texts.outputs) for texts in own.calls] == [6]
+    assert [len(texts.outputs) for texts in recorder.calls] == [6]
     cu.score(texts_of(OUTPUTS, references=REFERENCES, source={"1": "new"}), ["made"], cache=kept)
-    assert len(own.calls) == 1
+    assert len(recorder.calls) == 1
     changed = {**OUTPUTS, "2": {**OUTPUTS["2"], "C": "another"}}
-    made = cu.score(texts_of(changed, references=REFERENCES), ["made"], cache=kept)
-    assert len(own.calls) == 2
-    assert of(made, "made") == [6.0] * 6
+    result = cu.score(texts_of(changed, references=REFERENCES), ["made"], cache=kept)
+    assert len(recorder.calls) == 2
+    assert of(result, "made") == [6.0] * 6
 
 
 def test_scores_of_systems_are_kept_by_system(monkeypatch: pytest.MonkeyPatch, study: Study, kept: str) -> None:
     traits = Traits(systems=True)
-    own = recorded(
+    recorder = recorded(
         monkeypatch,
         lambda texts: Scored(values=np.zeros((1, 0)), systems=np.array([len("".join(texts.outputs))])),
         traits,
@@ -149,7 +149,7 @@ def test_scores_of_systems_are_kept_by_system(monkeypatch: pytest.MonkeyPatch, s
     first = cu.score(study, ["made"], cache=kept)
     changed = {item: {**texts, "C": f"{texts['C']} now"} for item, texts in OUTPUTS.items()}
     second = cu.score(texts_of(changed), ["made"], cache=kept)
-    assert len(own.calls) == 4
+    assert len(recorder.calls) == 4
     assert of(second, "made")[:2] == of(first, "made")[:2]
     assert of(second, "made")[2] == of(first, "made")[2] + 8
 
@@ -171,27 +171,27 @@ own = recorded(pytest.MonkeyPatch(), killed, Traits())
 cu.score(study({{str(i): {{"A": f"a {{i}}"}} for i in range(40)}}), ["made"], batch=1, cache={kept!r})
 """
     root = Path(__file__).parents[2]
-    made = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=False)
-    assert made.returncode == -9, made.stderr
-    own = recorded(monkeypatch, constant(1.0), Traits())
+    process = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=False)
+    assert process.returncode == -9, process.stderr
+    recorder = recorded(monkeypatch, constant(1.0), Traits())
     cu.score(texts_of({str(i): {"A": f"a {i}"} for i in range(40)}), ["made"], cache=kept)
-    assert len(own.outputs) == 40 - 16
+    assert len(recorder.outputs) == 40 - 16
 
 
 def test_a_metric_that_fails_keeps_what_it_had_scored(monkeypatch: pytest.MonkeyPatch, kept: str) -> None:
     def failing(texts: MetricInputs) -> Scored:
-        if len(own.calls) == 3:
+        if len(recorder.calls) == 3:
             raise RuntimeError("out of memory")
         return constant(1.0)(texts)
 
     many = texts_of({str(i): {"A": f"a {i}"} for i in range(40)})
-    own = recorded(monkeypatch, failing, Traits())
-    made = cu.score(many, ["made", "length"], batch=1, cache=kept)
-    assert made.raters["rater"].to_list() == ["length"]
-    own.calls.clear()
-    own = recorded(monkeypatch, constant(1.0), Traits())
+    recorder = recorded(monkeypatch, failing, Traits())
+    result = cu.score(many, ["made", "length"], batch=1, cache=kept)
+    assert result.raters["rater"].to_list() == ["length"]
+    recorder.calls.clear()
+    recorder = recorded(monkeypatch, constant(1.0), Traits())
     cu.score(many, ["made"], cache=kept)
-    assert len(own.outputs) == 40 - 16
+    assert len(recorder.outputs) == 40 - 16
 
 
 def test_a_file_of_somebody_else_is_refused_and_stays_as_it_is(study: Study, tmp_path: Path) -> None:
@@ -254,8 +254,8 @@ def test_first_costs_its_share_and_the_others_all(monkeypatch: pytest.MonkeyPatc
         return Scored(values=overlap(texts).values, seconds=600.0)
 
     recorded(monkeypatch, slow, OVERLAP)
-    made = cu.score(study, ["made@first,best,mean"])
-    costs = dict(made.raters.select("rater", "cost").rows())
+    result = cu.score(study, ["made@first,best,mean"])
+    costs = dict(result.raters.select("rater", "cost").rows())
     # 100 seconds per output; for item 1 the first of two references takes half.
     assert costs["made@best"] == costs["made@mean"] == pytest.approx(100, abs=1)
     assert costs["made@first"] == pytest.approx(75, abs=1)

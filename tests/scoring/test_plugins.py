@@ -50,9 +50,9 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install
 
 def test_a_metric_of_another_package_scores_and_is_listed(install: Install, capsys: pytest.CaptureFixture[str]) -> None:
     install(CODE)
-    made = cu.score(TEXTS, ["letters", "letters:letter=r"])
-    assert made.ratings["score"].to_list() == [3.0, 0.0, 0.0, 2.0]
-    assert made.raters["signature"][0] == "custodes-lettering 1.2 letters a"
+    result = cu.score(TEXTS, ["letters", "letters:letter=r"])
+    assert result.ratings["score"].to_list() == [3.0, 0.0, 0.0, 2.0]
+    assert result.raters["signature"][0] == "custodes-lettering 1.2 letters a"
     assert cli.run(["score", "--list"]) == 0
     assert "How often a letter is" in " ".join(capsys.readouterr().out.split())
     with pytest.raises(OptionError, match="did you mean 'letters'"):

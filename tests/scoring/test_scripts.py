@@ -90,8 +90,8 @@ def test_a_script_is_printed_to_be_copied(
 
 def test_they_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.run(["score", "--list"]) == 0
-    told = capsys.readouterr().out
-    assert all(f"\n{worker.name} " in told for worker in OURS)
+    output = capsys.readouterr().out
+    assert all(f"\n{worker.name} " in output for worker in OURS)
 
 
 @pytest.mark.parametrize(
@@ -108,4 +108,4 @@ def test_a_broken_one_is_left_out_with_one_line(install: Install, change: tuple[
     install(PACKAGE.replace(*change))
     line = rf"worker 'letters' \(lettering:WORKER\) of the package custodes-lettering 1\.2 is left out: {reason}; "
     with pytest.warns(CustodesWarning, match=f"^{line}update or uninstall it$"):
-        assert list(workers()) == [own.name for own in OURS]
+        assert list(workers()) == [script.name for script in OURS]

@@ -32,23 +32,23 @@ def study(monkeypatch: pytest.MonkeyPatch) -> Study:
     """Annotators and `length` prefer long outputs; `whole` scores systems in the opposite order."""
     rng = np.random.default_rng(1)
     counts = {str(i): {s: 2 + 3 * k + int(rng.integers(0, 5)) for k, s in enumerate(SYSTEMS)} for i in range(12)}
-    outputs = {item: {s: "word " * n + item for s, n in own.items()} for item, own in counts.items()}
+    outputs = {item: {s: "word " * n + item for s, n in value.items()} for item, value in counts.items()}
 
     def whole(texts: MetricInputs) -> Scored:
         total = float(sum(len(text) for text in texts.outputs))
         return Scored(values=np.zeros((len(texts.outputs), 0)), systems=np.array([-total]))
 
     known(monkeypatch, Recorded(whole, Traits(systems=True), "whole").metric)
-    made = cu.score(texts_of(outputs), ["whole", "length"])
-    people = pl.DataFrame(
+    result = cu.score(texts_of(outputs), ["whole", "length"])
+    humans = pl.DataFrame(
         [
             {"item": item, "system": s, "rater": rater, "kind": "human", "score": n + int(rng.integers(0, 4))}
             for rater in ("ann", "ben")
-            for item, own in counts.items()
-            for s, n in own.items()
+            for item, value in counts.items()
+            for s, n in value.items()
         ]
     )
-    return cu.read(made.ratings, people, raters=made.raters.drop("signature"))
+    return cu.read(result.ratings, humans, raters=result.raters.drop("signature"))
 
 
 def test_agreement_on_systems_is_that_of_the_scores_of_systems(study: Study) -> None:

@@ -92,9 +92,9 @@ def test_what_one_says_wrong_harms_no_other_metric(tmp_path: Path) -> None:
     own = {"item": range(5), "system": "A", "text": ["a", "b", "c", "d", "ee"], "references": [["r"]] * 5}
     study = cu.read(pl.DataFrame(own))
     worker = f"worker:{sys.executable} -I {FAKE}"
-    made = cu.score(study, [f"mine={worker} 'reasons with colours'", "length"], cache=tmp_path / "kept.db", batch=8)
-    assert set(made.skipped["why"]) == {r"\ud800", r"two\nlines", r"\x1b[31mred", "the worker returned none"}
-    assert made.ratings.filter(rater="length").height == 5
+    result = cu.score(study, [f"mine={worker} 'reasons with colours'", "length"], cache=tmp_path / "kept.db", batch=8)
+    assert set(result.skipped["why"]) == {r"\ud800", r"two\nlines", r"\x1b[31mred", "the worker returned none"}
+    assert result.ratings.filter(rater="length").height == 5
     failed = cu.score(study, [f"mine={worker} 'seconds without end'", "length"], batch=1)
     assert failed.ratings["rater"].unique().to_list() == ["length"]
     assert "metric failed: worker" in failed.notes[0].message
@@ -269,8 +269,8 @@ def test_what_was_scored_before_a_fault_is_not_asked_for_again(tmp_path: Path, m
     first = cu.score(cu.read(frame), metrics, cache="kept.db", batch=2)
     assert first.ratings["rater"].unique().to_list() == ["length"]
     assert any(
-        "status 1 (after 18 rows); the last line of its output: 'the disk is full'" in own.message
-        for own in first.notes
+        "status 1 (after 18 rows); the last line of its output: 'the disk is full'" in note.message
+        for note in first.notes
     )
     (tmp_path / "mended").touch()
     second = cu.score(cu.read(frame), metrics, cache="kept.db", batch=2)

@@ -65,10 +65,10 @@ def test_metricx_tells_right_from_wrong(form: str) -> None:
     python(ORACLES, "torch")
     command = f"run={ORACLES} metricx --model google/metricx-24-hybrid-large-v2p6{form}"
     sources = [source for source, *_ in GERMAN]
-    told = {"sources": sources, "references": [[good] for _, good, _ in GERMAN]}
-    right = values(command, [good for _, good, _ in GERMAN], **told)
-    wrong = values(command, [bad for *_, bad in GERMAN], **told)
-    assert all(0 <= own < other <= 25 for own, other in zip(right, wrong, strict=True))
+    results = {"sources": sources, "references": [[good] for _, good, _ in GERMAN]}
+    right = values(command, [good for _, good, _ in GERMAN], **results)
+    wrong = values(command, [bad for *_, bad in GERMAN], **results)
+    assert all(0 <= value < other <= 25 for value, other in zip(right, wrong, strict=True))
     assert max(right) < 5 < min(wrong)
 
 
@@ -82,9 +82,9 @@ def test_clipscore_tells_colours(tmp_path: Path, references: str) -> None:
         paths[-1].write_bytes(b"P6 96 96 255\n" + bytes(colour) * 96 * 96)
     command = f"run={ORACLES} clipscore --model openai/clip-vit-base-patch32{references}"
     keeps_the_contract(command, images=paths)
-    said = ["a plain red square", "a plain green square"] * 2
+    results = ["a plain red square", "a plain green square"] * 2
     images = [[str(paths[number // 2])] for number in range(4)]
-    scores = values(command, said, images=images, references=[["a square in one colour"]] * 4)
+    scores = values(command, results, images=images, references=[["a square in one colour"]] * 4)
     assert scores[0] > scores[1]
     assert scores[3] > scores[2]
 

@@ -54,7 +54,7 @@ def twelve(images: Sequence[Path] = ()) -> MetricInputs:
 def taken(texts: MetricInputs, order: Ints) -> MetricInputs:
     """Select or reorder outputs."""
     return replace(
-        texts, outputs=[texts.outputs[own] for own in order], item=texts.item[order], system=texts.system[order]
+        texts, outputs=[texts.outputs[value] for value in order], item=texts.item[order], system=texts.system[order]
     )
 
 
@@ -102,7 +102,7 @@ def keeps_the_contract(command: str, *, images: Sequence[Path] = (), counts_cuts
 def check_values(whole: Scored, texts: MetricInputs, scorer: Scorer) -> None:
     """Assert that each cell has a number or a reason, and that equal rows have equal scores."""
     each = "references" in scorer.traits.needs and "all" not in scorer.traits.rules
-    many = [len(own) for own in texts.references] if each else [1] * 12
+    many = [len(reference) for reference in texts.references] if each else [1] * 12
     assert whole.values.shape == (12, max(many))
     for number, (values, cells) in enumerate(zip(whole.values, many, strict=True)):
         assert (number in whole.why) != bool(np.isfinite(values[:cells]).all()), number

@@ -46,7 +46,7 @@ def python(interpreter: Path, module: str) -> Path:
     """Interpreter with a library; the test is skipped if there is none."""
     if not interpreter.exists():
         pytest.skip(f"{interpreter.parents[1].name} is not there (make test-slow makes it)")
-    asked = subprocess.run([interpreter, "-c", f"import {module}"], capture_output=True, text=True, check=False)
-    if asked.returncode:
-        pytest.skip(f"{interpreter.parents[1].name}: {asked.stderr.strip().splitlines()[-1]}")
+    process = subprocess.run([interpreter, "-c", f"import {module}"], capture_output=True, text=True, check=False)
+    if process.returncode:
+        pytest.skip(f"{interpreter.parents[1].name}: {process.stderr.strip().splitlines()[-1]}")
     return interpreter

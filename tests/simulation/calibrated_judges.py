@@ -66,12 +66,12 @@ def calibrated(sight: Sight, n: int, seed: int) -> Study:
         for order, runs in zip(sight.orders, chances, strict=True)
         for run, chance in enumerate(runs)
     ]
-    people = [
-        pairs.with_columns(rater=pl.lit(f"person{k}"), kind=pl.lit("human"), preference=own)
-        for k, own in enumerate(won)
+    humans = [
+        pairs.with_columns(rater=pl.lit(f"person{k}"), kind=pl.lit("human"), preference=value)
+        for k, value in enumerate(won)
     ]
-    items = pl.DataFrame({"item": item, "cluster": [f"d{own}" for own in document]})
-    return cu.read(pl.concat([*judged, *people], how="diagonal_relaxed"), items=items)
+    items = pl.DataFrame({"item": item, "cluster": [f"d{value}" for value in document]})
+    return cu.read(pl.concat([*judged, *humans], how="diagonal_relaxed"), items=items)
 
 
 def _chance(mean: Floats, sight: Sight) -> Floats:

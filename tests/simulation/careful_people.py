@@ -188,8 +188,8 @@ def rates(draw: Draw, studies: int) -> Rates:
     false, hits, careless_people = 0, 0, 0
     for seed in range(studies):
         crowd = draw(np.random.default_rng([20261123, seed]))
-        found = cu.annotators(cu.read(crowd.rows), method="majority", annotator_type="persons", resamples=0).annotators
-        flagged = {int(row[0][1:3]) for row in found.select("rater", "flags").iter_rows() if LITTLE in row[1]}
+        study = cu.annotators(cu.read(crowd.rows), method="majority", annotator_type="persons", resamples=0).annotators
+        flagged = {int(row[0][1:3]) for row in study.select("rater", "flags").iter_rows() if LITTLE in row[1]}
         false += bool(flagged - crowd.careless)
         hits += len(flagged & crowd.careless)
         careless_people += len(crowd.careless)

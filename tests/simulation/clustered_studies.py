@@ -89,13 +89,15 @@ def effect_of(statistic, human: np.ndarray, metric: np.ndarray, units: np.ndarra
 
 def estimated(name: str, size: str, *, icc: float, mean: float, annotated: str, n: int, seed: int = 0, by=True):
     """Coverage of the margin, decision rate, mean width and mean divisor, with `by` cluster or item."""
-    own = ESTIMATORS[name]
+    estimator = ESTIMATORS[name]
     human, metric, units = studies(n, SIZES[size], icc=icc, mean=mean, annotated=annotated, seed=seed)
     counts, divisor = counted(human, metric), np.ones(n)
     if by:
-        divisor = effect_of(lambda tables: own.point(tables), human, metric, units).divisor(0.95)
-    estimate = own.estimate(counts.effective(divisor), confidence=0.95, gamma=0.05, rng=np.random.default_rng(seed))
-    truth = wins(mean if own.uses_people else SIGHT * mean)
+        divisor = effect_of(lambda tables: estimator.point(tables), human, metric, units).divisor(0.95)
+    estimate = estimator.estimate(
+        counts.effective(divisor), confidence=0.95, gamma=0.05, rng=np.random.default_rng(seed)
+    )
+    truth = wins(mean if estimator.uses_people else SIGHT * mean)
     held = (estimate.margin_low <= truth) & (truth <= estimate.margin_high)
     decided = np.abs(estimate.theta - 0.5) > 0.475
     return held.mean(), decided.mean(), (estimate.margin_high - estimate.margin_low).mean(), divisor.mean()

@@ -41,4 +41,4 @@ def held(draw: Draw, seed: int, *, draws: int = 100, pilot: int = 10) -> dict[st
         share_interval(share, confidence=0.9, shared=shared_items(begun)),
         percentile_interval(correct, confidence=0.9),
     )
-    return {name: (value, *map(float, own)) for (name, value), own in zip(happened.items(), ends, strict=True)}
+    return {name: (value, *map(float, part)) for (name, value), part in zip(happened.items(), ends, strict=True)}

@@ -101,13 +101,13 @@ def claims(kind: Kind, size: Size, *, unseen_systems: bool, studies: int, seed: 
     Studies of unseen systems draw systems anew; those of unseen items keep the systems of one of five worlds.
     """
     over, folds = ("systems", (FOLDS, size.systems)) if unseen_systems else ("units", (FOLDS, 0))
-    drawn = []
+    draws = []
     for k in range(studies):
         rng = np.random.default_rng([seed, k])
         of = world(kind, size, rng if unseen_systems else np.random.default_rng([seed, k % 5, 1]))
-        found = gain(*study(kind, size, of, rng), rng, unseen_systems=unseen_systems)
-        low, _ = found.interval(over, confidence=0.95, folds=folds)  # type: ignore[arg-type]
-        drawn.append((found.value[0], low[0], 0 if unseen_systems else k % 5))
-    value, low, where = np.array(drawn).T
-    truth = np.array([value[where == own].mean() for own in range(5) if (where == own).any()])
+        result = gain(*study(kind, size, of, rng), rng, unseen_systems=unseen_systems)
+        low, _ = result.interval(over, confidence=0.95, folds=folds)  # type: ignore[arg-type]
+        draws.append((result.value[0], low[0], 0 if unseen_systems else k % 5))
+    value, low, where = np.array(draws).T
+    truth = np.array([value[where == number].mean() for number in range(5) if (where == number).any()])
     return float(value.mean()), float(np.mean(low > truth[where.astype(int)])), float(np.mean(low > 0))

@@ -58,13 +58,13 @@ class World:
             mixed = [np.sqrt(ICC) * w + np.sqrt(1 - ICC) * o for w, o in zip(within, (shared, *own), strict=True)]
             shared, own = mixed[0], mixed[1:]
         size = np.array([self.new, self.old])[:, None, None]
-        made = []
+        results = []
         for k in range(ASPECTS):
             quality = effects[k] + np.sqrt(ALIKE) * shared + np.sqrt(1 - ALIKE) * own[k]
-            people = np.round(quality + PEOPLE * rng.normal(size=quality.shape))
+            human = np.round(quality + PEOPLE * rng.normal(size=quality.shape))
             errors = np.sqrt(self.common) * both + np.sqrt(1 - self.common) * apart[k]
-            made.append(comparison_of(people, quality + tastes[:, k] + size * errors, units))
-        return made
+            results.append(comparison_of(human, quality + tastes[:, k] + size * errors, units))
+        return results
 
     def study(self, rng: Generator) -> list[RaterComparison]:
         """Draw a study with `items` items."""
@@ -95,14 +95,14 @@ SYSTEMS_OTHER = (
 def truth(world: World, rules: tuple[GateRule, ...], aspects: int, parts: int = 10) -> Floats:
     """True values (aspects * rules,), as the median of large studies; NaN for statistics that depend on the size."""
     rng = np.random.default_rng(99)
-    found = []
+    results = []
     for _ in range(parts):
-        for own in world.draw(rng, LARGE)[:aspects]:
-            ones = np.ones((1, own.design.n_units))
-            sample = Sample(comparison=own, times=ones, flips=np.ones((0, own.design.n_units), np.int8))
-            made = [None if rule.statistic in SIZED else measured(rule, "m0", sample).estimate for rule in rules]
-            found += [np.nan if own is None else own.value for own in made]
-    return np.median(np.reshape(found, (parts, -1)), axis=0)
+        for part in world.draw(rng, LARGE)[:aspects]:
+            ones = np.ones((1, part.design.n_units))
+            sample = Sample(comparison=part, times=ones, flips=np.ones((0, part.design.n_units), np.int8))
+            entries = [None if rule.statistic in SIZED else measured(rule, "m0", sample).estimate for rule in rules]
+            results += [np.nan if value is None else value.value for value in entries]
+    return np.median(np.reshape(results, (parts, -1)), axis=0)
 
 
 def tested(
@@ -112,7 +112,7 @@ def tested(
     n_units = comparisons[0].design.n_units
     times = bootstrap.bootstrap_weights(n_units, resamples, rng)
     flips = bootstrap.sign_flips(n_units, 200, rng)
-    samples = [Sample(comparison=own, times=times, flips=flips) for own in comparisons]
+    samples = [Sample(comparison=comparison, times=times, flips=flips) for comparison in comparisons]
     estimates = [measured(rule, "m0", sample).estimate for sample in samples for rule in rules]
     return simultaneous_intervals(estimates, [0.0] * len(estimates), confidence=1 - ALPHA)
 
@@ -146,8 +146,10 @@ def rates(
 ) -> Rates:
     """Simulate rates. Statistics that depend on the size have their mean over studies as the true value."""
     rng = np.random.default_rng([world.items, world.cluster, len(rules), aspects])
-    made = [tested(world.study(rng)[:aspects], rules, resamples=resamples, rng=rng) for _ in range(studies)]
-    estimate, low, high = (np.array([getattr(own, name) for own in made]) for name in ("estimate", "low", "high"))
+    results = [tested(world.study(rng)[:aspects], rules, resamples=resamples, rng=rng) for _ in range(studies)]
+    estimate, low, high = (
+        np.array([getattr(value, name) for value in results]) for name in ("estimate", "low", "high")
+    )
     at = truth(world, rules, aspects)
     at = np.where(np.isnan(at), estimate.mean(axis=0), at)
     holds, fails = low > at, high < at
@@ -157,7 +159,7 @@ def rates(
         one_holds=float(holds.mean(axis=0).max()),
         one_fails=float(fails.mean(axis=0).max()),
         open=tuple(float((low > at - slack).all(axis=1).mean()) for slack in slacks),
-        level=float(np.mean([own.level for own in made])),
+        level=float(np.mean([value.level for value in results])),
         untold=float(np.isnan(low).mean()),
     )
 

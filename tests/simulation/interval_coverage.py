@@ -71,10 +71,10 @@ class Scenario:
         item, output = rng.normal(size=(self.items, 1)), rng.normal(size=(self.items, self.systems))
         units = np.arange(self.items) // self.cluster
         if self.cluster > 1:  # quality and noise are both correlated within clusters
-            shared = (rng.normal(size=(self.clusters, own.shape[1]))[units] for own in (item, output))
+            shared = (rng.normal(size=(self.clusters, value.shape[1]))[units] for value in (item, output))
             item, output = (
-                np.sqrt(ICC) * common + np.sqrt(1 - ICC) * own
-                for common, own in zip(shared, (item, output), strict=True)
+                np.sqrt(ICC) * common + np.sqrt(1 - ICC) * value
+                for common, value in zip(shared, (item, output), strict=True)
             )
         persons = np.round(quality + item + output + PERSON * rng.normal(size=(PEOPLE, self.items, self.systems)))
         noise = NOISE[:, None, None] * rng.normal(size=(len(NOISE), self.items, self.systems))
@@ -120,9 +120,9 @@ def comparison_of(human: Floats, metrics: Floats, units: np.ndarray) -> RaterCom
 def truth_of(systems: int, spread: float, k: int, names: tuple[str, ...]) -> Truth:
     """True values of statistics: by formula over systems, otherwise from 8,000 independent items."""
     quality, by_metric = Scenario(1, 1, systems, spread).effects(k)
-    people = np.broadcast_to(quality, by_metric[None].shape)
+    human = np.broadcast_to(quality, by_metric[None].shape)
     pairs = np.ones((len(by_metric), systems, systems), dtype=np.bool_)
-    order = accuracy.pairwise_accuracy(people, by_metric[None], pairs=pairs)[0]
+    order = accuracy.pairwise_accuracy(human, by_metric[None], pairs=pairs)[0]
     truth: Truth = {
         "system_accuracy": order,
         "pairwise_accuracy": order,
@@ -157,21 +157,21 @@ def intervals(
 ) -> dict[str, tuple[Floats, Floats, Floats]]:
     """Estimate, low and high of each requested statistic, (metrics,) each, as computed by the package."""
     sample = sample_of(comparison, resamples, rng)
-    made = {}
+    results = {}
     for name in names:
         if name in STATISTICS:
             own = STATISTICS[name]
-            made[name] = tuple(own.with_interval(name, sample, own.compute(sample), CONFIDENCE).values())
+            results[name] = tuple(own.with_interval(name, sample, own.compute(sample), CONFIDENCE).values())
     part = Counted(aspect="", counts=OutcomeCounts.of(comparison.preferences), comparison=comparison)
     ends = {"confidence": CONFIDENCE, "clusters": comparison.design.n_units}
     if "mean_abs_favi" in names:
         sizes = np.abs(favi_score.favi_score(np.moveaxis(part.counts.paired, 1, 0)))
         draws = _mean_sizes(part, sizes, resamples, rng)
-        made["mean_abs_favi"] = tuple(with_interval("", draws, bounds=favi_score.SIZES, **ends).values())
+        results["mean_abs_favi"] = tuple(with_interval("", draws, bounds=favi_score.SIZES, **ends).values())
     if "correct" in names:
         for name, (draws, bounds) in errors(part, resamples, rng).items():
-            made[name] = tuple(with_interval("", draws, bounds=bounds, **ends).values())
-    return made
+            results[name] = tuple(with_interval("", draws, bounds=bounds, **ends).values())
+    return results
 
 
 def errors(part: Counted, resamples: int, rng: np.random.Generator) -> dict[str, tuple[Floats, Bounds]]:
@@ -180,26 +180,26 @@ def errors(part: Counted, resamples: int, rng: np.random.Generator) -> dict[str,
     counts = np.concatenate([part.counts.human[None], np.moveaxis(part.counts.metric, 1, 0)])
     human, *metrics = _resampled(part, counts, resamples, rng)
     decided = rule.decisions(human)
-    kinds = np.stack([decision_errors.error_types(decided, rule.decisions(own)) for own in metrics], axis=1)
+    kinds = np.stack([decision_errors.error_types(decided, rule.decisions(metric)) for metric in metrics], axis=1)
     divergence = np.stack(
-        [mean_of_defined(decision_errors.divergence(own, human, estimate="mean")) for own in metrics],
+        [mean_of_defined(decision_errors.divergence(metric, human, estimate="mean")) for metric in metrics],
         axis=1,
     )
-    found = {name: (kinds[..., i], SHARE) for i, name in enumerate(decision_errors.ERRORS)}
-    return {**found, "kld": (divergence, POSITIVE)}
+    results = {name: (kinds[..., i], SHARE) for i, name in enumerate(decision_errors.ERRORS)}
+    return {**results, "kld": (divergence, POSITIVE)}
 
 
 def coverage(scenario: Scenario, studies: int, resamples: int, names: Sequence[str]) -> dict[str, Floats]:
     """Proportion of studies whose interval contains the true value, (metrics,) by statistic."""
     rng = np.random.default_rng([scenario.items, scenario.cluster, scenario.systems, round(scenario.spread * 100)])
-    found = defaultdict(list)
+    result = defaultdict(list)
     for study in range(studies):
         for name, ends in intervals(scenario.draw(rng, study % EFFECTS), resamples, rng, names).items():
-            found[name].append(np.stack(ends))
+            result[name].append(np.stack(ends))
     sets = np.arange(studies) % EFFECTS
     held = {}
     many = tuple(name for name in names if name in STATISTICS and name not in AS_MANY)
-    for name, made in found.items():
+    for name, made in result.items():
         estimate, low, high = np.moveaxis(np.stack(made), 1, 0)
         truth = np.empty_like(estimate)
         for k in range(EFFECTS):

@@ -93,7 +93,7 @@ def planted(judges: tuple[Judge, ...], world: World, seed: int) -> Study:
     item, pair = np.divmod(np.arange(n * len(pairs)), len(pairs))
     a, b = pairs[pair].T
     base = {"item": items[item], "system_a": names[a], "system_b": names[b], "aspect": "", "repeat": "0"}
-    told: list[pl.DataFrame] = []
+    results: list[pl.DataFrame] = []
     lost: list[pl.DataFrame] = []
     scored: list[pl.DataFrame] = []
 
@@ -112,7 +112,7 @@ def planted(judges: tuple[Judge, ...], world: World, seed: int) -> Study:
         rows = {**base, "rater": rater, "order": np.select([order > 0, order < 0], ["ab", "ba"], "")}
         frame = pl.DataFrame({**rows, "preference": sign, "kept": kept, "why": "unreadable"})
         known = pl.concat([pl.DataFrame(schema=VERDICTS), frame.cast({"preference": pl.Int8})], how="diagonal")
-        told.append(known.filter("kept").select(list(VERDICTS)))
+        results.append(known.filter("kept").select(list(VERDICTS)))
         lost.append(frame.filter(~pl.col("kept")).select(list(MISSING)))
 
     for p in range(world.people):
@@ -136,18 +136,18 @@ def planted(judges: tuple[Judge, ...], world: World, seed: int) -> Study:
     people = [f"p{p}" for p in range(world.people)]
     rows = [{"rater": name, "kind": "human", "higher_is_better": True, "person": True} for name in people]
     rows += [
-        {"rater": own.name, "kind": "metric", "higher_is_better": True, "person": False, "own_system": names[OWN]}
-        for own in judges
+        {"rater": value.name, "kind": "metric", "higher_is_better": True, "person": False, "own_system": names[OWN]}
+        for value in judges
     ]
     words = np.maximum(1, np.round(np.exp(4 + 0.4 * length))).astype(int)
     texts = pl.DataFrame(
-        {"item": np.repeat(items, k), "system": np.tile(names, n), "text": ["w " * own for own in words.ravel()]},
+        {"item": np.repeat(items, k), "system": np.tile(names, n), "text": ["w " * value for value in words.ravel()]},
         schema=SCHEMA,
     )
-    columns = {"item": items, "cluster": [f"d{own}" for own in document], "group": "", "dataset": ""}
+    columns = {"item": items, "cluster": [f"d{value}" for value in document], "group": "", "dataset": ""}
     return Study(
         ratings=Ratings(frame=pl.concat(scored)) if scored else Ratings.empty(),
-        preferences=Preferences(frame=pl.concat(told), missing=pl.concat(lost)) if told else Preferences.empty(),
+        preferences=Preferences(frame=pl.concat(results), missing=pl.concat(lost)) if results else Preferences.empty(),
         raters=Raters(frame=pl.DataFrame(rows, schema=RATERS)),
         items=Items(frame=pl.DataFrame(columns).with_columns(weight=UNKNOWN, probability=UNKNOWN, n_outputs=UNKNOWN)),
         outputs=Outputs(texts=texts, sources=pl.DataFrame(schema=SOURCES)),

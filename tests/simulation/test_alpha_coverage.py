@@ -66,10 +66,10 @@ def coverage(*, skill: str, people: int, doubles: int, studies: int) -> np.ndarr
         )
         own = []
         for draws, right in zip(drawn, truth, strict=True):
-            made = ResampledEstimate(
+            result = ResampledEstimate(
                 draws=draws, population=None, n_units=doubles, bounds=intervals.CORRELATION, width=1.0
             )
-            low, high = made.interval(0.95)
+            low, high = result.interval(0.95)
             own.append(low <= right <= high)
         held.append(own)
     return np.mean(held, axis=0)

@@ -26,24 +26,24 @@ EVEN = (0.4, 0.2, 0.4)
 def test_false_decisions_of_forty_people_at_once(stop: str, budget: int | None) -> None:
     # Wins take a third of the time of losses; 20 % prefer the left output; 2 % drop out.
     studies = [study(Stopping(stop=stop, budget=budget, **USUAL), systems=6, items=60, seed=k) for k in range(300)]
-    minutes = [attended(own, Crowd(), EVEN, seed=k) / 60 for k, own in enumerate(studies)]
-    decisions = np.array([own.decision for own in studies]).ravel()
-    false, one, other = ((decisions != 0).mean(), (decisions == 1).mean(), (decisions == -1).mean())
-    answers = np.mean([sum(own.n) for own in studies])
-    print(f"{stop}, budget {budget}: {false:.4f} false ({one:.4f} / {other:.4f}); {answers:.0f} answers")
+    minutes = [attended(study, Crowd(), EVEN, seed=k) / 60 for k, study in enumerate(studies)]
+    decisions = np.array([study.decision for study in studies]).ravel()
+    false, first, other = ((decisions != 0).mean(), (decisions == 1).mean(), (decisions == -1).mean())
+    answers = np.mean([sum(study.n) for study in studies])
+    print(f"{stop}, budget {budget}: {false:.4f} false ({first:.4f} / {other:.4f}); {answers:.0f} answers")
     print(f"in {np.mean(minutes):.1f} minutes")
     # Monte Carlo sd over 4,500 pairs: .003
     assert false <= 0.06
-    assert max(one, other) <= 0.035
-    assert budget is None or max(sum(own.n) for own in studies) <= budget
+    assert max(first, other) <= 0.035
+    assert budget is None or max(sum(study.n) for study in studies) <= budget
 
 
 @pytest.mark.slow
 def test_a_better_system_is_found_through_careless_people() -> None:
     studies = [study(Stopping(stop="futility", **USUAL), systems=4, items=60, seed=k) for k in range(150)]
-    for k, own in enumerate(studies):
-        attended(own, Crowd(), (0.65, 0.1, 0.25), seed=k)
-    decisions = np.array([own.decision for own in studies]).ravel()
+    for k, value in enumerate(studies):
+        attended(value, Crowd(), (0.65, 0.1, 0.25), seed=k)
+    decisions = np.array([study.decision for study in studies]).ravel()
     print(f"margin .4, 20 % careless: {(decisions == 1).mean():.3f} found, {(decisions == -1).mean():.4f} inverted")
     # Without careless annotators .65 of pairs with a difference of .4 are decided; careless ones reduce it to .32.
     assert (decisions == 1).mean() > 0.35
@@ -54,12 +54,12 @@ def alone(stopping: Stopping, shares: tuple[float, float, float], *, seed: int, 
     """Final decision on a pair; the owner stops it after an interim analysis with a margin at least `owner` from 0."""
     rng = np.random.default_rng([seed, 3])
     rule = stopping.rule(ESTIMATORS["human"], most=60, seed=0)
-    own = ConcurrentAnnotation(orders=[range(60)], rule=rule, systems=np.array([[0, 1]]), units=np.arange(60))
-    while own.is_open[0]:
-        ruling = own.answer(0, own.wanted(0)[0], 1 - int(rng.choice(3, p=shares)))
+    annotation = ConcurrentAnnotation(orders=[range(60)], rule=rule, systems=np.array([[0, 1]]), units=np.arange(60))
+    while annotation.is_open[0]:
+        ruling = annotation.answer(0, annotation.wanted(0)[0], 1 - int(rng.choice(3, p=shares)))
         if ruling is not None and ruling.is_open and abs(ruling.margin) >= owner:
             break
-    return own.rulings[-1]
+    return annotation.rulings[-1]
 
 
 ENDS = {
@@ -80,12 +80,14 @@ def test_intervals_after_looks_hold_the_margin(end: str, margin: float) -> None:
     options, owner = ENDS[end]
     stopping = Stopping(**{**USUAL, **options})
     shares = ((0.75 + margin) / 2, 0.25, (0.75 - margin) / 2)
-    made = [alone(stopping, shares, seed=seed, owner=owner) for seed in range(2000)]
-    low, high, point = (np.array([getattr(own, name) for own in made]) for name in ("low", "high", "margin"))
+    results = [alone(stopping, shares, seed=seed, owner=owner) for seed in range(2000)]
+    low, high, point = (np.array([getattr(value, name) for value in results]) for name in ("low", "high", "margin"))
     held = ((low <= margin) & (margin <= high)).mean()
-    decided = np.array([own.decision for own in made]) != 0
-    raw = np.array([(own.wins - own.losses) / own.n for own in made])
-    error = np.sqrt([((own.wins + own.losses) / own.n - r**2) / own.n for own, r in zip(made, raw, strict=True)])
+    decided = np.array([value.decision for value in results]) != 0
+    raw = np.array([(value.wins - value.losses) / value.n for value in results])
+    error = np.sqrt(
+        [((value.wins + value.losses) / value.n - r**2) / value.n for value, r in zip(results, raw, strict=True)]
+    )
     naive = (np.abs(raw - margin) <= 1.96 * error).mean()
     print(
         f"{end}, {margin}: held {held:.3f} (mean -+ 1.96 se {naive:.3f}); estimate median {np.median(point):+.3f}"
@@ -151,10 +153,10 @@ def test_people_as_clusters_keep_the_level(people: int, is_even: bool) -> None:
     latent = np.take_along_axis(rng.normal(0, 0.42, (pairs, people)), worker, 1) + rng.normal(size=worker.shape)
     value = np.sign(np.where(np.abs(latent) < 0.25, 0.0, latent))
     pair = np.repeat(np.arange(pairs), answers)
-    made = clustered_margins(pair, worker.ravel(), value.ravel(), pairs=pairs, confidence=0.95)
+    result = clustered_margins(pair, worker.ravel(), value.ravel(), pairs=pairs, confidence=0.95)
     naive = np.abs(value.mean(axis=1)) > 1.96 * value.std(axis=1) / np.sqrt(answers)
-    told = ~np.isnan(made.p)
-    false = (made.p[told] < 0.05).mean()
+    told = ~np.isnan(result.p)
+    false = (result.p[told] < 0.05).mean()
     print(f"{people} people, equal {is_even}: {false:.4f} ({told.mean():.2f} told), naive {naive.mean():.3f}")
     # The limit per annotator gives equal proportions. Monte Carlo sd: .003
     assert false <= (0.065 if is_even else 0.08)
@@ -177,13 +179,13 @@ def test_the_mixture_keeps_its_level_with_careless_people(spam: float) -> None:
         np.add.at(paired, (np.arange(tables)[:, np.newaxis], label[:, :labelled], metric[:, :labelled]), 1)
         alone = np.stack([(metric[:, labelled:] == kind).sum(axis=1) for kind in range(3)], axis=1)
         counts = Counts(paired, alone, np.zeros_like(alone))
-        own = ESTIMATORS["mixture"].estimate(counts, confidence=0.95, gamma=0.05, rng=np.random.default_rng(0))
-        said = decide(own.theta, gamma=0.05)
+        generator = ESTIMATORS["mixture"].estimate(counts, confidence=0.95, gamma=0.05, rng=np.random.default_rng(0))
+        said = decide(generator.theta, gamma=0.05)
         seen = (1 - spam) * margin
-        held = ((own.margin_low <= seen) & (seen <= own.margin_high)).mean()
+        held = ((generator.margin_low <= seen) & (seen <= generator.margin_high)).mean()
         print(
             f"{spam:.0%} careless, margin {margin}: + {(said == 1).mean():.3f} - {(said == -1).mean():.3f};"
-            f" mean margin {own.margin.mean():+.3f} for {seen:+.3f} seen, held {held:.3f}"
+            f" mean margin {generator.margin.mean():+.3f} for {seen:+.3f} seen, held {held:.3f}"
         )
         # Monte Carlo sd over 500 tables: .01
         if margin == 0:

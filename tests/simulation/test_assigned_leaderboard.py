@@ -52,15 +52,15 @@ def target(better: float) -> np.ndarray:
     first, second = np.tile(np.array(list(combinations(range(3), 2))), (len(signs), 1)).T
     # Of ten annotators eight are careful, one answers at random, and one takes the first position, which has either
     # system.
-    columns, said, weight = [], [], []
+    columns, results, weight = [], [], []
     for outcome in (1, 0, -1):
         columns.append((first, second))
-        said.append(np.full(signs.size, outcome))
+        results.append(np.full(signs.size, outcome))
         weight.append(0.8 * (signs.ravel() == outcome) + 0.1 / 3 + 0.05 * (outcome != 0))
     sides = np.concatenate(columns, axis=1)
-    everything = battles(*sides, np.concatenate(said), weight=np.concatenate(weight))
-    made = strengths(everything, n_systems=3, ties="davidson", resamples=0, rng=rng)
-    return made.draws[0]
+    everything = battles(*sides, np.concatenate(results), weight=np.concatenate(weight))
+    result = strengths(everything, n_systems=3, ties="davidson", resamples=0, rng=rng)
+    return result.draws[0]
 
 
 def judged(kind: str, people: Crowd, rng: np.random.Generator) -> pl.DataFrame:

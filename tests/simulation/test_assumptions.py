@@ -44,10 +44,10 @@ def outcome(world: str, name: str) -> tuple[float, float, float]:
     studies = STUDIES.get(name, MOST_STUDIES)
     paired = rng.multinomial(ANNOTATED, chosen.ravel(), size=studies).reshape(studies, 3, 3)
     only = rng.multinomial(METRIC_ONLY, answers, size=studies)
-    made = ESTIMATORS[name].estimate(Counts(paired, only, np.zeros_like(only)), confidence=0.95, gamma=0.05, rng=rng)
-    inside = (made.margin_low <= margin) & (margin <= made.margin_high)
-    wrong = np.where(margin > 0, made.theta < 0.025, made.theta > 0.975)
-    return float(np.nanmean(made.margin) - margin), float(inside.mean()), float(wrong.mean())
+    result = ESTIMATORS[name].estimate(Counts(paired, only, np.zeros_like(only)), confidence=0.95, gamma=0.05, rng=rng)
+    inside = (result.margin_low <= margin) & (margin <= result.margin_high)
+    wrong = np.where(margin > 0, result.theta < 0.025, result.theta > 0.975)
+    return float(np.nanmean(result.margin) - margin), float(inside.mean()), float(wrong.mean())
 
 
 HELD = ("mixture", "human", "ppi", "inversion", "poststratified")
@@ -56,11 +56,11 @@ HELD = ("mixture", "human", "ppi", "inversion", "poststratified")
 @pytest.mark.slow
 @pytest.mark.parametrize("world", WORLDS)
 def test_what_breaks_when_an_assumption_fails(world: str) -> None:
-    made = {name: outcome(world, name) for name, own in ESTIMATORS.items() if not own.needs_items}
+    results = {name: outcome(world, name) for name, estimator in ESTIMATORS.items() if not estimator.needs_items}
     print(f"{world}: margin {tables(world)[2]:+.3f}")
-    for name, (bias, covered, wrong) in made.items():
+    for name, (bias, covered, wrong) in results.items():
         print(f"  {name:15} bias {bias:+.3f}, held {covered:.3f}, wrong system {wrong:.3f}")
-    held = {name: covered for name, (_, covered, _) in made.items()}
+    held = {name: covered for name, (_, covered, _) in results.items()}
     if world in ("all holds", "errors on hard items"):
         # with a random sample of annotated items, uneven errors are absorbed by the channel
         assert min(held[name] for name in HELD) > 0.92
@@ -69,10 +69,10 @@ def test_what_breaks_when_an_assumption_fails(world: str) -> None:
         # selection does not change human outcomes given the metric's outcome
         assert min(held["mixture"], held["poststratified"]) > 0.92
         assert max(held["human"], held["inversion"]) < 0.6
-        assert made["human"][2] > 0.9
+        assert results["human"][2] > 0.9
     elif world == "easy items chosen, same outcome":
         assert held["human"] > 0.92
-        assert 0.02 < made["mixture"][0] < 0.04
+        assert 0.02 < results["mixture"][0] < 0.04
     else:
         # no estimator is unbiased, and narrow intervals cover less
         assert max(held.values()) < 0.9

@@ -26,7 +26,7 @@ def probabilities(design: tuple[int, int, int], *, seed: int) -> NDArray[np.floa
     """Posterior P(margin <= true margin) of `STUDIES` studies, with true margins drawn from the prior."""
     rng, own_rng = np.random.default_rng(seed).spawn(2)  # studies do not depend on the sampler's draws
     n_paired, n_metric, n_human = design
-    found = np.empty(STUDIES)
+    results = np.empty(STUDIES)
     for study in range(STUDIES):
         p = rng.dirichlet(np.ones(3))
         channel = rng.dirichlet(np.ones(3), size=3)  # rows: human outcomes
@@ -42,18 +42,18 @@ def probabilities(design: tuple[int, int, int], *, seed: int) -> NDArray[np.floa
         else:
             own = own_rng.dirichlet(human_only + paired.sum(axis=1) + 1, size=DRAWS)
             margins, weights = own[:, 0] - own[:, 2], np.full(DRAWS, 1 / DRAWS)
-        found[study] = weights[margins <= p[0] - p[2]].sum()
-    return found
+        results[study] = weights[margins <= p[0] - p[2]].sum()
+    return results
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", DESIGNS)
 def test_posterior_probabilities_are_uniform(name: str) -> None:
-    found = probabilities(DESIGNS[name], seed=1)
+    result = probabilities(DESIGNS[name], seed=1)
     # Five designs: p < .001 in any of them has probability 1/200; the seed is fixed.
-    assert stats.kstest(found, "uniform").pvalue > 0.001
+    assert stats.kstest(result, "uniform").pvalue > 0.001
     low, high = stats.binom.ppf([0.0005, 0.9995], STUDIES, 0.95)
-    assert low <= ((found > 0.025) & (found < 0.975)).sum() <= high
+    assert low <= ((result > 0.025) & (result < 0.975)).sum() <= high
 
 
 def picture() -> Path:
@@ -65,8 +65,8 @@ def picture() -> Path:
     grid = np.linspace(0.01, 0.99, 99)
     rows = []
     for name, design in DESIGNS.items():
-        found = np.sort(probabilities(design, seed=1))
-        share = np.searchsorted(found, grid, side="right") / STUDIES
+        result = np.sort(probabilities(design, seed=1))
+        share = np.searchsorted(result, grid, side="right") / STUDIES
         rows += [{"design": name, "p": round(p, 2), "off": round(s - p, 4)} for p, s in zip(grid, share, strict=True)]
     # 95 % of uniform samples of this size have a smaller maximal difference (Kolmogorov).
     allowed = float(stats.kstwo.ppf(0.95, STUDIES))

@@ -8,7 +8,7 @@ from tests.simulation.clustered_studies import SIZES, estimated, favi_held, not_
 
 STUDIES = 2000
 FEW_STUDIES = {"mixture": 300, "inversion": 500}
-NAMES = tuple(name for name, own in ESTIMATORS.items() if not own.needs_items)
+NAMES = tuple(name for name, estimator in ESTIMATORS.items() if not estimator.needs_items)
 
 
 @pytest.mark.slow

@@ -54,8 +54,8 @@ def test_a_calibrated_judge_is_rarely_called_otherwise(name: str, noisy: bool, n
 def test_no_claim_of_any_kind_is_made_in_a_whole_study_of_it(name: str) -> None:
     claims = 0
     for seed in range(200):
-        found = cu.consistency(calibrated(SIGHTS[name], 150, seed), resamples=0).findings["finding"]
-        claims += not set(found) <= {"", "inconclusive"}
+        result = cu.consistency(calibrated(SIGHTS[name], 150, seed), resamples=0).findings["finding"]
+        claims += not set(result) <= {"", "inconclusive"}
     assert lower(claims / 200, 200) <= AT_MOST
 
 

@@ -27,12 +27,12 @@ Margins = dict[tuple[str, str, str], float]
 def margins_of(study: Study, aspect: str) -> Margins:
     """Wins minus losses per comparison, by rater and ordered pair of systems."""
     (comparison,) = compare(study, aspect=aspect)
-    preferences, found = comparison.preferences, {}
+    preferences, results = comparison.preferences, {}
     for k, (a, b) in enumerate(zip(preferences.system_a, preferences.system_b, strict=True)):
         for rater, signs in zip(preferences.raters, preferences.signs[k], strict=True):
             margin = float(signs[signs != ABSENT].mean())
-            found[rater, a, b], found[rater, b, a] = margin, -margin
-    return found
+            results[rater, a, b], results[rater, b, a] = margin, -margin
+    return results
 
 
 def _ahead(board: Leaderboard, aspect: str) -> list[tuple[str, str]]:

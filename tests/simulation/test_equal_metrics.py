@@ -62,7 +62,7 @@ def bootstrapped(
 ) -> Family:
     """Tests of pairwise accuracy of system means for every pair of metrics."""
     weights = bootstrap_weights(unit[-1] + 1, draws, rng)
-    made = system_fit(
+    result = system_fit(
         np.concatenate([human[None], metrics]),
         np.ones(human.shape, dtype=bool),
         units=unit,
@@ -70,7 +70,7 @@ def bootstrapped(
         item_weights=None,
     )
     pairs = np.ones((len(metrics), SYSTEMS, SYSTEMS), dtype=bool)
-    value = accuracy.pairwise_accuracy(np.repeat(made[:, :1], len(metrics), axis=1), made[:, 1:], pairs=pairs)
+    value = accuracy.pairwise_accuracy(np.repeat(result[:, :1], len(metrics), axis=1), result[:, 1:], pairs=pairs)
     first, second = np.triu_indices(len(metrics), 1)
     difference = (value[:, first] - value[:, second]).T
     return bootstrap_tests(
@@ -89,12 +89,12 @@ def rates(
     equal = worse[first] == worse[second]
     family, single, power = np.zeros((3, studies))
     for k in range(studies):
-        made = test(*draw(rng, noise, items, documents), rng, 499)
-        told = made.p_adjusted <= ALPHA
-        family[k], single[k] = told[equal].any(), (made.p_value[equal] <= ALPHA).mean()
+        result = test(*draw(rng, noise, items, documents), rng, 499)
+        told = result.p_adjusted <= ALPHA
+        family[k], single[k] = told[equal].any(), (result.p_value[equal] <= ALPHA).mean()
         power[k] = told[~equal].mean() if half else np.nan
         # Both use the same null hypothesis: the interval excludes 0 exactly if p is at most alpha.
-        assert (((made.low > 0) | (made.high < 0)) == (made.p_value <= ALPHA)).all()
+        assert (((result.low > 0) | (result.high < 0)) == (result.p_value <= ALPHA)).all()
     return Rates(family=float(family.mean()), single=float(single.mean()), power=float(power.mean()))
 
 
@@ -110,15 +110,15 @@ def off_chance(metrics: int, items: int, *, documents: bool = False, studies: in
         value = weighted_item_mean(tau, units=unit, weights=with_point(weights))
         present = np.ones((len(weights), metrics), dtype=bool)
         flips = Flips(first=sign_flips(len(weights), 499, rng), exact=True)
-        made = flip_tests(value[0], value[1:], present=present, flips=flips, confidence=1 - ALPHA, alpha=ALPHA)
-        wrong += bool((made.p_adjusted <= ALPHA).any())
+        result = flip_tests(value[0], value[1:], present=present, flips=flips, confidence=1 - ALPHA, alpha=ALPHA)
+        wrong += bool((result.p_adjusted <= ALPHA).any())
     return wrong / studies
 
 
 @pytest.mark.parametrize(("metrics", "half", "documents"), [(10, False, False), (10, True, True)])
 def test_equal_metrics_are_rarely_told_apart(metrics: int, half: bool, documents: bool) -> None:
-    found = rates(metrics, 120 if documents else 40, half=half, documents=documents, studies=200)
-    assert found.family <= most(0.06, 200)
+    result = rates(metrics, 120 if documents else 40, half=half, documents=documents, studies=200)
+    assert result.family <= most(0.06, 200)
 
 
 @pytest.mark.slow
@@ -128,28 +128,28 @@ def test_equal_metrics_are_rarely_told_apart(metrics: int, half: bool, documents
     ("items", "documents"), [(12, False), (40, False), (100, False), (400, False), (120, True), (400, True)]
 )
 def test_familywise_false_claims(metrics: int, items: int, documents: bool, half: bool) -> None:
-    found = rates(metrics, items, half=half, documents=documents)
-    print(metrics, items, documents, half, found)
-    assert found.family <= most(0.06, 1000)
-    assert found.single <= 0.06
+    result = rates(metrics, items, half=half, documents=documents)
+    print(metrics, items, documents, half, result)
+    assert result.family <= most(0.06, 1000)
+    assert result.single <= 0.06
     if half and items == 400 and not documents:
-        assert found.power >= 0.95
+        assert result.power >= 0.95
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("metrics", [5, 20, 40])
 @pytest.mark.parametrize(("items", "documents"), [(12, False), (40, False), (100, False), (120, True), (400, True)])
 def test_noise_is_rarely_off_chance(metrics: int, items: int, documents: bool) -> None:
-    found = off_chance(metrics, items, documents=documents)
-    print("chance", metrics, items, documents, found)
-    assert found <= most(0.06, 1000)
+    result = off_chance(metrics, items, documents=documents)
+    print("chance", metrics, items, documents, result)
+    assert result <= most(0.06, 1000)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("half", [False, True])
 @pytest.mark.parametrize(("items", "documents"), [(12, False), (40, False), (100, False), (400, False), (400, True)])
 def test_familywise_false_claims_of_pairwise_accuracy(items: int, documents: bool, half: bool) -> None:
-    found = rates(10, items, half=half, documents=documents, test=bootstrapped)
-    print("pairwise", items, documents, half, found)
-    assert found.family <= most(0.06, 1000)
-    assert found.single <= 0.07
+    result = rates(10, items, half=half, documents=documents, test=bootstrapped)
+    print("pairwise", items, documents, half, result)
+    assert result.family <= most(0.06, 1000)
+    assert result.single <= 0.07

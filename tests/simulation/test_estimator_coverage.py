@@ -27,7 +27,7 @@ LOWEST = {
     "poststratified": {10: 0.883, 30: 0.915},
     "inversion": {10: 0.99, 30: 0.97},
 }
-NAMES = tuple(name for name, own in ESTIMATORS.items() if own.uses_people and not own.needs_items)
+NAMES = tuple(name for name, estimator in ESTIMATORS.items() if estimator.uses_people and not estimator.needs_items)
 
 
 def coverage(name: str, truth: str, channel: str, n: int, metric_only: int = METRIC_ONLY) -> tuple[float, float]:

@@ -64,16 +64,16 @@ KINDS: dict[str, Draw] = {
 
 def coverage(draw: Draw, studies: int) -> dict[str, tuple[float, float, float]]:
     """Proportion of studies whose interval contains the outcome, mean outcome, mean width."""
-    found: dict[str, list[tuple[float, float, float]]] = {"share": [], "correct": []}
+    results: dict[str, list[tuple[float, float, float]]] = {"share": [], "correct": []}
     for seed in range(studies):
-        for name, own in held(draw, seed).items():
-            found[name].append(own)
-    made = {}
-    for name, rows in found.items():
+        for name, entry in held(draw, seed).items():
+            results[name].append(entry)
+    entries = {}
+    for name, rows in results.items():
         value, low, high = np.array(rows).T
         inside = (value >= low - 1e-9) & (value <= high + 1e-9)
-        made[name] = (float(inside.mean()), float(value.mean()), float((high - low).mean()))
-    return made
+        entries[name] = (float(inside.mean()), float(value.mean()), float((high - low).mean()))
+    return entries
 
 
 @pytest.mark.slow

@@ -48,12 +48,12 @@ def test_resamples_on_a_grid_cover_as_exact_ones(
             low, high = student_interval(draws, confidence=0.95, n_units=CLUSTERS, bounds=CORRELATION)
             held[k] += low <= truth <= high
             spread[study, k] = draws[1:].std()
-    exact, made = held / STUDIES
+    exact, grid = held / STUDIES
     ratios = spread[:, 1] / spread[:, 0]
     print(
-        f"{kind} {sizes}: exact {exact:.3f}, grid {made:.3f}, sd {ratios.mean():.3f}, most {abs(ratios - 1).max():.3f}"
+        f"{kind} {sizes}: exact {exact:.3f}, grid {grid:.3f}, sd {ratios.mean():.3f}, most {abs(ratios - 1).max():.3f}"
     )
     # A cluster with half of all items has little information on the others, whatever the resamples, so both have lower
     # coverage.
-    assert abs(made - exact) < 0.02
+    assert abs(grid - exact) < 0.02
     assert abs(ratios - 1).max() < 0.05

@@ -36,14 +36,14 @@ def test_averages_and_gaps_are_covered(level: str) -> None:
         cu.complementarity(cu.read(draws(MANY, np.random.default_rng(10**6 + k))), level=level, resamples=0)
         for k in range(15)
     ]
-    values = np.mean([made.averages["complementarity"].to_numpy() for made in several], axis=0)
-    gaps = np.mean([made.gaps["difference"].to_numpy() for made in several], axis=0)
+    values = np.mean([study.averages["complementarity"].to_numpy() for study in several], axis=0)
+    gaps = np.mean([study.gaps["difference"].to_numpy() for study in several], axis=0)
     held = np.zeros(6)
     for seed in range(STUDIES):
-        made = cu.complementarity(cu.read(draws(ITEMS, np.random.default_rng(seed))), rng=seed, **options)
-        low, high = made.averages.select("complementarity_low", "complementarity_high").to_numpy().T
+        study = cu.complementarity(cu.read(draws(ITEMS, np.random.default_rng(seed))), rng=seed, **options)
+        low, high = study.averages.select("complementarity_low", "complementarity_high").to_numpy().T
         held[:3] += (low <= values) & (values <= high)
-        low, high = made.gaps.select("difference_low", "difference_high").to_numpy().T
+        low, high = study.gaps.select("difference_low", "difference_high").to_numpy().T
         held[3:] += (low <= gaps) & (gaps <= high)
     # Three standard errors of 300 studies at 95 % are .038; percentile intervals of 60 items are slightly narrow.
     assert (held / STUDIES > 0.90).all(), held / STUDIES

@@ -55,13 +55,13 @@ def coverage(name: str) -> tuple[float, float, float, float]:
     arena, systems, order, free = ARENAS[name](), [], [], 0
     for seed in range(STUDIES):
         rng = np.random.default_rng(seed)
-        made = strengths(arena.draw(rng), n_systems=arena.systems, ties="davidson", resamples=200, rng=rng)
-        if made.component.any():
+        result = strengths(arena.draw(rng), n_systems=arena.systems, ties="davidson", resamples=200, rng=rng)
+        if result.component.any():
             continue  # some systems were never compared: another true value
-        systems.append(held(made, arena.target[: arena.systems])[0])
-        free += not made.bounded.all()
+        systems.append(held(result, arena.target[: arena.systems])[0])
+        free += not result.bounded.all()
         if arena.order:
-            low, high = interval(made.effects, confidence=0.95, n_units=made.n_units)
+            low, high = interval(result.effects, confidence=0.95, n_units=result.n_units)
             order.append(low[0] <= arena.target[arena.systems] <= high[0])
     own = np.mean(systems, axis=0)
     return float(own.mean()), float(own.min()), float(np.mean(order)) if order else np.nan, free / len(systems)
@@ -76,14 +76,14 @@ def false_ranks(name: str, spread: float) -> tuple[int, int, int, float]:
     above = truth[:, np.newaxis] < truth
     for seed in range(STUDIES):
         rng = np.random.default_rng(seed)
-        made = strengths(arena.draw(rng), n_systems=arena.systems, ties="davidson", resamples=1000, rng=rng)
-        if made.component.any():
+        outcome = strengths(arena.draw(rng), n_systems=arena.systems, ties="davidson", resamples=1000, rng=rng)
+        if outcome.component.any():
             continue
-        found, estimate = ranks(made, confidence=0.95), made.draws[0]
-        false += bool((found.apart & (estimate[:, np.newaxis] < estimate) & ~above).any())
-        ranked = (found.low <= 1 + above.sum(axis=1)) & (found.high >= arena.systems - above.sum(axis=0))
+        result, estimate = ranks(outcome, confidence=0.95), outcome.draws[0]
+        false += bool((result.apart & (estimate[:, np.newaxis] < estimate) & ~above).any())
+        ranked = (result.low <= 1 + above.sum(axis=1)) & (result.high >= arena.systems - above.sum(axis=0))
         missed += not ranked.all()
-        apart += int(found.apart.sum()) // 2
+        apart += int(result.apart.sum()) // 2
         n += 1
     return false, missed, n, apart / n
 
@@ -105,7 +105,7 @@ def correction(design: str, kind: str) -> tuple[float, float, float, float, int]
             judged = rng.random(n) < chance
         else:
             judged = (rng.permutation(n // size) < labels // size)[human.unit]
-        made = corrected(
+        result = corrected(
             replace(human, sign=said),
             np.where(judged, human.sign, ABSENT).astype(np.int8),
             n_systems=systems,
@@ -114,15 +114,15 @@ def correction(design: str, kind: str) -> tuple[float, float, float, float, int]
             resamples=300,
             rng=rng,
         )
-        if made.strengths.component.any():
+        if result.strengths.component.any():
             continue
-        hit, width = held(made.strengths, arena.target[:systems])
+        hit, width = held(result.strengths, arena.target[:systems])
         hits.append(hit)
         weighted = replace(human, weight=judged * (1.0 if chance is None else 1 / chance))
         by_human = strengths(weighted, n_systems=systems, ties="davidson", resamples=300, rng=rng)
         widths.append([width, held(by_human, arena.target[:systems])[1]])
-        saving.append(made.saving)
-        refused += made.p_random < 0.01
+        saving.append(result.saving)
+        refused += result.p_random < 0.01
     own, (wide, people) = np.mean(hits, axis=0), np.mean(widths, axis=0)
     return float(own.mean()), float(own.min()), float(wide / people), float(np.mean(saving)), refused
 

@@ -14,7 +14,7 @@ TABLES = {"posterior": 200, "tempered": 60}
 def hard_tables(n: int, rng: np.random.Generator) -> list[Counts]:
     """Tables with 0 to 7 paired items, 50 to 199 metric-only items, and up to 300 human-only items, which may
     contradict the metric."""
-    made = []
+    results = []
     for _ in range(n):
         p, mu = rng.dirichlet(np.ones(3)), rng.dirichlet(np.full(3, 0.5), 3)
         joint = p[:, np.newaxis] * mu
@@ -22,8 +22,8 @@ def hard_tables(n: int, rng: np.random.Generator) -> list[Counts]:
         metric_only = rng.multinomial(rng.integers(50, 200), joint.sum(axis=0))
         other = rng.dirichlet(np.ones(3)) if rng.random() < 0.3 else p
         human_only = rng.multinomial(rng.choice([0, 0, 3, 60, 300]), other)
-        made.append(Counts(*(part.astype(np.float64) for part in (paired, metric_only, human_only))))
-    return made
+        results.append(Counts(*(part.astype(np.float64) for part in (paired, metric_only, human_only))))
+    return results
 
 
 def error_sizes(method: str, *, seed: int) -> NDArray[np.float64]:

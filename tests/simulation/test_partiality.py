@@ -72,7 +72,7 @@ def test_a_fair_metric_is_rarely_accused_whatever_the_quality(quality: str, roun
         false_accusations(replace(kind, human_noise=human, noise=noise), STUDIES, 17 + at)
         for at, (human, noise) in enumerate(NOISES)
     ]
-    print(f"{quality}, {'1 to 5' if rounded else 'continuous'}: {[own / STUDIES for own in false]}")
+    print(f"{quality}, {'1 to 5' if rounded else 'continuous'}: {[value / STUDIES for value in false]}")
     assert sum(false) <= 0.05 * STUDIES * len(false)
     assert no_cell_is_above(false, STUDIES)
 
@@ -99,9 +99,9 @@ def told_apart(kind: Fair, studies: int, seed: int) -> tuple[float, float, float
     rng = np.random.default_rng(seed)
     hits = others = oracle = 0
     for _ in range(studies):
-        found, persons, metric, favoured = judged(kind, rng)
-        named = (found.p_adjusted[0] <= 0.05).nonzero()[0]
-        hits += bool(favoured in named and found.shift[0, favoured] > 0)
+        result, persons, metric, favoured = judged(kind, rng)
+        named = (result.p_adjusted[0] <= 0.05).nonzero()[0]
+        hits += bool(favoured in named and result.shift[0, favoured] > 0)
         others += bool(set(named.tolist()) - {favoured})
         known = metric - persons.mean(axis=0) + 3 * kind.rounded
         z = known.mean(axis=0) / known.std(axis=0, ddof=1) * np.sqrt(kind.items)
@@ -117,7 +117,7 @@ def test_favour_is_found() -> None:
     rounded = told_apart(Fair(favour=0.6), STUDIES, 13)
     print(f"favour .3: {small}; .6: {large}; .6, ratings 1 to 5: {rounded} (found, another named, oracle)")
     assert min(large[0], rounded[0]) >= 0.80
-    assert all(is_at_most(round(own[1] * STUDIES), STUDIES) for own in (small, large, rounded))
+    assert all(is_at_most(round(value[1] * STUDIES), STUDIES) for value in (small, large, rounded))
     failing = told_apart(Fair(favour=0.6, quality=QUALITIES["failing tail"], systems=10, rounded=False), STUDIES, 14)
     print(f"favour .6, failing tail: {failing}")
     assert failing[0] >= 0.5
@@ -155,10 +155,10 @@ def test_real_metrics_made_fair_are_rarely_accused(shared_data: Path, path: str,
             metric = metric.ravel().argsort().argsort().reshape(metric.shape) / metric.size
             clusters = np.unique(comparison.design.units[rows], return_inverse=True)[1]
             for _ in range(8):
-                made = permuted(persons, metric, clusters, rng)
-                placement = ScoredPeople(persons, units=clusters).placement(made)
-                found = partiality([placement], alpha=0.05, confidence=0.95)
-                n_false, n = n_false + bool((found.p_adjusted <= 0.05).any()), n + 1
+                outcome = permuted(persons, metric, clusters, rng)
+                placement = ScoredPeople(persons, units=clusters).placement(outcome)
+                result = partiality([placement], alpha=0.05, confidence=0.95)
+                n_false, n = n_false + bool((result.p_adjusted <= 0.05).any()), n + 1
     print(f"{path}: {n_false / n:.3f} of {n}")
     assert is_at_most(n_false, n)
 
@@ -170,15 +170,15 @@ def test_the_demo_accuses_whom_it_should_in_other_seeds() -> None:
     The others rate the mean of both aspects, so on one aspect they are partial to systems that are better on the other;
     these are not counted.
     """
-    base, found, n_false, n = demo_simulation(), 0, 0, 200
+    base, result, n_false, n = demo_simulation(), 0, 0, 200
     for seed in range(n):
         study = base.redraw(items=80, rng=seed).study
         for comparison in compare(study, aspect="coherence"):
             columns = partiality_columns(comparison, alpha=0.05, confidence=0.95)
             table = pl.DataFrame({name: np.asarray(columns[name]).ravel() for name in ("metric", "system", "finding")})
             named = table.filter(pl.col("finding").is_in([FAVOURED, DISFAVOURED]))
-            found += named.filter(metric="selfeval", system="Dogwood", finding=FAVOURED).height
+            result += named.filter(metric="selfeval", system="Dogwood", finding=FAVOURED).height
             n_false += named.filter(pl.col("metric").is_in(["judge", "noise"])).height > 0
-    print(f"demo: Dogwood found {found / n:.3f}, false {n_false / n:.3f}")
-    assert found >= 0.99 * n
+    print(f"demo: Dogwood found {result / n:.3f}, false {n_false / n:.3f}")
+    assert result >= 0.99 * n
     assert is_at_most(n_false, n)

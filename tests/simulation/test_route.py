@@ -114,7 +114,7 @@ def test_strengths_from_routed_comparisons_are_unbiased() -> None:
     n, strength = 3000, np.array([0.6, 0.2, -0.1, -0.7])
     systems, places = np.array(["A", "B", "C", "D"]), np.array(["2", "1"])
     columns = {"item": "item", "score": ["human:{rater:human}_choice", "metric:{rater:judge}_choice", "metric:{rater}"]}
-    found: dict[str, list[Floats]] = {"human": [], "corrected:judge": []}
+    entries: dict[str, list[Floats]] = {"human": [], "corrected:judge": []}
     complete = []
     for seed in range(60):
         rng = np.random.default_rng(seed)
@@ -144,11 +144,11 @@ def test_strengths_from_routed_comparisons_are_unbiased() -> None:
             cu.read(everything, columns={"winner": "{rater}_choice"}), human="human", resamples=0
         ).systems
         complete.append(whole.filter(rater="human").sort("system")["strength"].to_numpy())
-        for rater, results in found.items():
+        for rater, results in entries.items():
             rows = board.filter(rater=rater).sort("system")
             results.append(rows.select("strength", "strength_low", "strength_high").to_numpy())
     truth = np.mean(complete, axis=0)
-    for results in found.values():
+    for results in entries.values():
         estimate, low, high = np.moveaxis(results, 2, 0)
         assert (np.abs(estimate.mean(axis=0) - truth) < 4 * estimate.std(axis=0) / np.sqrt(60)).all()
         assert 0.9 <= ((low <= truth) & (truth <= high)).mean() <= 0.99

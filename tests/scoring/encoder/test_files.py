@@ -16,8 +16,8 @@ from tests.scoring.encoders import onnx_model, scorer, tokenizer
 
 
 def copied(encoder: Path, folder: Path) -> Path:
-    for own in encoder.iterdir():
-        (folder / own.name).write_bytes(own.read_bytes())
+    for file in encoder.iterdir():
+        (folder / file.name).write_bytes(file.read_bytes())
     return folder
 
 
@@ -120,10 +120,10 @@ def test_the_usual_name_goes_first(encoder: Path, tmp_path: Path) -> None:
     (tmp_path / "onnx").mkdir()
     (tmp_path / "model.onnx").rename(tmp_path / "onnx" / "model.onnx")
     (tmp_path / "onnx" / "model_O4.onnx").write_bytes(b"")
-    found = find(str(tmp_path), "auto", "")
-    assert found.onnx == tmp_path / "onnx" / "model.onnx"
-    assert found.folder == tmp_path
-    assert find(str(tmp_path / "onnx" / "model.onnx"), "auto", "").digest == found.digest
+    files = find(str(tmp_path), "auto", "")
+    assert files.onnx == tmp_path / "onnx" / "model.onnx"
+    assert files.folder == tmp_path
+    assert find(str(tmp_path / "onnx" / "model.onnx"), "auto", "").digest == files.digest
 
 
 def test_a_digest_is_of_content(encoder: Path, tmp_path: Path) -> None:
@@ -187,12 +187,12 @@ class Hub(BaseHTTPRequestHandler):
         if self.status != 200:
             return self.refuse(self.status)
         if path.startswith("/api/models/some/encoder"):
-            files = [own.relative_to(self.folder).as_posix() for own in sorted(self.folder.rglob("*.*"))]
+            files = [file.relative_to(self.folder).as_posix() for file in sorted(self.folder.rglob("*.*"))]
             if "/tree/" in path:
-                sizes = [{"type": "file", "path": own, "size": 1, "oid": own} for own in files]
+                sizes = [{"type": "file", "path": file, "size": 1, "oid": file} for file in files]
                 return self.answer(json.dumps(sizes).encode())
-            told = {"id": "some/encoder", "sha": self.commit, "siblings": [{"rfilename": own} for own in files]}
-            return self.answer(json.dumps(told).encode())
+            results = {"id": "some/encoder", "sha": self.commit, "siblings": [{"rfilename": file} for file in files]}
+            return self.answer(json.dumps(results).encode())
         prefix = f"/some/encoder/resolve/{self.commit}/"
         if path.startswith(prefix):
             self.asked.append(path.removeprefix(prefix))
@@ -247,9 +247,9 @@ def test_a_model_of_the_hub(encoder: Path, tmp_path: Path) -> None:
 
     def ask() -> list[str]:
         call = [sys.executable, "-c", FROM_HUB, "some/encoder", "some/other"]
-        made = subprocess.run(call, capture_output=True, text=True, env=environment, check=True)
-        assert made.stderr == ""
-        return made.stdout.splitlines()
+        process = subprocess.run(call, capture_output=True, text=True, env=environment, check=True)
+        assert process.stderr == ""
+        return process.stdout.splitlines()
 
     try:
         online = ask()

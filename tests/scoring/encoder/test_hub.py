@@ -25,13 +25,13 @@ def loaded(metric: Metric, **parameters: Any) -> Scorer:
 def test_a_paraphrase_is_nearer_than_a_recipe() -> None:
     """Both back ends for one repository, which has an ONNX model and PyTorch weights."""
     pytest.importorskip("onnxruntime")
-    given = texts([OUTPUT], [REFERENCES])
-    made = [loaded(own, model=MINILM, backend="onnx").score(given).values for own in (BERTSCORE, COSINES[0])]
-    for values in made:
+    inputs = texts([OUTPUT], [REFERENCES])
+    results = [loaded(value, model=MINILM, backend="onnx").score(inputs).values for value in (BERTSCORE, COSINES[0])]
+    for values in results:
         assert values[0, 0] > values[0, 1] + 0.2
     pytest.importorskip("transformers")
-    other = loaded(BERTSCORE, model=MINILM, backend="transformers").score(given).values
-    np.testing.assert_allclose(other, made[0], atol=1e-4)
+    other = loaded(BERTSCORE, model=MINILM, backend="transformers").score(inputs).values
+    np.testing.assert_allclose(other, results[0], atol=1e-4)
 
 
 def test_bertscore_as_its_authors_have_it() -> None:

@@ -43,11 +43,11 @@ def test_a_device_that_onnxruntime_lacks() -> None:
 
 def test_a_device_is_given_to_the_session(encoder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Sessions that silently use another device give an error."""
-    asked: list[Any] = []
+    requests: list[Any] = []
     session = onnxruntime.InferenceSession
 
     def made(path: str, options: Any, providers: Any) -> Any:
-        asked.append(providers)
+        requests.append(providers)
         return session(path, options, providers=["CPUExecutionProvider"])
 
     monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: EVERY)
@@ -60,11 +60,11 @@ def test_a_device_is_given_to_the_session(encoder: Path, monkeypatch: pytest.Mon
         ),
     ):
         scorer(BERTSCORE, encoder, Place(device="cuda:2"))
-    assert asked == [[("CUDAExecutionProvider", {"device_id": 2}), ("CPUExecutionProvider", {})]]
+    assert requests == [[("CUDAExecutionProvider", {"device_id": 2}), ("CPUExecutionProvider", {})]]
 
 
 def test_of_several_devices_it_takes_the_first(encoder: Path) -> None:
-    one, several = (scorer(BERTSCORE, encoder, Place(device=own)) for own in ("cpu", "cpu,cuda:1"))
+    one, several = (scorer(BERTSCORE, encoder, Place(device=name)) for name in ("cpu", "cpu,cuda:1"))
     assert several.signature == one.signature
     with pytest.raises(OptionError, match=r"device='gpu'; allowed"):
         scorer(BERTSCORE, encoder, Place(device="gpu,cpu"))
@@ -139,5 +139,5 @@ def test_an_onnx_model_is_loaded_without_pytorch(encoder: Path) -> None:
         "BERTSCORE.load(Place(), **{**BERTSCORE.parameters, 'model': sys.argv[1]});"
         "print({'torch', 'transformers', 'huggingface_hub'} & set(sys.modules))"
     )
-    made = subprocess.run([sys.executable, "-c", code, str(encoder)], capture_output=True, text=True, check=True)
-    assert made.stdout == "set()\n"
+    process = subprocess.run([sys.executable, "-c", code, str(encoder)], capture_output=True, text=True, check=True)
+    assert process.stdout == "set()\n"

@@ -23,9 +23,9 @@ def texts(
     """Inputs with the outputs of each item, one per system; references and sources are empty by default."""
     items = len(outputs)
     return MetricInputs(
-        outputs=[text for own in outputs for text in own],
-        item=np.repeat(np.arange(items), [len(own) for own in outputs]),
-        system=np.array([system for own in outputs for system in range(len(own))], dtype=np.int64),
+        outputs=[text for output in outputs for text in output],
+        item=np.repeat(np.arange(items), [len(output) for output in outputs]),
+        system=np.array([system for output in outputs for system in range(len(output))], dtype=np.int64),
         sources=sources or [""] * items,
         references=references or [[]] * items,
         images=[[]] * items,
@@ -57,16 +57,16 @@ def scored(name: str, given: MetricInputs, **parameters: Any) -> Scored:
 
 def pairs(name: str, rows: Sequence[tuple[str, Sequence[str]]], **parameters: Any) -> list[float]:
     """Score of each output with its references by the best one; each row is an item."""
-    made = scored(name, texts([[output] for output, _ in rows], [list(own) for _, own in rows]), **parameters)
+    result = scored(name, texts([[output] for output, _ in rows], [list(value) for _, value in rows]), **parameters)
     best = np.nanmax if METRICS[name].traits.higher_is_better else np.nanmin
-    return [float(best(row)) if not np.isnan(row).all() else float("nan") for row in made.values]
+    return [float(best(row)) if not np.isnan(row).all() else float("nan") for row in result.values]
 
 
 def by_hand(given: MetricInputs, score: Any) -> np.ndarray[Any, Any]:
     """Scores (outputs, references) by a function of one output and one reference."""
     widest = max(map(len, given.references))
-    made = np.full((len(given.outputs), widest), np.nan)
+    result = np.full((len(given.outputs), widest), np.nan)
     for row, (output, item) in enumerate(zip(given.outputs, given.item.tolist(), strict=True)):
         for column, reference in enumerate(given.references[item]):
-            made[row, column] = score(output, reference)
-    return made
+            result[row, column] = score(output, reference)
+    return result

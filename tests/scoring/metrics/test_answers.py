@@ -65,13 +65,13 @@ def plainly(output: str, reference: str) -> float:
 
 @drawn_from(rows=st.lists(st.tuples(LINES, LINES), min_size=1, max_size=6))
 def test_f1_of_any_text_word_by_word(rows: list[tuple[str, str]]) -> None:
-    found = pairs("f1", [(output, [reference]) for output, reference in rows])
-    assert found == [pytest.approx(plainly(*row)) for row in rows]
+    result = pairs("f1", [(output, [reference]) for output, reference in rows])
+    assert result == [pytest.approx(plainly(*row)) for row in rows]
     turned = pairs("f1", [(reference, [output]) for output, reference in rows])
-    assert turned == pytest.approx(found)
+    assert turned == pytest.approx(result)
 
 
 def test_columns_follow_the_references() -> None:
-    made = scored("exact", texts([["a1", "b1"], ["b1"]], [["b1"], ["a1", "b1", "c1"]]))
-    assert made.values[:, 0].tolist() == [0, 1, 0]
-    assert made.values[2].tolist() == [0, 1, 0]
+    result = scored("exact", texts([["a1", "b1"], ["b1"]], [["b1"], ["a1", "b1", "c1"]]))
+    assert result.values[:, 0].tolist() == [0, 1, 0]
+    assert result.values[2].tolist() == [0, 1, 0]

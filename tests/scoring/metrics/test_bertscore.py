@@ -41,15 +41,15 @@ def vectors(encoder: Path, some: list[str]) -> dict[str, Encoded]:
 def test_it_is_as_defined(encoder: Path) -> None:
     outputs, references = sentences(12), [sentences(2 + at % 3, seed=at + 1) for at in range(4)]
     item = [at % 4 for at in range(12)]
-    encoded = vectors(encoder, [*outputs, *(text for own in references for text in own)])
+    encoded = vectors(encoder, [*outputs, *(text for reference in references for text in reference)])
     for column, measure in enumerate(MEASURES):
-        made = scorer(BERTSCORE, encoder, measure=measure).score(texts(outputs, references, item=item))
-        assert made.values.shape == (12, 4)
+        result = scorer(BERTSCORE, encoder, measure=measure).score(texts(outputs, references, item=item))
+        assert result.values.shape == (12, 4)
         for row, of in enumerate(item):
             known = [by_definition(encoded[outputs[row]], encoded[text])[column] for text in references[of]]
-            np.testing.assert_allclose(made.values[row, : len(known)], known, atol=1e-6)
-            assert np.isnan(made.values[row, len(known) :]).all()
-        assert not made.why
+            np.testing.assert_allclose(result.values[row, : len(known)], known, atol=1e-6)
+            assert np.isnan(result.values[row, len(known) :]).all()
+        assert not result.why
 
 
 def test_swapped_texts_swap_precision_and_recall(encoder: Path) -> None:
@@ -83,9 +83,9 @@ def test_frequencies_are_of_the_references(encoder: Path) -> None:
     """log (N + 1) / (n + 1), counting each reference of an item once for any number of systems."""
     references = [["the cat sat", "a cat ran ."], ["the big dog", "the red fish ran"]]
     outputs = ["a dog sat on the mat", "the big river"]
-    encoded = vectors(encoder, [*outputs, *(text for own in references for text in own)])
-    seen = [set(encoded[text].tokens.ids.tolist()) for own in references for text in own]
-    weights = {at: math.log(5 / (1 + sum(at in own for own in seen))) for at in range(100)}
+    encoded = vectors(encoder, [*outputs, *(text for reference in references for text in reference)])
+    seen = [set(encoded[text].tokens.ids.tolist()) for reference in references for text in reference]
+    weights = {at: math.log(5 / (1 + sum(at in value for value in seen))) for at in range(100)}
     held = scorer(BERTSCORE, encoder, idf=True)
     assert held.traits.whole
     assert not BERTSCORE.traits.whole
@@ -98,26 +98,26 @@ def test_frequencies_are_of_the_references(encoder: Path) -> None:
 
 
 def test_where_no_token_has_a_weight(encoder: Path) -> None:
-    made = scorer(BERTSCORE, encoder, idf=True).score(texts(["the cat", "dog"], [["the cat"]], item=[0, 0]))
-    assert np.isnan(made.values).all()
-    assert made.why == {0: NO_WEIGHT, 1: NO_WEIGHT}
+    result = scorer(BERTSCORE, encoder, idf=True).score(texts(["the cat", "dog"], [["the cat"]], item=[0, 0]))
+    assert np.isnan(result.values).all()
+    assert result.why == {0: NO_WEIGHT, 1: NO_WEIGHT}
 
 
 def test_empty_texts(encoder: Path) -> None:
     given_texts = texts(["", " \n", "the cat", "the cat"], [["a cat", "dog"], ["a", ""]], item=[0, 0, 0, 1])
     for measure in MEASURES:
-        made = scorer(BERTSCORE, encoder, measure=measure).score(given_texts)
-        assert (made.values[:2] == 0).all()  # as in bert-score
-        assert (made.values[2] > 0).all()
-        assert np.isnan(made.values[3]).all()
-        assert made.why == {3: NO_REFERENCE}
+        result = scorer(BERTSCORE, encoder, measure=measure).score(given_texts)
+        assert (result.values[:2] == 0).all()  # as in bert-score
+        assert (result.values[2] > 0).all()
+        assert np.isnan(result.values[3]).all()
+        assert result.why == {3: NO_REFERENCE}
 
 
 def test_it_tells_of_what_is_cut(encoder: Path) -> None:
     longer = "cat " * 40
-    made = scorer(BERTSCORE, encoder).score(texts(["dog", longer, "dog"], [["a"], ["the"], ["a", longer]]))
-    assert made.truncated is not None
-    assert made.truncated.tolist() == [False, True, True]
+    result = scorer(BERTSCORE, encoder).score(texts(["dog", longer, "dog"], [["a"], ["the"], ["a", longer]]))
+    assert result.truncated is not None
+    assert result.truncated.tolist() == [False, True, True]
 
 
 @pytest.mark.parametrize("measure", MEASURES)
@@ -163,11 +163,11 @@ def test_what_changes_a_score_is_in_the_signature(encoder: Path, tmp_path: Path)
     tokenizer(tmp_path, limit=24)
     onnx_model(tmp_path / "model.onnx", seed=1)
     options = [{}, {"measure": "recall"}, {"idf": True}, {"layer": 1}]
-    made = [scorer(BERTSCORE, encoder, **own).signature for own in options]
-    made.append(scorer(BERTSCORE, tmp_path).signature)
-    assert len(set(made)) == 5
-    assert scorer(BERTSCORE, encoder, Place(batch=5)).signature == made[0]
-    assert str(encoder) not in made[0]
+    results = [scorer(BERTSCORE, encoder, **option).signature for option in options]
+    results.append(scorer(BERTSCORE, tmp_path).signature)
+    assert len(set(results)) == 5
+    assert scorer(BERTSCORE, encoder, Place(batch=5)).signature == results[0]
+    assert str(encoder) not in results[0]
 
 
 def test_numbers_that_are_none_are_named(encoder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -176,10 +176,10 @@ def test_numbers_that_are_none_are_named(encoder: Path, monkeypatch: pytest.Monk
     held = opened(Place(batch=9), model=str(encoder), layer=-1, backend="auto", revision="", half=False)
     held([*some, "the"])
     held._kept["dog"].vectors[1] = np.inf
-    made = scorer(BERTSCORE, encoder, Place(batch=9)).score(texts(some, [["the"]], item=[0] * 3))
-    assert np.isfinite(made.values[[0, 2]]).all()
-    assert np.isnan(made.values[1]).all()
-    assert made.why == {1: NO_VECTOR}
+    result = scorer(BERTSCORE, encoder, Place(batch=9)).score(texts(some, [["the"]], item=[0] * 3))
+    assert np.isfinite(result.values[[0, 2]]).all()
+    assert np.isnan(result.values[1]).all()
+    assert result.why == {1: NO_VECTOR}
 
 
 def test_precision_and_recall_of_different_signs() -> None:

@@ -17,10 +17,10 @@ from tests.scoring.metrics.given import LINES, drawn, pairs, scored, texts
 def changes(one: Sequence[str], other: Sequence[str]) -> int:
     """Levenshtein distance, row by row of the table."""
     row = list(range(len(other) + 1))
-    for i, own in enumerate(one, start=1):
+    for i, value in enumerate(one, start=1):
         before, row[0] = row[0], i
         for j, their in enumerate(other, start=1):
-            before, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, before + (own != their))
+            before, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, before + (value != their))
     return row[-1]
 
 
@@ -39,21 +39,21 @@ def test_word_errors_as_jiwer_divides_them() -> None:
 
 
 def test_a_reference_without_words() -> None:
-    made = scored("wer", texts([["a"], ["a"]], [[" "], ["a"]]))
-    assert made.why == {0: NO_WORDS}
-    assert np.isnan(made.values[0, 0])
-    assert made.values[1, 0] == 0
+    result = scored("wer", texts([["a"], ["a"]], [[" "], ["a"]]))
+    assert result.why == {0: NO_WORDS}
+    assert np.isnan(result.values[0, 0])
+    assert result.values[1, 0] == 0
 
 
 def test_errors_of_a_system_are_added_before_they_are_divided() -> None:
-    given = texts(
+    inputs = texts(
         [["a b c d", "x"], ["x", "f"], ["g", ""]], [["a b c d", "a b"], ["e f", "e f g h"], ["g h i j", "g h"]]
     )
-    made = scored("corpus-wer", given)
-    assert made.values.shape == (6, 0)
-    assert made.systems is not None
+    result = scored("corpus-wer", inputs)
+    assert result.values.shape == (6, 0)
+    assert result.systems is not None
     # System 0: 0 of 4, 2 of 2, 1 of 2 (the closest reference); system 1: 2 of 2, 1 of 2, 2 of 2.
-    assert made.systems.tolist() == [3 / 8, 5 / 6]
+    assert result.systems.tolist() == [3 / 8, 5 / 6]
     empty = scored("corpus-wer", texts([["a"]], [[""]])).systems
     assert empty is not None
     assert np.isnan(empty).all()

@@ -19,19 +19,20 @@ def ready(given: MetricInputs, budget: int, name: str = "ter") -> None:
 
 @pytest.mark.parametrize("references", [1, 2])
 def test_each_output_and_system_as_sacrebleu(references: int) -> None:
-    given = drawn(3, 2, references + 1)
+    inputs = drawn(3, 2, references + 1)
     for options in ({}, {"normalized": True, "case_sensitive": True}):
         oracle = TER(**options)
         expected = [
-            oracle.sentence_score(output, given.references[item]).score
-            for output, item in zip(given.outputs, given.item, strict=True)
+            oracle.sentence_score(output, inputs.references[item]).score
+            for output, item in zip(inputs.outputs, inputs.item, strict=True)
         ]
-        assert scored("ter", given, **options).values[:, 0].tolist() == expected
+        assert scored("ter", inputs, **options).values[:, 0].tolist() == expected
         streams = [
-            [own[place] if place < len(own) else None for own in given.references] for place in range(references + 1)
+            [reference[place] if place < len(reference) else None for reference in inputs.references]
+            for place in range(references + 1)
         ]
-        expected = [oracle.corpus_score(given.outputs[system::2], streams).score for system in range(2)]
-        systems = scored("corpus-ter", given, **options).systems
+        expected = [oracle.corpus_score(inputs.outputs[system::2], streams).score for system in range(2)]
+        systems = scored("corpus-ter", inputs, **options).systems
         assert systems is not None
         assert systems.tolist() == expected
 

@@ -29,43 +29,43 @@ CHRF_OPTIONS: list[dict[str, Any]] = [{}, {"word_order": 1, "whitespace": True},
 
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 def test_bleu_of_an_output(options: dict[str, Any]) -> None:
-    given = drawn(4, 3, 3)
+    inputs = drawn(4, 3, 3)
     names = {"smooth": "smooth_method", "order": "max_ngram_order"}
     oracle = BLEU(**{names.get(name, name): value for name, value in options.items()}, effective_order=True)
     expected = [
-        oracle.sentence_score(output, given.references[item]).score
-        for output, item in zip(given.outputs, given.item, strict=True)
+        oracle.sentence_score(output, inputs.references[item]).score
+        for output, item in zip(inputs.outputs, inputs.item, strict=True)
     ]
-    made = scored("bleu", given, **options)
-    assert made.values[:, 0].tolist() == expected
-    assert not made.why
+    result = scored("bleu", inputs, **options)
+    assert result.values[:, 0].tolist() == expected
+    assert not result.why
 
 
 @pytest.mark.parametrize("options", CHRF_OPTIONS, ids=str)
 @pytest.mark.parametrize("name", ["chrf", "chrf++"])
 def test_chrf_of_an_output(name: str, options: dict[str, Any]) -> None:
-    given = drawn(4, 3, 3)
+    inputs = drawn(4, 3, 3)
     oracle = CHRF(**{"word_order": 2 if name == "chrf++" else 0, **options})
-    made = scored(name, given, **options).values
+    result = scored(name, inputs, **options).values
     np.testing.assert_array_equal(
-        made, by_hand(given, lambda output, reference: oracle.sentence_score(output, [reference]).score)
+        result, by_hand(inputs, lambda output, reference: oracle.sentence_score(output, [reference]).score)
     )
     # sacrebleu uses the best of several references, so the rule `best` gives its score.
     best = [
-        oracle.sentence_score(output, given.references[item]).score
-        for output, item in zip(given.outputs, given.item, strict=True)
+        oracle.sentence_score(output, inputs.references[item]).score
+        for output, item in zip(inputs.outputs, inputs.item, strict=True)
     ]
-    assert np.nanmax(made, axis=1).tolist() == best
+    assert np.nanmax(result, axis=1).tolist() == best
 
 
 @settings(max_examples=40)
 @drawn_from(output=LINES, references=st.lists(LINES, min_size=1, max_size=3))
 def test_any_text(output: str, references: list[str]) -> None:
-    given = texts([[output]], [references])
-    assert scored("bleu", given).values[0, 0] == BLEU(effective_order=True).sentence_score(output, references).score
+    inputs = texts([[output]], [references])
+    assert scored("bleu", inputs).values[0, 0] == BLEU(effective_order=True).sentence_score(output, references).score
     for name, order in (("chrf", 0), ("chrf++", 2)):
         best = CHRF(word_order=order).sentence_score(output, references).score
-        assert scored(name, given).values.max() == best
+        assert scored(name, inputs).values.max() == best
 
 
 @pytest.mark.parametrize(
@@ -90,9 +90,9 @@ def test_without_sacrebleu(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_lines_that_end_in_a_tokenized_period_say_nothing(caplog: pytest.LogCaptureFixture) -> None:
-    given = texts([[f"line {n} ."] for n in range(120)], [["a line ."]] * 120)
+    inputs = texts([[f"line {n} ."] for n in range(120)], [["a line ."]] * 120)
     for name in ("bleu", "corpus-bleu"):
-        scored(name, given)
+        scored(name, inputs)
     assert not caplog.records
 
 
@@ -102,15 +102,17 @@ def test_lines_that_end_in_a_tokenized_period_say_nothing(caplog: pytest.LogCapt
     ids=lambda own: own if isinstance(own, str) else "",
 )
 def test_scores_of_systems(name: str, oracle: Any) -> None:
-    given = drawn(6, 3, 3)
-    made = scored(f"corpus-{name}", given)
-    assert made.values.shape == (18, 0)
-    streams = [[own[place] if place < len(own) else None for own in given.references] for place in range(3)]
+    inputs = drawn(6, 3, 3)
+    result = scored(f"corpus-{name}", inputs)
+    assert result.values.shape == (18, 0)
+    streams = [
+        [reference[place] if place < len(reference) else None for reference in inputs.references] for place in range(3)
+    ]
     expected = [
-        oracle.corpus_score([given.outputs[3 * item + system] for item in range(6)], streams).score
+        oracle.corpus_score([inputs.outputs[3 * item + system] for item in range(6)], streams).score
         for system in range(3)
     ]
-    assert made.systems is not None
-    assert made.systems.tolist() == expected
-    of_outputs = scored(name, given).values
+    assert result.systems is not None
+    assert result.systems.tolist() == expected
+    of_outputs = scored(name, inputs).values
     assert abs(np.nanmax(of_outputs, axis=1).reshape(6, 3).mean(axis=0) - expected).min() > 0.01  # not their mean
