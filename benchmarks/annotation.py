@@ -122,7 +122,7 @@ async def load(port: int, pid: int, paths: Sequence[str], seconds: float) -> tup
     return took, sum(client.failed for client in clients), spent, busy
 
 
-def made(folder: Path, annotators: int, *, items: int = ITEMS) -> tuple[Path, list[str]]:
+def new_study(folder: Path, annotators: int, *, items: int = ITEMS) -> tuple[Path, list[str]]:
     """Create a study with enough tasks, and return the addresses of `annotators`."""
     rng = np.random.default_rng(0)
     words = np.array(["the", "room", "was", "clean", "and", "quiet", "but", "small", "breakfast", "late"])
@@ -231,7 +231,7 @@ def main() -> None:
     print("| what | measured | target |\n|---|---|---|")
     for annotators in (500, 50):
         with tempfile.TemporaryDirectory() as folder:
-            study, paths = made(Path(folder), annotators)
+            study, paths = new_study(Path(folder), annotators)
             with served(study) as (port, _, pid):
                 idle = memory(pid)
                 took, failed, spent, busy = asyncio.run(load(port, pid, paths, arguments.seconds))
@@ -249,7 +249,7 @@ def main() -> None:
             row(f"{annotators} clients, {name}", figure)
     with tempfile.TemporaryDirectory() as folder:
         pairs = len(list(combinations(range(SYSTEMS), 2)))
-        study, _ = made(Path(folder), 1, items=arguments.judged // pairs + 200)
+        study, _ = new_study(Path(folder), 1, items=arguments.judged // pairs + 200)
         start = time.perf_counter()
         filled(study, arguments.judged)
         row(f"{arguments.judged:,} answers through the service", f"{time.perf_counter() - start:.0f} s")

@@ -59,7 +59,7 @@ def study(path: Path) -> Path:
     return create(path, plan, fill)
 
 
-def answered(path: Path, wanted: int) -> float:
+def seconds_per_answer(path: Path, n_answers: int) -> float:
     """Seconds per answer with the next question."""
     with Service.open(path, threaded=False, durable=False) as service:
         annotators = []
@@ -68,7 +68,7 @@ def answered(path: Path, wanted: int) -> float:
             annotators.append([token, service.act(token, Begin()).result()])
         draw, done = Random(0), 0
         begin = time.perf_counter()
-        while done < wanted:
+        while done < n_answers:
             for annotator in annotators:
                 token, view = annotator
                 if isinstance(view, Break):
@@ -83,10 +83,10 @@ def answered(path: Path, wanted: int) -> float:
 
 def main() -> None:
     """Print a table."""
-    expected = int(sys.argv[1]) if len(sys.argv) > 1 else 100_000
+    n_answers = int(sys.argv[1]) if len(sys.argv) > 1 else 100_000
     with tempfile.TemporaryDirectory() as folder:
         path = study(Path(folder) / "study.db")
-        rows = [("an answer and the next question", f"{1000 * answered(path, expected):.2f} ms", "")]
+        rows = [("an answer and the next question", f"{1000 * seconds_per_answer(path, n_answers):.2f} ms", "")]
         opening, looking = [], []
         for _ in range(ROUNDS):
             begin = time.process_time()

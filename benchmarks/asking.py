@@ -30,8 +30,8 @@ def engine(estimator: str) -> tuple[list[float], list[float], list[float]]:
     answers, looks, ends = [], [], []
     while free := annotation.open_pairs():
         pair = int(rng.choice(free))
-        place, said = annotation.wanted(pair)[0], int(rng.choice([1, 0, -1], p=[0.45, 0.2, 0.35]))
-        ruling, took = timed(lambda pair=pair, place=place, said=said: annotation.answer(pair, place, said))
+        place, label = annotation.wanted(pair)[0], int(rng.choice([1, 0, -1], p=[0.45, 0.2, 0.35]))
+        ruling, took = timed(lambda pair=pair, place=place, label=label: annotation.answer(pair, place, label))
         (answers if ruling is None else looks if annotation.is_open[pair] else ends).append(took)
     return answers, looks, ends
 
@@ -47,10 +47,10 @@ def recorded() -> tuple[list[float], float]:
     state = live.start([f"s{k}" for k in range(SYSTEMS)], [f"i{k}" for k in range(ITEMS)], stopping=RULE)
     rng, took = np.random.default_rng(2), []
     while tasks := live.next_annotations(state):
-        asked = tasks[int(rng.integers(len(tasks)))]
-        answer = (*asked, int(rng.choice([1, 0, -1])))
-        state, one = timed(lambda state=state, answer=answer: live.record(state, [answer]))
-        took.append(one)
+        task = tasks[int(rng.integers(len(tasks)))]
+        answer = (*task, int(rng.choice([1, 0, -1])))
+        state, seconds = timed(lambda state=state, answer=answer: live.record(state, [answer]))
+        took.append(seconds)
     return took, timed(lambda: live.State.from_json(state.to_json()).asking)[1]
 
 
@@ -68,12 +68,12 @@ def main() -> None:
     margins = np.random.default_rng(3).normal(0.1, 0.2, 1000)
     bounds, n = np.array(RULE.rule(ESTIMATORS["human"], most=ITEMS, seed=0).bounds), np.array([10, 20, 40])
     for pairs in (1, 1000):
-        own = [
+        values = [
             timed(lambda pairs=pairs: stagewise(margins[:pairs], np.full(pairs, 0.15), n=n, bounds=bounds, level=0.05))
             for _ in range(20)
         ]
         rows.append(
-            (f"stage-wise, a pair of {pairs}", f"{np.median([took for _, took in own]) / pairs:.2f} ms", "< 5 ms")
+            (f"stage-wise, a pair of {pairs}", f"{np.median([took for _, took in values]) / pairs:.2f} ms", "< 5 ms")
         )
     print("| what | measured | target |\n|---|---|---|")
     for row in rows:

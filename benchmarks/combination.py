@@ -36,9 +36,9 @@ def summeval() -> tuple[np.ndarray, np.ndarray]:
     """Mean coherence by the experts (outputs,), and the metrics (outputs, metrics) scaled to [0, 1]."""
     ratings = pl.read_csv(SUMMEVAL, schema_overrides={"item": pl.String, "score": pl.Float64})
     expert = pl.col("rater").str.starts_with("expert") & (pl.col("aspect") == "coherence")
-    people = ratings.filter(expert).group_by("item", "system").agg(target=pl.col("score").mean())
+    human = ratings.filter(expert).group_by("item", "system").agg(target=pl.col("score").mean())
     metrics = ratings.filter(kind="metric").pivot("rater", index=["item", "system"], values="score")
-    both = people.join(metrics, on=["item", "system"]).sort("item", "system")
+    both = human.join(metrics, on=["item", "system"]).sort("item", "system")
     return both["target"].to_numpy(), scaled(
         both.drop("item", "system", "target").fill_null(strategy="mean").to_numpy()
     )
@@ -129,11 +129,11 @@ def evaluation() -> Iterator[Row]:
             predictions.append(total)
         return float(stats.kendalltau(predictions, target).statistic)
 
-    (one, one_seconds), (many, many_seconds), (looped, loop_seconds) = (
+    (single, one_seconds), (many, many_seconds), (looped, loop_seconds) = (
         min((timed(work) for _ in range(repeats)), key=lambda run: run[1])
         for work, repeats in ((lambda: arrays(1), 5), (lambda: arrays(AT_ONCE), 2), (loop, 3))
     )
-    assert np.allclose([one, many], looped, atol=1e-9)
+    assert np.allclose([single, many], looped, atol=1e-9)
     size = f"objective, {SEGMENTS:,} segments x {COLUMNS} metrics"
     yield f"{size}: arrays", f"{one_seconds * 1e3:.0f} ms", ""
     yield f"{size}: arrays, {AT_ONCE} sets of weights at once", f"{many_seconds * 1e3:.0f} ms", ""

@@ -68,7 +68,7 @@ def studies() -> dict[str, tuple[cu.Study, dict[str, str]]]:
     }
 
 
-def told(row: dict[str, object], name: str) -> str:
+def formatted(row: dict[str, object], name: str) -> str:
     """Format an estimate with its interval."""
     return f"{row[name]:+.3f} [{row[f'{name}_low']:+.3f}, {row[f'{name}_high']:+.3f}]"
 
@@ -93,7 +93,7 @@ def unseen(repeats: int) -> None:
                     seen,
                     f"{row['single']:.3f}",
                 ]
-                print("| " + " | ".join([*cells, told(row, "gain"), row["conclusion"]]) + " |", flush=True)
+                print("| " + " | ".join([*cells, formatted(row, "gain"), row["conclusion"]]) + " |", flush=True)
             print(f"<!-- {time.perf_counter() - start:.1f} s -->", flush=True)
 
 
@@ -110,28 +110,34 @@ SAME = {
 
 def elsewhere() -> None:
     """Train on one data set, and validate on the other."""
-    known = studies()
+    data_sets = studies()
     back = {new: old for old, new in SAME.items()}
     print("| learnt on | asked of | combined | best single | gain | | best in hindsight |\n|" + "---|" * 7)
-    for learnt, asked, rename, value in (
+    for learnt, validated, rename, value in (
         ("SummEval", "HANNA", SAME, {"human": "expert*", "metrics": list(back)}),
         ("HANNA", "SummEval", back, {"systems": "!Human", "metrics": list(SAME)}),
     ):
-        study, _ = known[learnt]
-        other, chosen = known[asked]
+        study, _ = data_sets[learnt]
+        other, chosen = data_sets[validated]
         for aspect in ("coherence", "relevance"):
-            target, there = (aspect.title() if name == "HANNA" else aspect for name in (learnt, asked))
+            target, there = (aspect.title() if name == "HANNA" else aspect for name in (learnt, validated))
             outcome = cu.combine(study, target=target, method="ridge", repeats=1, resamples=0, unseen="none", **value)
             with tempfile.TemporaryDirectory() as folder:
                 path = outcome.model.save(Path(folder) / "model.json")
-                kept = chosen | {"metrics": list(rename.values())}
-                result = cu.validate(other, model=path, rename=rename, aspect=there, scales="data", **kept)
+                options = chosen | {"metrics": list(rename.values())}
+                result = cu.validate(other, model=path, rename=rename, aspect=there, scales="data", **options)
             rows = {row["rater"]: row for row in result.comparison.iter_rows(named=True)}
             gain = result.gains.filter(rater="best single", unseen="items").row(0, named=True)
             single, best = (
                 f"{rows[k]['metric']} {rows[k]['kendall']:.3f}" for k in ("best single", "best in hindsight")
             )
-            cells = [f"{learnt} {target}", asked, f"{rows['combined']['kendall']:.3f}", single, told(gain, "gain")]
+            cells = [
+                f"{learnt} {target}",
+                validated,
+                f"{rows['combined']['kendall']:.3f}",
+                single,
+                formatted(gain, "gain"),
+            ]
             print("| " + " | ".join([*cells, gain["conclusion"], best]) + " |", flush=True)
 
 

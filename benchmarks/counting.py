@@ -198,7 +198,7 @@ def run(case: str, path: Path) -> dict[str, Any]:
                 own[number] = seconds / ticks
                 resident += pages * page
             peak = max(peak, resident)
-            spilled = max(spilled, held(path.parent / SPILL))
+            spilled = max(spilled, disk_usage(path.parent / SPILL))
             time.sleep(0.2)
         if child.returncode:
             raise SystemExit(f"{case} failed")
@@ -210,7 +210,7 @@ def run(case: str, path: Path) -> dict[str, Any]:
         }
 
 
-def held(folder: Path) -> int:
+def disk_usage(folder: Path) -> int:
     """Current size of the files of a folder on disk, in bytes."""
     total = 0
     for file in folder.glob("*"):

@@ -157,29 +157,29 @@ def main() -> None:
         )
         results = {name: run(Path(sys.executable), "ours", model, arguments.items) for name, model in models.items()}
     results["ours, transformers"] = run(PEER, "ours", str(whole), arguments.items)
-    known = run(PEER, "peer", str(whole), arguments.items)
+    peer_result = run(PEER, "peer", str(whole), arguments.items)
     there = ",".join(closure({"custodes"}))
     sizes = [
         run(Path(sys.executable), "size", f"onnxruntime,tokenizers:{there}", 0)["mb"],
         run(PEER, "size", f"bert-score:{there}", 0)["mb"],
     ]
-    return told(results, known, sizes)
+    return print_table(results, peer_result, sizes)
 
 
-def told(made: dict[str, dict[str, Any]], known: dict[str, Any], sizes: list[float]) -> None:
+def print_table(results: dict[str, dict[str, Any]], peer_result: dict[str, Any], sizes: list[float]) -> None:
     import numpy as np
 
-    print(f"{len(known['scores'])} pairs\n")
+    print(f"{len(peer_result['scores'])} pairs\n")
     print("| what | CPU s | the peer's to ours | again, CPU s | times less | peak MiB | r | differs by at most |")
     print("|---|---|---|---|---|---|---|---|")
-    theirs = np.array(known["scores"])
-    for name, value in made.items():
+    theirs = np.array(peer_result["scores"])
+    for name, value in results.items():
         (first, second), scores = value["seconds"], np.array(value["scores"])
         r, far = np.corrcoef(scores, theirs)[0, 1], np.abs(scores - theirs).max()
-        ratio = known["seconds"][0] / first
+        ratio = peer_result["seconds"][0] / first
         cells = [f"{first:.1f}", f"{ratio:.2f}", f"{second:.1f}", f"{first / second:.0f}", f"{value['mib']:.0f}"]
         print(f"| {name} | {' | '.join(cells)} | {r:.6f} | {far:.1e} |")
-    print(f"| bert-score | {known['seconds'][0]:.1f} | 1 | | | {known['mib']:.0f} | | |")
+    print(f"| bert-score | {peer_result['seconds'][0]:.1f} | 1 | | | {peer_result['mib']:.0f} | | |")
     print(
         f"\nInstalled beyond what custodes needs: the extra encode {sizes[0]:.0f} MB, bert-score {sizes[1]:.0f} MB,",
         end=" ",

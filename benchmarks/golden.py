@@ -111,7 +111,7 @@ class Names:
         return renamed
 
 
-def answered(case: Case, checkout: Path, folder: Path, *, seconds: float) -> Answer:
+def cached_answer(case: Case, checkout: Path, folder: Path, *, seconds: float) -> Answer:
     """Answer of a checkout to a case, computed unless it is in the folder.
 
     The folder is created when complete, because several runs may share it.
@@ -270,15 +270,15 @@ def main() -> None:
 
         def compared(case: Case) -> tuple[str, Run, Run, list[Moved]]:
             place = "".join(letter if letter.isalnum() else "-" for letter in case.name)
-            start = answered(case, options.start, first / place, seconds=options.seconds)
+            start = cached_answer(case, options.start, first / place, seconds=options.seconds)
             other = None
             if options.second_seed or (second / place).exists():
                 seeded = replace(case, options={**case.options, "rng": 1})
-                other = answered(seeded, options.start, second / place, seconds=options.seconds)
+                other = cached_answer(seeded, options.start, second / place, seconds=options.seconds)
             if options.start_only:
                 print(f"{case.name}: {start.cost.told()}", file=sys.stderr, flush=True)
                 return case.name, start.cost, start.cost, []
-            now = answered(names.case(case), ROOT, Path(temporary, "now", place), seconds=options.seconds)
+            now = cached_answer(names.case(case), ROOT, Path(temporary, "now", place), seconds=options.seconds)
             differing = differences(case, start, now, names, other)
             print(f"{case.name}: {start.cost.told()}; now {now.cost.told()}", file=sys.stderr, flush=True)
             if differing:

@@ -68,7 +68,7 @@ def command(verb: str, by: str, size: int, study: Path, answer: Path) -> list[st
     return custodes(*verb.split(), *source, *options, "--quiet")
 
 
-def answered(path: Path) -> int:
+def answer_size(path: Path) -> int:
     """Number of rows in all tables of an answer, or bytes of a page.
 
     Computed in a separate process, because an answer may be large.
@@ -89,12 +89,12 @@ def measured(verb: str, by: str, size: int, sizes: dict[str, int], *, limits: di
         subprocess.run([sys.executable, STUDIES, dimension.kind, study, *sized], check=True)
     answer = folder / "answer.json"
     took = run(command(verb, by, size, study, answer), out=answer, **limits)
-    rows = answered(answer.with_suffix(".html") if verb == "report" else answer) if not took.why else 0
+    rows = answer_size(answer.with_suffix(".html") if verb == "report" else answer) if not took.why else 0
     return Case(verb, by, size, took, rows)
 
 
 def series(
-    verb: str, by: str, sizes: tuple[int, ...], *, known: list[Case], kept: Path | None, only_known: bool, **how: Any
+    verb: str, by: str, sizes: tuple[int, ...], *, known: list[Case], path: Path | None, only_known: bool, **how: Any
 ) -> list[Case]:
     """Run the smallest study (size 0), then every size until a limit is exceeded."""
     dimension, results = DIMENSIONS[by], []
@@ -108,12 +108,12 @@ def series(
             break
         if case is None:
             grown = {} if by == "resamples" else {by: size}
-            asked = 250 if by == "resamples" and not size else size
-            case = measured(verb, by, asked, dimension.fixed | grown if size else SMALLEST[dimension.kind], **how)
+            steps = 250 if by == "resamples" and not size else size
+            case = measured(verb, by, steps, dimension.fixed | grown if size else SMALLEST[dimension.kind], **how)
             case = Case(verb, by, size, case.run, case.answer)
             known.append(case)
-            if kept:
-                with kept.open("a") as file:
+            if path:
+                with path.open("a") as file:
                     file.write(case.line() + "\n")
         results.append(case)
         print(f"{verb}, {size} {by}: {case.run.told()}, answer {case.answer:,}", file=sys.stderr, flush=True)
@@ -171,15 +171,15 @@ def page(found: dict[str, list[list[Case]]], *, verbs: list[str], seconds: float
         sizes = [f"{size:,}" for size in DIMENSIONS[by].sizes]
         cells = []
         for cases in (row for row in rows if len(row) > 1):
-            own, words = summary(cases)
-            cells.append(own)
+            lines, words = summary(cases)
+            cells.append(lines)
             passing += [words] if words else []
         heads = ["verb", "smallest", *sizes, "time ~ n^", "memory ~ n^", "answer ~ n^"]
         there = {cases[0].verb for cases in rows if len(cases) > 1}
         absent = ", ".join(f"`{verb}`" for verb in verbs if verb not in there and suits(verb, by))
         words = f"\nNot run this time: {absent}.\n" if absent else ""
-        shown = table(heads, cells) if cells else ""
-        parts.append(f"## By {by}\n\n{DIMENSIONS[by].told}.\n\n{shown}{words}")
+        text = table(heads, cells) if cells else ""
+        parts.append(f"## By {by}\n\n{DIMENSIONS[by].told}.\n\n{text}{words}")
     over = "\n".join(f"- {words}" for words in passing) or "- none of the cases that were run"
     return f"""# Growth
 
@@ -221,21 +221,23 @@ def main() -> None:
     results: dict[str, list[list[Case]]] = {}
     with tempfile.TemporaryDirectory() as name:
         for by in dimensions:
-            own = DIMENSIONS[by]
+            dimension = DIMENSIONS[by]
             if arguments.sizes or arguments.quick:
-                sizes = tuple(map(int, arguments.sizes.split(","))) if arguments.sizes else own.quick
-                DIMENSIONS[by] = own = replace(own, sizes=sizes)
+                sizes = tuple(map(int, arguments.sizes.split(","))) if arguments.sizes else dimension.quick
+                DIMENSIONS[by] = dimension = replace(dimension, sizes=sizes)
             suited = [verb for verb in verbs if suits(verb, by)]
             limits = {"seconds": seconds, "gib": arguments.gib, "source": arguments.source}
             how = {"limits": limits, "folder": Path(name)}
             results[by] = [
-                series(verb, by, own.sizes, known=known, kept=arguments.kept, only_known=arguments.only_kept, **how)
+                series(
+                    verb, by, dimension.sizes, known=known, path=arguments.kept, only_known=arguments.only_kept, **how
+                )
                 for verb in suited
             ]
-    told = page(results, verbs=verbs, seconds=seconds, gib=arguments.gib, note=arguments.note)
+    text = page(results, verbs=verbs, seconds=seconds, gib=arguments.gib, note=arguments.note)
     if arguments.write or not (arguments.verb or arguments.by or arguments.sizes):
-        PAGE.write_text(told)
-    print(told)
+        PAGE.write_text(text)
+    print(text)
 
 
 if __name__ == "__main__":

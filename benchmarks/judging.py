@@ -127,36 +127,36 @@ def read_again(folder: Path) -> dict[str, float]:
     """CPU seconds to read all verdicts from the cache, and from one JSON file in two ways."""
     import pandas as pd
 
-    expected = requests(VERDICTS, "http://judge")
+    wanted_requests = requests(VERDICTS, "http://judge")
     choices = [{"index": 0, "message": {"role": "assistant", "content": '{"verdict": "A"}'}, "finish_reason": "stop"}]
     body = {"model": "m", "choices": choices, "usage": {"prompt_tokens": 900, "completion_tokens": 6}}
     with Cache(folder / "again.db") as cache:
-        for part in expected:
+        for part in wanted_requests:
             store_reply(cache, part, Reply.make(body, asked="2026-01-01T00:00:00.000000+00:00", seconds=1.234567))
         results = {
-            "the cache, replies": best(lambda: find_replies(expected, cache)),
+            "the cache, replies": best(lambda: find_replies(wanted_requests, cache)),
             "the cache, replies and the text of each": best(
                 lambda: [
                     value.body["choices"][0]["message"]["content"]
-                    for value in find_replies(expected, cache)[0].values()
+                    for value in find_replies(wanted_requests, cache)[0].values()
                 ]
             ),
         }
     texts = {"output_1": OUTPUT, "generator_1": "x", "output_2": OUTPUT, "generator_2": "y", "annotator": "m"}
     entries = {"preference": 1.0, "raw_completion": body, "price_per_example": 0.0001, "time_per_example": 1.0}
-    one = folder / "annotations.json"
+    file = folder / "annotations.json"
     rows = [{"instruction": f"{SOURCE}{n}", **texts, **entries} for n in range(VERDICTS)]
-    asked = pd.DataFrame(rows)
-    asked.to_json(one, orient="records", indent=2)
+    frame = pd.DataFrame(rows)
+    frame.to_json(file, orient="records", indent=2)
     columns = ["instruction", "output_1", "output_2", "annotator"]
-    asked = asked[columns]
+    frame = frame[columns]
 
     def as_alpaca_eval() -> object:
-        return asked.merge(pd.read_json(one)[[*columns, "preference", "raw_completion"]], on=columns, how="left")
+        return frame.merge(pd.read_json(file)[[*columns, "preference", "raw_completion"]], on=columns, how="left")
 
     return results | {
         "one JSON file, pandas.read_json and merge": best(as_alpaca_eval),
-        "one JSON file, json and pandas": best(lambda: pd.DataFrame(json.loads(one.read_text()))),
+        "one JSON file, json and pandas": best(lambda: pd.DataFrame(json.loads(file.read_text()))),
     }
 
 
@@ -186,8 +186,8 @@ def main() -> None:
         print(f"| {VERDICTS:,} verdicts again: {what} | {took:.2f} s | |")
     ours_all, ours_read, alpaca, plain = seconds.values()
     ratios = [f"{them / us:.1f}" for them in (alpaca, plain) for us in (ours_all, ours_read)]
-    told = "{} and {} times read_json and merge; {} and {} times json".format(*ratios)
-    print(f"| {VERDICTS:,} verdicts again: ratios | {told} | {TARGETS['again']} |")
+    summary = "{} and {} times read_json and merge; {} and {} times json".format(*ratios)
+    print(f"| {VERDICTS:,} verdicts again: ratios | {summary} | {TARGETS['again']} |")
 
 
 if __name__ == "__main__":

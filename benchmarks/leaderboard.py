@@ -202,14 +202,16 @@ def main() -> None:
             command = [sys.executable, __file__, "--case", case, "--path", str(path)]
             done = subprocess.run(command, check=True, capture_output=True, text=True)
             results[case] = json.loads(done.stdout.splitlines()[-1])
-            own, base = results[case], results["ours"]
-            gap = max(abs(value[0] - base["strengths"][key][0]) for key, value in own["strengths"].items())
+            result, base = results[case], results["ours"]
+            gap = max(abs(value[0] - base["strengths"][key][0]) for key, value in result["strengths"].items())
             errors = [
-                value[1] / base["strengths"][key][1] for key, value in own["strengths"].items() if value[1] is not None
+                value[1] / base["strengths"][key][1]
+                for key, value in result["strengths"].items()
+                if value[1] is not None
             ]
             ratio = f"{sum(errors) / len(errors):.3f}" if errors else "-"
             print(
-                f"| {label} | {own['seconds']:.1f} | {own['seconds'] / base['seconds']:.1f} | {own['gib']:.2f}"
+                f"| {label} | {result['seconds']:.1f} | {result['seconds'] / base['seconds']:.1f} | {result['gib']:.2f}"
                 f" | {gap:.0e} | {ratio} |",
                 flush=True,
             )

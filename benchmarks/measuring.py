@@ -55,12 +55,12 @@ def run(
 
     variables = {**os.environ, **environment, "PYTHONPATH": str(compiled(source or ROOT / "src"))}
     over = False
-    with tempfile.TemporaryFile() as said, (out or Path(os.devnull)).open("wb") as answer:
+    with tempfile.TemporaryFile() as errors, (out or Path(os.devnull)).open("wb") as answer:
         child = subprocess.Popen(
             [str(word) for word in command],
             stdin=subprocess.DEVNULL,
             stdout=answer,
-            stderr=said,
+            stderr=errors,
             env=variables,
             start_new_session=True,
         )
@@ -81,8 +81,8 @@ def run(
             if not pid:  # interrupted: leave no process behind
                 os.killpg(child.pid, signal.SIGKILL)
         child.returncode = os.waitstatus_to_exitcode(status)
-        said.seek(0)
-        words = said.read().decode(errors="replace")
+        errors.seek(0)
+        words = errors.read().decode(errors="replace")
     cpu = used.ru_utime + used.ru_stime
     why = f"> {gib:g} GiB" if over else reason(child.returncode, words, seconds=seconds)
     return Run(cpu, used.ru_maxrss / 1024, why)
@@ -103,13 +103,13 @@ def resident(pid: int) -> int:
         return 0
 
 
-def reason(code: int, said: str, *, seconds: float) -> str:
+def reason(code: int, errors: str, *, seconds: float) -> str:
     """Short reason for a missing answer; exit statuses 1 and 3 are answers of `check` and `gate`."""
-    if code in (0, 1, 3) and "Traceback" not in said:
+    if code in (0, 1, 3) and "Traceback" not in errors:
         return ""
     if code in (-signal.SIGXCPU, -signal.SIGKILL):
         return f"> {seconds:.0f} s"
-    lines = [line for line in said.splitlines() if line.startswith("custodes: ")] or said.splitlines()[-1:]
+    lines = [line for line in errors.splitlines() if line.startswith("custodes: ")] or errors.splitlines()[-1:]
     return "refused: " + (lines[0].removeprefix("custodes: ") if lines else f"exit status {code}")[:160]
 
 

@@ -49,11 +49,11 @@ def comparisons() -> list[Beside]:
 
 def side(peer: str, which: str, folder: Path) -> None:
     """Write the data, or do the work of one side, in this process."""
-    own = next(one for one in comparisons() if one.peer == peer)
+    comparison = next(one for one in comparisons() if one.peer == peer)
     if which == "data":
-        own.data(folder)
+        comparison.data(folder)
         return
-    work = getattr(own, which)(folder)
+    work = getattr(comparison, which)(folder)
     (_, first), (numbers, seconds) = timed(work), timed(work)
     mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     results = {"first": first, "seconds": seconds, "mb": mb, "numbers": numbers}
@@ -68,38 +68,54 @@ def timed(work: Work) -> tuple[list[float], float]:
     return result if isinstance(result, tuple) else (result, seconds)
 
 
-def asked(python: Path, own: Beside, which: str, folder: Path) -> dict[str, Any]:
+def run_side(python: Path, comparison: Beside, which: str, folder: Path) -> dict[str, Any]:
     """Run one side in a separate process."""
     import os
 
     environment = {**os.environ, **ONE_THREAD, "PYTHONPATH": str(ROOT / "src"), "JAX_PLATFORMS": "cpu"}
-    command = [str(python), "-W", "ignore", __file__, "--side", which, "--peer", own.peer, "--folder", str(folder)]
+    command = [
+        str(python),
+        "-W",
+        "ignore",
+        __file__,
+        "--side",
+        which,
+        "--peer",
+        comparison.peer,
+        "--folder",
+        str(folder),
+    ]
     ran = subprocess.run(command, env=environment, capture_output=True, text=True)
     if ran.returncode:
-        raise RuntimeError(f"{own.peer}, {which}: {(ran.stderr.strip().splitlines() or ['no reason given'])[-1]}")
+        raise RuntimeError(
+            f"{comparison.peer}, {which}: {(ran.stderr.strip().splitlines() or ['no reason given'])[-1]}"
+        )
     return json.loads((folder / f"{which}.json").read_text()) if which != "data" else {}
 
 
-def compared(own: Beside, python: Path, times: int) -> Made:
+def compared(comparison: Beside, python: Path, times: int) -> Made:
     """Medians of both sides, and the difference of their numbers."""
     with tempfile.TemporaryDirectory() as name:
         folder, mine = Path(name), Path(sys.executable)
-        asked(mine, own, "data", folder)
-        runs = [(asked(mine, own, "ours", folder), asked(python, own, "theirs", folder)) for _ in range(times)]
+        run_side(mine, comparison, "data", folder)
+        runs = [
+            (run_side(mine, comparison, "ours", folder), run_side(python, comparison, "theirs", folder))
+            for _ in range(times)
+        ]
     ours, theirs = ([pair[k] for pair in runs] for k in (0, 1))
     x, y = ours[0]["numbers"], theirs[0]["numbers"]
-    assert len(x) == len(y), f"{own.peer}: {len(x)} numbers and {len(y)}"
-    if own.labels:
-        apart = sum(a != b for a, b in zip(x, y, strict=True)) / len(x)
+    assert len(x) == len(y), f"{comparison.peer}: {len(x)} numbers and {len(y)}"
+    if comparison.labels:
+        difference = sum(a != b for a, b in zip(x, y, strict=True)) / len(x)
     else:
-        apart = max(abs(a - b) for a, b in zip(x, y, strict=True))
+        difference = max(abs(a - b) for a, b in zip(x, y, strict=True))
     (mine, first, mb), (other, their_first, their_mb) = (
         [statistics.median(run[name] for run in runs_of) for name in ("seconds", "first", "mb")]
         for runs_of in (ours, theirs)
     )
     return {
-        "peer": own.peer,
-        "apart": apart,
+        "peer": comparison.peer,
+        "apart": difference,
         "ours": mine,
         "theirs": other,
         "first": first,
@@ -109,19 +125,21 @@ def compared(own: Beside, python: Path, times: int) -> Made:
     }
 
 
-def row(own: Beside, made: Made) -> Row:
+def row(comparison: Beside, result: Made) -> Row:
     """Cells of a row, where the peer is better, and whether the numbers agree."""
-    mine, other, first, their_first = (made[name] for name in ("ours", "theirs", "first", "their_first"))
-    mb, their_mb, same = made["mb"], made["their_mb"], made["apart"] <= own.tolerance
-    told = f"{made['apart']:.0e} (<= {own.tolerance:g}{', ' + own.because if own.because else ''})"
+    mine, other, first, their_first = (result[name] for name in ("ours", "theirs", "first", "their_first"))
+    mb, their_mb, same = result["mb"], result["their_mb"], result["apart"] <= comparison.tolerance
+    difference = (
+        f"{result['apart']:.0e} (<= {comparison.tolerance:g}{', ' + comparison.because if comparison.because else ''})"
+    )
     behind = [f"in time, {other:.3g} s against our {mine:.3g}"] if other < mine else []
     behind += [f"in time beyond noise, {other:.3g} s against our {mine:.3g}"] if mine <= other < NOISE * mine else []
     behind += [f"in the first call, {their_first:.3g} s against our {first:.3g}"] if their_first < first else []
     behind += [f"in memory, {their_mb:.0f} MB against our {mb:.0f}"] if mb > WORTH * their_mb else []
-    behind += [] if same else [f"other numbers, by {told}"]
+    behind += [] if same else [f"other numbers, by {difference}"]
     cells = [f"{mine:.3g}", f"{other:.3g}", f"{other / max(mine, 1e-4):.3g}"]
     cells += [f"{first:.3g}", f"{their_first:.3g}", f"{mb:.0f}", f"{their_mb:.0f}"]
-    return [own.peer, own.what, *cells, told], behind, same
+    return [comparison.peer, comparison.what, *cells, difference], behind, same
 
 
 def page(rows: list[Row], missing: list[str], times: int) -> str:
@@ -156,30 +174,30 @@ def main() -> int:
         side(arguments.peer, arguments.side, arguments.folder)
         return 0
     lines = arguments.kept.read_text().splitlines() if arguments.kept and arguments.kept.exists() else []
-    known = {made["peer"]: made for made in map(json.loads, lines)}
+    cached = {made["peer"]: made for made in map(json.loads, lines)}
     rows, missing, failed = [], [], []
     for comparison in comparisons():
         if arguments.only and not any(fnmatch(comparison.peer, glob) for glob in arguments.only):
             continue
-        if comparison.peer not in known and arguments.only_kept:
+        if comparison.peer not in cached and arguments.only_kept:
             missing.append(comparison.peer)
             continue
-        if comparison.peer not in known:
+        if comparison.peer not in cached:
             homes = {"peers": [arguments.peers], "oracles": [ORACLES], "ours": []}[comparison.home]
             python = python_with(comparison.module, *homes)
             if python is None or not all(Path(path).exists() for path in comparison.needs):
                 missing.append(comparison.peer)
                 continue
             try:
-                known[comparison.peer] = compared(comparison, python, arguments.times)
+                cached[comparison.peer] = compared(comparison, python, arguments.times)
             except RuntimeError as problem:
                 failed.append(str(problem))
                 missing.append(comparison.peer)
                 continue
             if arguments.kept:
                 with arguments.kept.open("a") as file:
-                    file.write(json.dumps(known[comparison.peer]) + "\n")
-        rows.append(row(comparison, known[comparison.peer]))
+                    file.write(json.dumps(cached[comparison.peer]) + "\n")
+        rows.append(row(comparison, cached[comparison.peer]))
         print(" | ".join(rows[-1][0]), file=sys.stderr, flush=True)
     told = page(rows, missing, arguments.times)
     print(told)

@@ -58,18 +58,20 @@ def ours(rows: list[tuple[int, int, int]]) -> dict[str, Any]:
 
     from custodes.stats.annotator_models import AnnotatorLabels, mace
 
-    def fit(said: Any, restarts: int) -> tuple[list[int], bytes]:
-        sizes = dict(zip(("n_tasks", "n_workers", "n_labels"), (int(k) + 1 for k in said.max(axis=0)), strict=True))
-        answers = AnnotatorLabels.of(*said.T, **sizes)
+    def fit(answers_array: Any, restarts: int) -> tuple[list[int], bytes]:
+        sizes = dict(
+            zip(("n_tasks", "n_workers", "n_labels"), (int(k) + 1 for k in answers_array.max(axis=0)), strict=True)
+        )
+        answers = AnnotatorLabels.of(*answers_array.T, **sizes)
         result = mace(answers, restarts=restarts, iterations=ITERATIONS, rng=np.random.default_rng(0))
         return result.posterior.argmax(axis=1).tolist(), result.posterior.tobytes()
 
-    said = np.array(rows)
-    fit(said[:100], 1)
+    answers_array = np.array(rows)
+    fit(answers_array[:100], 1)
     start = time.process_time()
-    labels, plain = fit(said, RESTARTS)
+    labels, plain = fit(answers_array, RESTARTS)
     seconds = time.process_time() - start
-    mixed = [fit(np.random.default_rng(k).permutation(said), RESTARTS) for k in range(SHUFFLES)]
+    mixed = [fit(np.random.default_rng(k).permutation(answers_array), RESTARTS) for k in range(SHUFFLES)]
     same = all(value == plain for _, value in mixed)
     return {"seconds": seconds, "labels": labels, "shuffled": [value for value, _ in mixed], "same": same}
 
@@ -84,13 +86,13 @@ def million() -> tuple[float, float]:
 
     from custodes.stats.annotator_models import AnnotatorLabels, dawid_skene, mace
 
-    rng, tasks, people = np.random.default_rng(0), 333_333, 2_000
+    rng, tasks, annotators = np.random.default_rng(0), 333_333, 2_000
     task = np.repeat(np.arange(tasks), 3)
-    worker, truth = rng.integers(people, size=len(task)), rng.integers(3, size=tasks)
-    knows = rng.beta(5, 2, people)
+    worker, truth = rng.integers(annotators, size=len(task)), rng.integers(3, size=tasks)
+    knows = rng.beta(5, 2, annotators)
     label = np.where(rng.random(len(task)) < knows[worker], truth[task], rng.integers(3, size=len(task)))
     start = time.process_time()
-    answers = AnnotatorLabels.of(task, worker, label, n_tasks=tasks, n_workers=people, n_labels=3)
+    answers = AnnotatorLabels.of(task, worker, label, n_tasks=tasks, n_workers=annotators, n_labels=3)
     mace(answers, restarts=RESTARTS, iterations=ITERATIONS, rng=rng)
     middle = time.process_time()
     dawid_skene(answers, iterations=100)

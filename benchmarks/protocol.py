@@ -114,16 +114,16 @@ def main() -> None:
         began = time.perf_counter()
         result = protocol(study, human=human, null=True, replications=arguments.replications)
         took = time.perf_counter() - began
-        own = result.protocol.select("aspect", "share", "share_sd", "correct", "correct_sd", "insertion", "null_error")
-        own = own.join(result.reference.select("aspect", "self_agreement"), on="aspect", maintain_order="left")
+        rows = result.protocol.select("aspect", "share", "share_sd", "correct", "correct_sd", "insertion", "null_error")
+        rows = rows.join(result.reference.select("aspect", "self_agreement"), on="aspect", maintain_order="left")
         if name == "SummEval":
-            paper = [PAPER[aspect] for aspect in own["aspect"]]
-            own = own.with_columns(
+            paper = [PAPER[aspect] for aspect in rows["aspect"]]
+            rows = rows.with_columns(
                 paper_share=pl.Series([share for share, _ in paper]), paper_correct=pl.Series([c for _, c in paper])
             )
         page += ["", f"## {name}", ""]
         page += [f"Human ratings alone, the paper's rule, batches of 10 ({took:.1f} s with null_error):", ""]
-        page.append(markdown(own))
+        page.append(markdown(rows))
         began = time.perf_counter()
         protocol(study, human=human, stopping=cu.Stopping(batch=5), replications=arguments.replications, resamples=0)
         page += [

@@ -40,10 +40,10 @@ def main() -> None:
         results.append(cu.protocol(study, estimator="mixture", replications=arguments.mixture, **common))
     rows = pl.concat([result.protocol for result in results])
     for estimator in (*ASKED, "mixture"):
-        own = rows.filter(pl.col("estimator") == estimator)
+        chosen_rows = rows.filter(pl.col("estimator") == estimator)
         means = [pl.col(name).mean().alias(f"{estimator} {name}") for name in ("share", "correct", "inversion")]
-        if own.height:
-            table = table.join(own.group_by("metric").agg(*means), on="metric", maintain_order="left")
+        if chosen_rows.height:
+            table = table.join(chosen_rows.group_by("metric").agg(*means), on="metric", maintain_order="left")
     print(markdown(table))
 
 

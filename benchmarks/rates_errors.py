@@ -37,8 +37,8 @@ def labelled(
     scores: bool = False,
 ) -> LabelledOutputs:
     """Outputs as input of `rates`: binary human labels of some, a judge's labels or scores of all."""
-    known = np.full((len(gold), 2), np.nan)
-    known[labelled] = np.stack([~gold[labelled], gold[labelled]], axis=1)
+    human_labels = np.full((len(gold), 2), np.nan)
+    human_labels[labelled] = np.stack([~gold[labelled], gold[labelled]], axis=1)
     names = tuple(f"s{k}" for k in range(int(system.max()) + 1))
     return LabelledOutputs(
         aspect="",
@@ -49,7 +49,7 @@ def labelled(
         annotators=("expert",),
         system=system,
         unit=unit,
-        gold=known,
+        gold=human_labels,
         annotated=np.full((1, len(gold)), np.nan),
         judged=judge[np.newaxis].astype(np.float64),
         is_score=np.array([scores]),
@@ -62,7 +62,7 @@ def labelled(
     )
 
 
-def judged(gold: np.ndarray, tpr: float, tnr: float, rng: np.random.Generator) -> np.ndarray:
+def judge_labels(gold: np.ndarray, tpr: float, tnr: float, rng: np.random.Generator) -> np.ndarray:
     """Draw a judge's binary labels."""
     return np.where(gold, rng.random(len(gold)) < tpr, rng.random(len(gold)) >= tnr)
 
@@ -96,7 +96,7 @@ def coverage(studies: int, rng: np.random.Generator) -> dict[str, Cells]:
             seen = []
             for _ in range(studies):
                 gold = rng.random(1000) < rate
-                judge = judged(gold, tpr, tnr, rng)
+                judge = judge_labels(gold, tpr, tnr, rng)
                 chosen = np.zeros(1000, dtype=bool)
                 if sampling == "random":
                     chosen[:n] = True
@@ -106,7 +106,7 @@ def coverage(studies: int, rng: np.random.Generator) -> dict[str, Cells]:
                 else:  # an external golden set, which is not part of the judge's rate
                     extra = np.arange(n) % 2 == 0
                     gold = np.append(gold, extra)
-                    judge = np.append(judge, judged(extra, tpr, tnr, rng))
+                    judge = np.append(judge, judge_labels(extra, tpr, tnr, rng))
                     chosen = np.append(chosen, np.ones(n, dtype=bool))
                 unit = np.arange(len(gold))
                 outputs = labelled(gold, judge, chosen, system=np.zeros(len(gold), dtype=np.intp), unit=unit)
@@ -132,7 +132,11 @@ def clusters(studies: int, rng: np.random.Generator) -> dict[int, Cells]:
                 gold = rng.random(len(unit)) < share[unit]
                 chosen = unit < n_labelled_clusters
                 outputs = labelled(
-                    gold, judged(gold, tpr, tnr, rng), chosen, system=np.zeros(len(unit), dtype=np.intp), unit=unit
+                    gold,
+                    judge_labels(gold, tpr, tnr, rng),
+                    chosen,
+                    system=np.zeros(len(unit), dtype=np.intp),
+                    unit=unit,
                 )
                 part = judge_rates(outputs, outputs.judged[0], sampling="random", confidence=0.95, rng=rng)
                 seen.append(covers(part, rate))
@@ -174,7 +178,9 @@ def versions(
             shared, separate = rng.standard_normal(1000), rng.standard_normal((2, 1000))
             latent = np.sqrt(correlation) * shared + np.sqrt(1 - correlation) * separate
             gold = np.concatenate([latent[k] < float(ndtri(rate)) for k, rate in enumerate((rate_a, rate_b))])
-            judge = np.concatenate([judged(gold[:1000], 0.95, 0.7, rng), judged(gold[1000:], 0.95, tnr_b, rng)])
+            judge = np.concatenate(
+                [judge_labels(gold[:1000], 0.95, 0.7, rng), judge_labels(gold[1000:], 0.95, tnr_b, rng)]
+            )
             system, unit = np.repeat([0, 1], 1000), np.tile(np.arange(1000), 2)
             chosen = unit < n
             if sampling == "by-judge":
@@ -221,7 +227,7 @@ def slices(studies: int, rng: np.random.Generator) -> dict[tuple[float, float], 
         for _ in range(studies):
             part = np.arange(2000) % 10
             gold = rng.random(2000) < rate
-            judge = np.where(part == 0, judged(gold, 0.9, tnr_first, rng), judged(gold, 0.9, 0.8, rng))
+            judge = np.where(part == 0, judge_labels(gold, 0.9, tnr_first, rng), judge_labels(gold, 0.9, 0.8, rng))
             outputs = labelled(
                 gold, judge, np.arange(2000) < 500, system=np.zeros(2000, dtype=np.intp), unit=np.arange(2000)
             )
@@ -284,7 +290,11 @@ def measures(studies: int, rng: np.random.Generator) -> dict[tuple[float, ...], 
             share = rng.beta(rate * 7 / 3, (1 - rate) * 7 / 3, size=n)[unit] if size > 1 else np.full(n, rate)
             gold = rng.random(n) < share
             outputs = labelled(
-                gold, judged(gold, tpr, tnr, rng), np.ones(n, dtype=bool), system=np.zeros(n, dtype=np.intp), unit=unit
+                gold,
+                judge_labels(gold, tpr, tnr, rng),
+                np.ones(n, dtype=bool),
+                system=np.zeros(n, dtype=np.intp),
+                unit=unit,
             )
             seen.append(_covered(outputs, truth, names, rng))
         result[n, rate, tpr, tnr, size] = dict(zip(names, np.nanmean(seen, axis=0), strict=True))

@@ -43,16 +43,16 @@ def texts() -> tuple[Study, str]:
     if SUMMEVAL.exists():
         return cu.read(SUMMEVAL), "SummEval"
     rng = np.random.default_rng(0)
-    known = np.array([f"word{k}" for k in range(2_000)])
+    words = np.array([f"word{k}" for k in range(2_000)])
     rows = [
-        (f"i{item}", f"s{system}", " ".join(rng.choice(known, WORDS)))
+        (f"i{item}", f"s{system}", " ".join(rng.choice(words, WORDS)))
         for item in range(ITEMS)
         for system in range(SYSTEMS)
     ]
     return cu.read(pl.DataFrame(rows, schema=["item", "system", "text"], orient="row")), "random texts"
 
 
-def made(study: Study, how: Render) -> float:
+def seconds_to_create(study: Study, how: Render) -> float:
     """Seconds to create a study."""
     with tempfile.TemporaryDirectory() as folder:
         began = time.perf_counter()
@@ -64,13 +64,16 @@ def main() -> None:
     """Print the table."""
     study, name = texts()
     ways: tuple[Render, ...] = ("plain", "markdown", "markdown+math")
-    rows = [(f"{name}, a study of {ITEMS * SYSTEMS:,} outputs, {how}", f"{made(study, how):.2f} s") for how in ways]
+    rows = [
+        (f"{name}, a study of {ITEMS * SYSTEMS:,} outputs, {how}", f"{seconds_to_create(study, how):.2f} s")
+        for how in ways
+    ]
     for label, text in HOSTILE.items():
         began = time.perf_counter()
         answer = rendered([text], "markdown+math", progress=silent)[text]
         took = time.perf_counter() - began
-        shown = f"plain ({answer.why})" if answer.why else "as Markdown"
-        rows.append((f"{label} ({len(text):,} characters)", f"{took:.2f} s, {shown}"))
+        form = f"plain ({answer.why})" if answer.why else "as Markdown"
+        rows.append((f"{label} ({len(text):,} characters)", f"{took:.2f} s, {form}"))
     print(f"At most {SECONDS:g} CPU s and {LONGEST:,} characters a text. Each time has the start of a process in it.\n")
     print("| what | measured |\n|---|---|")
     for row in rows:

@@ -89,20 +89,20 @@ def compare(before: Path, after: Path, renamed: list[tuple[str, str]]) -> int:
     """Print the differences, and return the number of tables that differ."""
     differing = 0
     for path in sorted(before.iterdir()):
-        told = path.name.removesuffix(path.suffix)
+        name = path.name.removesuffix(path.suffix)
         other = after / path.name
         if not other.exists():
             results = ["is gone"]
         elif path.suffix == ".json":
             results = ["other notes"] if path.read_text() != other.read_text() else []
         else:
-            _, question, table = told.split(".")
+            _, question, table = name.split(".")
             here = ((*old.rsplit(".", 1), new) for old, new in renamed)
             names = {old: new for where, old, new in here if fnmatch(f"{question}.{table}", where)}
             results = list(_differences(pl.read_parquet(path).rename(names, strict=False), pl.read_parquet(other)))
         differing += bool(results)
         for difference in results:
-            print(f"{told}: {difference}")
+            print(f"{name}: {difference}")
     print(f"{differing} tables differ")
     return int(differing > 0)
 

@@ -76,14 +76,14 @@ def pairs(study: Study) -> list[tuple[str, list[str]]]:
     return list(rows.select("text", "references").rows())
 
 
-def loops(given: list[tuple[str, list[str]]]) -> None:
+def loops(rows: list[tuple[str, list[str]]]) -> None:
     """One call per output, as in the examples of both packages; for ROUGE one per reference."""
     metrics: list[Any] = [BLEU(effective_order=True), CHRF(), CHRF(word_order=2)]
     for metric in metrics:
-        for output, references in given:
+        for output, references in rows:
             metric.sentence_score(output, references)
     rouge = RougeScorer(["rouge1", "rouge2", "rougeL"], use_stemmer=True)
-    for output, references in given:
+    for output, references in rows:
         for reference in references:
             rouge.score(reference, output)
 

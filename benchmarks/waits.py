@@ -154,7 +154,9 @@ def verdict(case: Case, now: Run, start: Run | None) -> str:
 def page(measured: list[tuple[Case, Run, Run | None]], absent: list[str], times: int) -> str:
     """Markdown: problems first, then all cases."""
     problems = [
-        f"- {case.name}: {now.told()}; {said}" for case, now, start in measured if (said := verdict(case, now, start))
+        f"- {case.name}: {now.told()}; {problem}"
+        for case, now, start in measured
+        if (problem := verdict(case, now, start))
     ]
     rows = []
     for case, now, start in measured:

@@ -52,11 +52,11 @@ def run(line: str) -> tuple[int, str, str]:
     return status, out.buffer.getvalue().decode(), err.getvalue()  # type: ignore[attr-defined]
 
 
-def same(expected: str, given: str) -> bool:
+def same(expected: str, actual: str) -> bool:
     """Whether outputs are equal up to trailing blanks; a line `...` matches any number of lines."""
     lines = [line.rstrip() for line in expected.strip("\n").splitlines()]
     pattern = "".join(r"(?:.*\n)*?" if line == "..." else re.escape(line) + r"\n" for line in lines)
-    return re.fullmatch(pattern, "".join(line.rstrip() + "\n" for line in given.splitlines())) is not None
+    return re.fullmatch(pattern, "".join(line.rstrip() + "\n" for line in actual.splitlines())) is not None
 
 
 def try_out(page: Path) -> None:
@@ -65,10 +65,10 @@ def try_out(page: Path) -> None:
     for language, code in blocks(page, "python", "console", "sh"):
         if language == "python" and ">>>" in code:
             example = doctest.DocTestParser().get_doctest(code, names, page.name, str(page), 0)
-            told = io.StringIO()
-            failed, _ = doctest.DocTestRunner().run(example, out=told.write, clear_globs=False)
+            output = io.StringIO()
+            failed, _ = doctest.DocTestRunner().run(example, out=output.write, clear_globs=False)
             names = example.globs
-            assert not failed, told.getvalue()
+            assert not failed, output.getvalue()
         elif language == "python":
             exec(compile(code, str(page), "exec"), names)
         elif language == "sh":

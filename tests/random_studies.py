@@ -23,8 +23,8 @@ def study(seed: int, *, n_items: int = 40, per_cluster: int = 1, scores: bool = 
     rated, results = [], []
     for rater, share in {"ann": 0.2, "bob": 0.3, "m1": 0.3, "m2": 0.0, "m3": 0.6}.items():
         for item in items:
-            own = [system for system in systems if scores and rng.random() < share]
-            rated += [(rater, item, system, float(rng.integers(1, 6))) for system in own]
+            rated_systems = [system for system in systems if scores and rng.random() < share]
+            rated += [(rater, item, system, float(rng.integers(1, 6))) for system in rated_systems]
             for _ in range(rng.integers(0, 3)):
                 a, b = rng.choice(systems, 2, replace=False)
                 results.append((rater, item, str(a), str(b), int(rng.integers(-1, 2))))

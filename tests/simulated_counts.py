@@ -18,5 +18,5 @@ def simulate_counts(
     joint = np.asarray(p, dtype=float)[..., :, None] * np.asarray(channel, dtype=float)
     cells = joint.reshape(*joint.shape[:-2], 9)
     assert np.allclose(cells.sum(axis=-1), 1)
-    drawn = np.random.default_rng(rng).multinomial(n, cells / cells.sum(axis=-1, keepdims=True))
-    return drawn.reshape(joint.shape)
+    counts = np.random.default_rng(rng).multinomial(n, cells / cells.sum(axis=-1, keepdims=True))
+    return counts.reshape(joint.shape)

@@ -53,9 +53,9 @@ def arguments(question: str) -> Iterator[str]:
     yield from (name for name in names if name != "progress")  # it raises the caller's exceptions
 
 
-def answered(question: str, values: dict[str, Sequence[Any]], tiny: cu.Study, model: str) -> int:
+def count_answers(question: str, values: dict[str, Sequence[Any]], tiny: cu.Study, model: str) -> int:
     """Ask the question with each value of each argument, and return the number of answers."""
-    asked, options = QUESTIONS[question], dict(GIVEN.get(question, {}))
+    function, options = QUESTIONS[question], dict(GIVEN.get(question, {}))
     names = list(arguments(question))
     if "resamples" in names:
         options["resamples"] = FEWEST_RESAMPLES
@@ -64,15 +64,15 @@ def answered(question: str, values: dict[str, Sequence[Any]], tiny: cu.Study, mo
     n = 0
     for name in names:
         for value in values[name]:
-            told = ""
+            message = ""
             try:
-                result = asked(None if question == "plan" else tiny, **{**options, name: value})
+                result = function(None if question == "plan" else tiny, **{**options, name: value})
                 json.dumps(result.to_dict())  # the answer is valid JSON
                 n += 1
             except CustodesError as problem:
-                told = str(problem)
-            assert "\n" not in told
-            assert len(told) < 500, (name, value)
+                message = str(problem)
+            assert "\n" not in message
+            assert len(message) < 500, (name, value)
     return n
 
 
@@ -80,18 +80,18 @@ def answered(question: str, values: dict[str, Sequence[Any]], tiny: cu.Study, mo
 def test_some_values_of_every_argument(question: str, tiny: cu.Study, model: str) -> None:
     rows = list(arguments(question))
     values = {name: [BAD[(CALLED * i + 7 * k) % len(BAD)] for k in range(CALLED)] for i, name in enumerate(rows)}
-    answered(question, values, tiny, model)
+    count_answers(question, values, tiny, model)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("question", QUESTIONS)
 def test_every_value_of_every_argument(question: str, tiny: cu.Study, model: str) -> None:
-    n = answered(question, dict.fromkeys(arguments(question), BAD), tiny, model)
+    n = count_answers(question, dict.fromkeys(arguments(question), BAD), tiny, model)
     assert 0 < n < len(BAD) * len(list(arguments(question))) / 4
 
 
 @pytest.mark.parametrize(
-    ("kind", "value", "told"),
+    ("kind", "value", "message"),
     [
         (int, 10**20, f"n=100000000000000000000: must be a whole number of at most {LARGEST}"),
         (int, NAN, "n=nan: must be a whole number"),
@@ -110,13 +110,13 @@ def test_every_value_of_every_argument(question: str, tiny: cu.Study, model: str
         (str, b"x" * 200, r"n=b'x{75}\.\.\.: must be text$"),
     ],
 )
-def test_a_value_of_another_type(kind: Any, value: Any, told: str) -> None:
-    with pytest.raises(OptionError, match=told):
+def test_a_value_of_another_type(kind: Any, value: Any, message: str) -> None:
+    with pytest.raises(OptionError, match=message):
         argument("n", value, kind)
 
 
 @pytest.mark.parametrize(
-    ("kind", "value", "made"),
+    ("kind", "value", "expected"),
     [
         (int, np.int64(3), 3),
         (int, 3.0, 3),
@@ -129,10 +129,10 @@ def test_a_value_of_another_type(kind: Any, value: Any, told: str) -> None:
         (str | None, None, None),
     ],
 )
-def test_what_fits_is_given_as_pythons_own(kind: Any, value: Any, made: Any) -> None:
+def test_what_fits_is_given_as_pythons_own(kind: Any, value: Any, expected: Any) -> None:
     fitted = argument("n", value, kind)
-    assert fitted == made
-    assert type(fitted) is type(made)
+    assert fitted == expected
+    assert type(fitted) is type(expected)
 
 
 def test_too_few_resamples_are_none_at_all(tiny: cu.Study) -> None:
@@ -191,13 +191,13 @@ def test_every_argument_of_all_else_that_is_public(tiny: cu.Study, model: str) -
             for value in worse:
                 try:
                     function(*sources, **{**given, name: value})
-                    told = ""
+                    message = ""
                 except CustodesError as problem:
-                    told = str(problem)
+                    message = str(problem)
                 except Exception as problem:
                     raise AssertionError(f"{function.__qualname__} {name} {type(value)}") from problem
-                assert "\n" not in told
-                assert len(told) < 600, (function.__qualname__, name, told)
+                assert "\n" not in message
+                assert len(message) < 600, (function.__qualname__, name, message)
 
 
 def test_what_has_no_words_for_itself_is_named_by_its_kind(tiny: cu.Study) -> None:
@@ -206,14 +206,14 @@ def test_what_has_no_words_for_itself_is_named_by_its_kind(tiny: cu.Study) -> No
 
 
 @pytest.mark.parametrize(
-    ("progress", "told"),
+    ("progress", "message"),
     [
         (lambda *_, **__: None, "returned None, but it must return a wrapper of the iterable"),
         (lambda: None, "must accept an iterable"),
     ],
 )
-def test_a_progress_that_wraps_nothing(progress: Any, told: str, tiny: cu.Study) -> None:
-    with pytest.raises(OptionError, match=told):
+def test_a_progress_that_wraps_nothing(progress: Any, message: str, tiny: cu.Study) -> None:
+    with pytest.raises(OptionError, match=message):
         cu.favoritism(tiny, resamples=0, progress=progress)
 
 

@@ -40,14 +40,14 @@ def test_an_exponent_is_the_slope_beyond_the_start(script, power):
 def test_a_command_is_ended_at_its_limit_and_its_reason_is_told(script):
     measuring = script("measuring")
 
-    def told(code, **limits):
+    def run(code, **limits):
         return measuring.run([sys.executable, "-c", code], **limits)
 
-    assert told("pass", seconds=PATIENCE, gib=1).why == ""
-    assert told("while True: pass", seconds=1, gib=1).why == "> 1 s"
-    assert told("import time; x = b'x' * 2**28; time.sleep(900)", seconds=PATIENCE, gib=0.1).why == "> 0.1 GiB"
+    assert run("pass", seconds=PATIENCE, gib=1).why == ""
+    assert run("while True: pass", seconds=1, gib=1).why == "> 1 s"
+    assert run("import time; x = b'x' * 2**28; time.sleep(900)", seconds=PATIENCE, gib=0.1).why == "> 0.1 GiB"
     assert (
-        told("import sys; print('custodes: no such file', file=sys.stderr); sys.exit(2)").why == "refused: no such file"
+        run("import sys; print('custodes: no such file', file=sys.stderr); sys.exit(2)").why == "refused: no such file"
     )
 
 

@@ -188,21 +188,21 @@ def test_output_that_cannot_be_written_is_refused_before_any_work(custodes: Run)
 
 
 @pytest.mark.parametrize(
-    ("problem", "said"),
+    ("problem", "message"),
     [
         (OSError(ENAMETOOLONG, "File name too long", "a" * 300), r"cannot read 'a+\.\.\.: File name too long; give"),
         (OSError(ENOSPC, "No space left on device"), "cannot write: No space left on device; choose another place"),
     ],
 )
 def test_a_problem_of_reading_is_not_told_as_one_of_writing(
-    problem: OSError, said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    problem: OSError, message: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def fails() -> int:
         raise problem
 
     monkeypatch.setattr(cli, "app", fails)
     assert cli.run(["check", "demo"]) == 2
-    assert re.search(said, capsys.readouterr().err)
+    assert re.search(message, capsys.readouterr().err)
 
 
 def test_a_refused_command_leaves_the_old_file(custodes: Run) -> None:
@@ -285,9 +285,9 @@ def test_check_exits_0_on_a_clean_study_and_1_on_problems(custodes: Run) -> None
     clean = custodes("check", "demo", "--format", "json")
     assert clean.status == 0
     assert json.loads(clean.out)["problems"] == []
-    people = {"ann": {"A": [5, 4] * 20, "B": [2, 3] * 20}}
+    human = {"ann": {"A": [5, 4] * 20, "B": [2, 3] * 20}}
     against = {"distance": {"A": [0.1, 0.2] * 20, "B": [0.8, 0.7] * 20}}
-    ratings(Path("distance.csv"), people=people, metrics=against)
+    ratings(Path("distance.csv"), people=human, metrics=against)
     ran = custodes("check", "distance.csv", "--format", "json")
     assert ran.status == 1
     problem = next(row for row in json.loads(ran.out)["problems"] if row["rule"] == "negative-agreement")

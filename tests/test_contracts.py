@@ -311,22 +311,22 @@ def test_undefined_is_null_with_a_note(tmp_path: Path, capsys: pytest.CaptureFix
     path = tmp_path / "study.csv"
     path.write_text("\n".join(rows) + "\n")
 
-    def told(verb: str, table: str) -> tuple[dict[str, dict[str, Any]], set[str]]:
+    def rows_and_rules(verb: str, table: str) -> tuple[dict[str, dict[str, Any]], set[str]]:
         assert cli.run([verb, str(path), "--resamples", "50", "--format", "json"]) == 0
         captured = json.loads(capsys.readouterr().out)
         name = "rater" if table == "raters" else "metric"
         return {row[name]: row for row in captured[table]}, {note["rule"] for note in captured["notes"]}
 
-    metrics, rules = told("agreement", "metrics")
+    metrics, rules = rows_and_rules("agreement", "metrics")
     assert metrics["flat"]["kendall_global"] is None
     assert metrics["same"]["pearson_global"] == pytest.approx(1)
     assert "constant-metric" in rules
-    pairs, rules = told("favoritism", "pairs")
+    pairs, rules = rows_and_rules("favoritism", "pairs")
     # `same` never errs: without errors favoritism is undefined, hence null.
     assert pairs["same"]["favi"] is None
     assert pairs["same"]["note"] == "no errors"
     assert "favi-no-errors" in rules
-    raters, rules = told("complementarity", "raters")
+    raters, rules = rows_and_rules("complementarity", "raters")
     # A constant rater does not rank, so its distances are undefined.
     assert raters["flat"]["with_humans"] is raters["flat"]["with_metrics"] is raters["flat"]["position"] is None
     assert raters["same"]["with_humans"] == pytest.approx(0)

@@ -195,9 +195,9 @@ def test_the_python_page_has_every_public_method() -> None:
 
 def test_the_gallery_has_every_picture() -> None:
     page = (ROOT / "docs" / "gallery.md").read_text(encoding="utf-8")
-    drawn = [name for name in cu.plots.__all__ if inspect.isfunction(getattr(cu.plots, name)) and name != "save"]
-    assert sorted(re.findall(r"^### (\w+)$", page, flags=re.MULTILINE)) == sorted(drawn)
-    for name in drawn:
+    names = [name for name in cu.plots.__all__ if inspect.isfunction(getattr(cu.plots, name)) and name != "save"]
+    assert sorted(re.findall(r"^### (\w+)$", page, flags=re.MULTILINE)) == sorted(names)
+    for name in names:
         assert f"plots.save(plots.{name}(" in page
         assert f'"{name}.svg")' in page
 

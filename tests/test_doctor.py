@@ -23,13 +23,13 @@ def untested(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(diagnosis, "TESTS", {})
 
 
-def told(capsys: pytest.CaptureFixture[str], status: int) -> dict[str, list[dict[str, object]]]:
+def doctor_tables(capsys: pytest.CaptureFixture[str], status: int) -> dict[str, list[dict[str, object]]]:
     assert cli.run(["doctor", "--format", "json"]) == status
     return json.loads(capsys.readouterr().out)
 
 
 def test_an_installation_that_works(capsys: pytest.CaptureFixture[str]) -> None:
-    result = told(capsys, 0)
+    result = doctor_tables(capsys, 0)
     assert all(row["fits"] for row in result["packages"])
     assert {"numpy", "polars", "altair"} <= {row["package"] for row in result["packages"]}
     assert [row["test"] for row in result["tests"]][:4] == ["numbers", "threads", "picture", "files"]
@@ -53,7 +53,7 @@ def test_what_is_missing_or_too_old_shows(monkeypatch: pytest.MonkeyPatch, capsy
         "custodes[learn]; extra == 'all'",
     ]
     monkeypatch.setattr(metadata, "requires", lambda name: needed)
-    result = told(capsys, 1)
+    result = doctor_tables(capsys, 1)
     shown = {row["package"]: (row["needed"], row["version"] is None, row["fits"]) for row in result["packages"]}
     assert shown == {
         "numpy": (">=99", False, False),

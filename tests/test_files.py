@@ -92,8 +92,8 @@ def test_links_stay_and_what_they_point_to_is_written(tmp_path: Path) -> None:
 def test_links_that_lead_nowhere_are_refused_in_words(tmp_path: Path) -> None:
     (tmp_path / "circle.txt").symlink_to(tmp_path / "circle.txt")
     (tmp_path / "lost.txt").symlink_to(tmp_path / "missing" / "a.txt")
-    for name, said in (("circle.txt", "symbolic links"), ("lost.txt", f"no such folder {tmp_path / 'missing'}")):
-        with pytest.raises(OptionError, match=said):
+    for name, message in (("circle.txt", "symbolic links"), ("lost.txt", f"no such folder {tmp_path / 'missing'}")):
+        with pytest.raises(OptionError, match=message):
             write_atomically(tmp_path / name, "x")
         assert (tmp_path / name).is_symlink()
 
@@ -128,7 +128,7 @@ def test_standard_output_in_a_file_is_no_file_to_replace(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "message"),
     [
         ("", "it is a folder"),
         ("missing/a.txt", "no such folder"),
@@ -137,10 +137,10 @@ def test_standard_output_in_a_file_is_no_file_to_replace(tmp_path: Path) -> None
         ("a\0b", "no file can have this name"),
     ],
 )
-def test_what_cannot_be_written_is_refused_in_words(tmp_path: Path, name: str, said: str) -> None:
+def test_what_cannot_be_written_is_refused_in_words(tmp_path: Path, name: str, message: str) -> None:
     (tmp_path / "file").write_text("")
     for refuses in (check_writable, lambda place: write_atomically(place, "x")):
-        with pytest.raises(OptionError, match=said):
+        with pytest.raises(OptionError, match=message):
             refuses(tmp_path / name)
     assert names(tmp_path) == ["file"]
 

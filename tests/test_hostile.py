@@ -107,14 +107,14 @@ def test_a_column_that_is_a_pattern_is_refused_in_every_container(name: str, suf
 
 @pytest.mark.parametrize("name", PATTERNS[:-1])
 @pytest.mark.parametrize(
-    "made", [pl.DataFrame, pl.LazyFrame, lambda frame: frame.to_pandas(), lambda frame: frame.to_arrow()]
+    "frame_of", [pl.DataFrame, pl.LazyFrame, lambda frame: frame.to_pandas(), lambda frame: frame.to_arrow()]
 )
-def test_a_column_that_is_a_pattern_is_refused_in_every_dataframe(name: str, made: Callable[..., object]) -> None:
+def test_a_column_that_is_a_pattern_is_refused_in_every_dataframe(name: str, frame_of: Callable[..., object]) -> None:
     table = outputs("bleu").drop("text").with_columns(human=1, bleu=2).rename({"human": name})
     with pytest.raises(InputError, match="rename it"):
-        read(made(table))
+        read(frame_of(table))
     with pytest.raises(InputError, match="rename it"):
-        cu.read("demo").describe(raters=made(pl.DataFrame({"rater": ["judge"], name: ["metric"]})))
+        cu.read("demo").describe(raters=frame_of(pl.DataFrame({"rater": ["judge"], name: ["metric"]})))
 
 
 def test_every_verb_refuses_a_column_that_is_a_pattern(custodes: Run) -> None:

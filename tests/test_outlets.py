@@ -305,19 +305,19 @@ def started(*argv: str, folder: Path) -> subprocess.Popen[str]:
 
 
 @pytest.mark.parametrize(
-    ("number", "status", "said", "module"),
+    ("number", "status", "message", "module"),
     [
         (signal.SIGINT, 130, "interrupted", "polars"),
         (signal.SIGTERM, 143, "terminated", "numpy"),
         *(
-            pytest.param(number, 128 + number, said, module, marks=pytest.mark.slow)
-            for number, said in ((signal.SIGINT, "interrupted"), (signal.SIGHUP, "the terminal was closed"))
+            pytest.param(number, 128 + number, message, module, marks=pytest.mark.slow)
+            for number, message in ((signal.SIGINT, "interrupted"), (signal.SIGHUP, "the terminal was closed"))
             for module in ("custodes.errors", "numpy", "cyclopts", "custodes.cli", "custodes.data.simulate")
         ),
     ],
 )
 def test_a_signal_before_imports_end_is_one_line(
-    tmp_path: Path, number: int, status: int, said: str, module: str
+    tmp_path: Path, number: int, status: int, message: str, module: str
 ) -> None:
     ran = started("-X", "importtime", "-m", "custodes", "report", "demo", "-o", "a.html", folder=tmp_path)
     assert ran.stderr is not None
@@ -328,7 +328,7 @@ def test_a_signal_before_imports_end_is_one_line(
     results = [line for line in ran.stderr if not line.startswith("import time:")]
     assert ran.wait() == status
     ran.communicate()
-    assert results == [f"custodes: {said}\n"]
+    assert results == [f"custodes: {message}\n"]
     assert list(tmp_path.iterdir()) == []
 
 
@@ -348,7 +348,7 @@ def test_a_signal_in_any_section_of_a_report_is_one_line(tmp_path: Path, section
 
 
 @pytest.mark.parametrize(
-    ("closed", "argv", "status", "said"),
+    ("closed", "argv", "status", "message"),
     [
         ((1,), ("check", "demo"), 2, "custodes: cannot write: standard output is closed; choose another place\n"),
         ((0, 1, 2), ("check", "demo", "-o", "a.json"), 0, ""),
@@ -356,7 +356,7 @@ def test_a_signal_in_any_section_of_a_report_is_one_line(tmp_path: Path, section
     ],
 )
 def test_closed_streams_are_no_crash(
-    tmp_path: Path, closed: tuple[int, ...], argv: tuple[str, ...], status: int, said: str
+    tmp_path: Path, closed: tuple[int, ...], argv: tuple[str, ...], status: int, message: str
 ) -> None:
     redirections = " ".join(f"{number}>&-" for number in closed)
     ran = subprocess.run(
@@ -366,7 +366,7 @@ def test_closed_streams_are_no_crash(
         text=True,
         check=False,
     )
-    assert (ran.returncode, ran.stderr) == (status, said)
+    assert (ran.returncode, ran.stderr) == (status, message)
     assert [json.loads(path.read_text())["question"] for path in tmp_path.iterdir()] == ["check"] * (0 in closed)
 
 

@@ -180,7 +180,7 @@ def test_the_python_of_the_readme_needs_no_more_than_make_report_installs(tmp_pa
 WITHOUT = {"PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV"}
 
 
-def said(*command: object, cwd: Path, status: int = 0) -> str:
+def output_of(*command: object, cwd: Path, status: int = 0) -> str:
     """Output of a command (or its error lines), in an environment without this checkout."""
     own = {name: value for name, value in os.environ.items() if name not in WITHOUT} | {"UV_PYTHON_DOWNLOADS": "never"}
     process = subprocess.run(
@@ -219,7 +219,7 @@ class Built(NamedTuple):
 def built(uv: str, tmp_path_factory: pytest.TempPathFactory) -> Built:
     """The wheel is built from the sdist, so the sdist must be complete."""
     folder = tmp_path_factory.mktemp("dist")
-    said(sys.executable, "-m", "build", "--outdir", folder, ROOT, cwd=folder)
+    output_of(sys.executable, "-m", "build", "--outdir", folder, ROOT, cwd=folder)
     (sdist,), (wheel,) = folder.glob("*.tar.gz"), folder.glob("*.whl")
     return Built(sdist, wheel)
 
@@ -231,12 +231,12 @@ class Environment(NamedTuple):
 
     def says(self, command: str, *words: object, status: int = 0) -> str:
         place = self.folder / ("Scripts" if os.name == "nt" else "bin")
-        return said(place / command, *words, cwd=self.folder, status=status)
+        return output_of(place / command, *words, cwd=self.folder, status=status)
 
 
 def environment(uv: str, folder: Path, *what: object, python: str = sys.executable) -> Environment:
-    said(uv, "venv", "--quiet", "--no-project", "--python", python, folder, cwd=folder.parent)
-    said(uv, "pip", "install", "--quiet", "--python", folder, *what, cwd=folder)
+    output_of(uv, "venv", "--quiet", "--no-project", "--python", python, folder, cwd=folder.parent)
+    output_of(uv, "pip", "install", "--quiet", "--python", folder, *what, cwd=folder)
     return Environment(folder)
 
 
@@ -334,9 +334,9 @@ def test_examples_work_in_the_environment_of_make_report(page: str, uv: str, bui
     python = installed.folder / ("Scripts" if os.name == "nt" else "bin") / "python"
     if page == "README.md":
         _, texts = next(blocks(ROOT / "docs" / "howto" / "score-summaries.md", "python"))
-        said(python, "-c", texts, cwd=folder)
+        output_of(python, "-c", texts, cwd=folder)
     run = "import sys; sys.path.insert(0, '..'); from pathlib import Path; from tests.pages import try_out"
-    said(python, "-c", f"{run}; try_out(Path({str(ROOT / page)!r}))", cwd=folder)
+    output_of(python, "-c", f"{run}; try_out(Path({str(ROOT / page)!r}))", cwd=folder)
 
 
 def interpreter(uv: str, version: str) -> str | None:
@@ -376,7 +376,7 @@ def test_the_lowest_versions_that_are_allowed(uv: str, built: Built, tmp_path: P
         "--extra",
         "duckdb",
     )
-    said(uv, "pip", "compile", *options, ROOT / "pyproject.toml", "-o", lowest, cwd=tmp_path)
+    output_of(uv, "pip", "compile", *options, ROOT / "pyproject.toml", "-o", lowest, cwd=tmp_path)
     installed = environment(uv, tmp_path / "lowest", "-r", lowest, f"{built.wheel}[learn,duckdb]")
     numpy = next(line for line in PROJECT["project"]["dependencies"] if line.startswith("numpy"))
     assert metadata.version("numpy") not in numpy  # otherwise the test has no effect
@@ -421,8 +421,8 @@ def test_a_checker_of_types_knows_every_name(uv: str, built: Built, tmp_path: Pa
     for name, text in files.items():
         (tmp_path / name).write_text(text, encoding="utf-8")
     checker = (sys.executable, "-m", "mypy", "--strict", "--python-executable", installed.folder / "bin" / "python")
-    said(*checker, "user.py", "every.py", cwd=tmp_path)
-    mistakes = said(*checker, "wrong.py", cwd=tmp_path, status=1)
+    output_of(*checker, "user.py", "every.py", cwd=tmp_path)
+    mistakes = output_of(*checker, "wrong.py", cwd=tmp_path, status=1)
     assert 'Unexpected keyword argument "resample"' in mistakes
     assert '"favouritism"' in mistakes
     assert '"Ranking" has no attribute "metrics"' in mistakes

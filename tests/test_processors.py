@@ -58,17 +58,17 @@ def kernels_of(core_type: str) -> Any:
         return None
 
 
-def differences(one: Any, other: Any, place: str, tolerance: float) -> list[str]:
+def differences(left: Any, right: Any, place: str, tolerance: float) -> list[str]:
     """List the places where two answers differ."""
-    if isinstance(one, dict) and isinstance(other, dict) and one.keys() == other.keys():
-        return [text for key in one for text in differences(one[key], other[key], f"{place}.{key}", tolerance)]
-    if isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
-        pairs = zip(one, other, strict=True)
+    if isinstance(left, dict) and isinstance(right, dict) and left.keys() == right.keys():
+        return [text for key in left for text in differences(left[key], right[key], f"{place}.{key}", tolerance)]
+    if isinstance(left, list) and isinstance(right, list) and len(left) == len(right):
+        pairs = zip(left, right, strict=True)
         return [text for i, pair in enumerate(pairs) for text in differences(*pair, f"{place}[{i}]", tolerance)]
-    if isinstance(one, float) and isinstance(other, float):
-        equal = abs(one - other) <= max(ZERO, tolerance * max(abs(one), abs(other)))
-        return [] if equal or (one != one and other != other) else [f"{place}: {one} and {other}"]
-    return [] if one == other else [f"{place}: {one} and {other}"]
+    if isinstance(left, float) and isinstance(right, float):
+        equal = abs(left - right) <= max(ZERO, tolerance * max(abs(left), abs(right)))
+        return [] if equal or (left != left and right != right) else [f"{place}: {left} and {right}"]
+    return [] if left == right else [f"{place}: {left} and {right}"]
 
 
 def compare(path: str | Path, *more: str, **tolerance: float) -> None:

@@ -48,7 +48,7 @@ VERBS = {
 }
 
 
-def made(argv: tuple[str, ...], environment: dict[str, str], folder: Path) -> bytes:
+def output_bytes(argv: tuple[str, ...], environment: dict[str, str], folder: Path) -> bytes:
     folder.mkdir()
     ran = subprocess.run(
         [sys.executable, "-m", "custodes", *argv], env=os.environ | environment, cwd=folder, capture_output=True
@@ -60,21 +60,24 @@ def made(argv: tuple[str, ...], environment: dict[str, str], folder: Path) -> by
 
 def test_threads_hash_seed_and_locale_change_no_byte(tmp_path: Path) -> None:
     ask = (*VERBS["agreement"], "--aspect", "fluency", "--format", "json", "--no-timing")
-    assert made(ask, ONE, tmp_path / "one") == made(ask, OTHER, tmp_path / "other")
+    assert output_bytes(ask, ONE, tmp_path / "one") == output_bytes(ask, OTHER, tmp_path / "other")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("verb", VERBS)
 def test_no_verb_changes_a_byte(tmp_path: Path, verb: str) -> None:
     ask = (*VERBS[verb], "--format", "json", "--no-timing")
-    assert made(ask, ONE, tmp_path / "one") == made(ask, OTHER, tmp_path / "other")
+    assert output_bytes(ask, ONE, tmp_path / "one") == output_bytes(ask, OTHER, tmp_path / "other")
 
 
 @pytest.mark.slow
 def test_a_report_and_its_figures_are_the_same_bytes(tmp_path: Path) -> None:
     for suffix in ("svg", "png"):
         ask = ("report", "demo", *QUICK, "--aspect", "fluency", "--figures", ".", "--figure-format", suffix)
-        first, other = made(ask, ONE, tmp_path / f"one-{suffix}"), made(ask, OTHER, tmp_path / f"other-{suffix}")
+        first, other = (
+            output_bytes(ask, ONE, tmp_path / f"one-{suffix}"),
+            output_bytes(ask, OTHER, tmp_path / f"other-{suffix}"),
+        )
         assert first == other
 
 
@@ -94,5 +97,5 @@ def test_threads_of_openmp_change_no_model(tmp_path: Path) -> None:
         "-o",
         "m.json",
     )
-    models = {made(ask, ONE | {"OMP_NUM_THREADS": str(n)}, tmp_path / str(n)) for n in (1, 2, 5)}
+    models = {output_bytes(ask, ONE | {"OMP_NUM_THREADS": str(n)}, tmp_path / str(n)) for n in (1, 2, 5)}
     assert len(models) == 1

@@ -39,17 +39,17 @@ def arrays(folder: Path) -> tuple[Any, Any, Any]:
         return file["people"], file["metrics"], file["flips"]
 
 
-def study(people: Any, metrics: Any) -> Any:
+def study(human: Any, metrics: Any) -> Any:
     """Study from the arrays."""
     import numpy as np
     import polars as pl
 
     import custodes as cu
 
-    item = np.repeat([f"i{k:03}" for k in range(len(people))], people.shape[1])
-    system = np.tile([f"s{k:02}" for k in range(people.shape[1])], len(people))
+    item = np.repeat([f"i{k:03}" for k in range(len(human))], human.shape[1])
+    system = np.tile([f"s{k:02}" for k in range(human.shape[1])], len(human))
     cells = {"item": item, "system": system}
-    parts = [pl.DataFrame({**cells, "rater": "people", "kind": "human", "score": people.ravel()})]
+    parts = [pl.DataFrame({**cells, "rater": "people", "kind": "human", "score": human.ravel()})]
     for m, scores in enumerate(metrics):
         parts.append(pl.DataFrame({**cells, "rater": f"m{m:02}", "kind": "metric", "score": scores.ravel()}))
     return cu.read(pl.concat(parts))
@@ -59,10 +59,10 @@ def every_statistic(folder: Path) -> Work:
     """`agreement` with all statistics, their intervals, and tests between all metrics."""
     import custodes as cu
 
-    given = study(*arrays(folder)[:2])
+    ratings = study(*arrays(folder)[:2])
 
     def work() -> list[float]:
-        result = cu.agreement(given, resamples=RESAMPLES).metrics.sort("metric")
+        result = cu.agreement(ratings, resamples=RESAMPLES).metrics.sort("metric")
         names = ("pearson_global", "spearman_global", "kendall_global")
         return [float(value) for name in names for value in result[name]]
 
@@ -74,20 +74,20 @@ def by_scipy(folder: Path) -> Work:
     import numpy as np
     from scipy import stats
 
-    people, metrics, _ = arrays(folder)
+    human, metrics, _ = arrays(folder)
     rng = np.random.default_rng(0)
     statistics = (stats.pearsonr, stats.spearmanr, stats.kendalltau)
 
     def work() -> tuple[list[float], float]:
         began = time.process_time()
         for _ in range(PEER_RESAMPLES):
-            drawn = rng.integers(ITEMS, size=ITEMS)
-            x = people[drawn].ravel()
+            resample = rng.integers(ITEMS, size=ITEMS)
+            x = human[resample].ravel()
             for metric in metrics[:PEER_METRICS]:
                 for statistic in statistics:
-                    statistic(x, metric[drawn].ravel())
+                    statistic(x, metric[resample].ravel())
         seconds = (time.process_time() - began) * RESAMPLES * METRICS / (PEER_RESAMPLES * PEER_METRICS)
-        return [float(value(people.ravel(), metric.ravel())[0]) for value in statistics for metric in metrics], seconds
+        return [float(value(human.ravel(), metric.ravel())[0]) for value in statistics for metric in metrics], seconds
 
     return work
 
@@ -98,11 +98,11 @@ def calibrated(folder: Path) -> Work:
 
     from custodes.stats.calibrated_accuracy import acc_eq
 
-    people, metrics, _ = arrays(folder)
+    human, metrics, _ = arrays(folder)
 
     def work() -> list[float]:
         ones = np.ones((1, ITEMS))
-        result, _ = acc_eq(people, metrics, human_tie=1e-9, units=np.arange(ITEMS), weights=ones)
+        result, _ = acc_eq(human, metrics, human_tie=1e-9, units=np.arange(ITEMS), weights=ones)
         return [float(value) for value in result[0]]
 
     return work
@@ -110,20 +110,20 @@ def calibrated(folder: Path) -> Work:
 
 def calibrated_by_a_loop(folder: Path) -> Work:
     """Loop over the sorted absolute differences of all pairs, each as tie threshold; all items have as many pairs."""
-    people, metrics, _ = arrays(folder)
-    rows = people.tolist()
+    human, metrics, _ = arrays(folder)
+    rows = human.tolist()
 
-    def one(metric: list[list[float]]) -> float:
+    def best_accuracy(metric: list[list[float]]) -> float:
         events, right = [], 0
         for x, y in zip(rows, metric, strict=True):
             for a in range(SYSTEMS):
                 for b in range(a + 1, SYSTEMS):
-                    differences, other = x[a] - x[b], round(y[a] - y[b], 6)
-                    if abs(differences) <= 1e-9:
-                        events.append((abs(other), 1))
-                    elif differences * other > 0:
+                    difference, metric_difference = x[a] - x[b], round(y[a] - y[b], 6)
+                    if abs(difference) <= 1e-9:
+                        events.append((abs(metric_difference), 1))
+                    elif difference * metric_difference > 0:
                         right += 1
-                        events.append((abs(other), -1))
+                        events.append((abs(metric_difference), -1))
         events.sort()
         best, at = right, 0
         while at < len(events):
@@ -134,7 +134,7 @@ def calibrated_by_a_loop(folder: Path) -> Work:
             best = max(best, right)
         return best / (ITEMS * SYSTEMS * (SYSTEMS - 1) / 2)
 
-    return lambda: [one(metric.tolist()) for metric in metrics]
+    return lambda: [best_accuracy(metric.tolist()) for metric in metrics]
 
 
 def soft(folder: Path) -> Work:
@@ -143,10 +143,10 @@ def soft(folder: Path) -> Work:
 
     from custodes.stats.accuracy import spa
 
-    people, metrics, flips = arrays(folder)
+    human, metrics, flips = arrays(folder)
 
     def work() -> list[float]:
-        result = spa(people, metrics, units=np.arange(ITEMS), weights=np.ones((1, ITEMS)), flips=flips)
+        result = spa(human, metrics, units=np.arange(ITEMS), weights=np.ones((1, ITEMS)), flips=flips)
         return [float(value) for value in result[0]]
 
     return work
@@ -155,7 +155,7 @@ def soft(folder: Path) -> Work:
 def soft_by_a_loop(folder: Path) -> Work:
     """A p-value per pair of systems and rater, from swapping the systems on random items; NumPy within a pair."""
 
-    people, metrics, flips = arrays(folder)
+    human, metrics, flips = arrays(folder)
     signs = flips.astype(float)
 
     def p_values(scores: Any) -> list[float]:
@@ -167,11 +167,11 @@ def soft_by_a_loop(folder: Path) -> Work:
         return results
 
     def work() -> list[float]:
-        person = p_values(people)
+        person = p_values(human)
         results = []
         for metric in metrics:
-            own = p_values(metric)
-            results.append(1 - sum(abs(p - q) for p, q in zip(person, own, strict=True)) / len(person))
+            metric_p = p_values(metric)
+            results.append(1 - sum(abs(p - q) for p, q in zip(person, metric_p, strict=True)) / len(person))
         return results
 
     return work
@@ -181,10 +181,10 @@ def compared(folder: Path) -> Work:
     """Tests of all pairs of metrics by within-item tau, computed jointly with the other results of `agreement`."""
     import custodes as cu
 
-    given = study(*arrays(folder)[:2])
+    ratings = study(*arrays(folder)[:2])
 
     def work() -> list[float]:
-        result = cu.agreement(given, resamples=RESAMPLES, compare_by=["kendall_item"]).metrics.sort("metric")
+        result = cu.agreement(ratings, resamples=RESAMPLES, compare_by=["kendall_item"]).metrics.sort("metric")
         return [float(value) for value in result["kendall_item"]]
 
     return work
@@ -195,8 +195,8 @@ def by_nlpstats(folder: Path) -> Work:
     from nlpstats.correlations.correlations import correlate
     from nlpstats.correlations.permutation import permutation_test
 
-    people, metrics, _ = arrays(folder)
-    z = people.T
+    human, metrics, _ = arrays(folder)
+    z = human.T
 
     def work() -> tuple[list[float], float]:
         options = {"coefficient": "kendall", "level": "input"}

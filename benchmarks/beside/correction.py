@@ -57,9 +57,9 @@ def by_ppi_py(folder: Path) -> Work:
     human, metric = np.indices((3, 3)).reshape(2, 9)
     signs = np.array(SIGNS)
     labels = []
-    for table, other in zip(paired, alone, strict=True):
+    for table, metric_only in zip(paired, alone, strict=True):
         cells = np.repeat(np.arange(9), table.ravel())
-        labels.append((signs[human[cells]], signs[metric[cells]], np.repeat(signs, other)))
+        labels.append((signs[human[cells]], signs[metric[cells]], np.repeat(signs, metric_only)))
 
     def work() -> list[float]:
         margins = [ppi_mean_pointestimate(*label).item() for label in labels]
@@ -114,12 +114,12 @@ def by_nuts(folder: Path) -> Work:
 
     paired, alone = (table[:FEW].astype(np.float32) for table in tables(folder))
     run = nuts(CHAINS, WARMUP, DRAWS)
-    given = [(table, other, np.zeros_like(other)) for table, other in zip(paired, alone, strict=True)]
-    jax.block_until_ready(run(jax.random.key(1), *given[0]))
+    inputs = [(table, other, np.zeros_like(other)) for table, other in zip(paired, alone, strict=True)]
+    jax.block_until_ready(run(jax.random.key(1), *inputs[0]))
 
     def work() -> list[float]:
         results = []
-        for value in given:
+        for value in inputs:
             p, _ = jax.block_until_ready(run(jax.random.key(0), *value))
             results.append(float((p[..., 0] > p[..., 2]).mean()))
         return results

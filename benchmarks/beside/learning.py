@@ -20,7 +20,7 @@ def data(folder: Path) -> None:
     np.savez(folder / "scores.npz", target=target, scores=scores)
 
 
-def given(folder: Path) -> tuple[Any, Any]:
+def load_data(folder: Path) -> tuple[Any, Any]:
     import numpy as np
 
     with np.load(folder / "scores.npz") as file:
@@ -40,7 +40,7 @@ def ours(folder: Path) -> Work:
 
     from custodes.stats.learning.bayesopt import maximise
 
-    target, scores = given(folder)
+    target, scores = load_data(folder)
 
     def work() -> list[float]:
         result = maximise(
@@ -59,7 +59,7 @@ def theirs(folder: Path) -> Work:
     import numpy as np
     from bayes_opt import BayesianOptimization
 
-    target, scores = given(folder)
+    target, scores = load_data(folder)
     names = [f"w{k}" for k in range(METRICS)]
 
     def work() -> list[float]:

@@ -42,7 +42,7 @@ def dawid_skene(folder: Path) -> Work:
     from custodes.stats.annotator_models import dawid_skene
 
     result = arrays(folder)
-    return lambda: said(dawid_skene(result(), iterations=ITERATIONS).posterior.argmax(axis=1))
+    return lambda: as_floats(dawid_skene(result(), iterations=ITERATIONS).posterior.argmax(axis=1))
 
 
 def mace(folder: Path) -> Work:
@@ -52,10 +52,10 @@ def mace(folder: Path) -> Work:
 
     result, rng = arrays(folder), np.random.default_rng(0)
     how: dict[str, Any] = {"restarts": RESTARTS, "iterations": STEPS}
-    return lambda: said(mace(result(), rng=rng, **how).posterior.argmax(axis=1))
+    return lambda: as_floats(mace(result(), rng=rng, **how).posterior.argmax(axis=1))
 
 
-def said(labels: Any) -> list[float]:
+def as_floats(labels: Any) -> list[float]:
     return [float(label) for label in labels]
 
 
@@ -63,7 +63,7 @@ def dawid_skene_by_crowd_kit(folder: Path) -> Work:
     from crowdkit.aggregation import DawidSkene
 
     frame = answers(folder)
-    return lambda: said(DawidSkene(n_iter=ITERATIONS, tol=1e-6).fit_predict(frame).sort_index())
+    return lambda: as_floats(DawidSkene(n_iter=ITERATIONS, tol=1e-6).fit_predict(frame).sort_index())
 
 
 def mace_by_crowd_kit(folder: Path) -> Work:
@@ -71,7 +71,7 @@ def mace_by_crowd_kit(folder: Path) -> Work:
 
     frame = answers(folder)
     result = MACE(n_restarts=RESTARTS, n_iter=STEPS, method="vb", random_state=0)
-    return lambda: said(result.fit_predict(frame).sort_index())
+    return lambda: as_floats(result.fit_predict(frame).sort_index())
 
 
 SIZE = "25,000 answers of 100 people to 5,000 tasks"

@@ -110,9 +110,9 @@ def by_arena_rank(folder: Path) -> Work:
     frame = pd.read_parquet(folder / "battles.parquet")
 
     def work() -> list[float]:
-        model, given = BradleyTerry(SYSTEMS), PairDataset.from_pandas(frame)
-        result = model.compute_ratings_and_cis(given, ci_method="sandwich")
-        order = np.argsort(np.array(given.competitors))
+        model, pairs = BradleyTerry(SYSTEMS), PairDataset.from_pandas(frame)
+        result = model.compute_ratings_and_cis(pairs, ci_method="sandwich")
+        order = np.argsort(np.array(pairs.competitors))
         return centred(((np.asarray(result["ratings"]) - model.init_rating) / model.alpha)[order])
 
     return work

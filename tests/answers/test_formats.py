@@ -81,11 +81,11 @@ def test_latex_escapes_what_tex_reads_as_a_command() -> None:
 
 def test_a_page_is_whole_and_a_notebook_gets_its_tables_below_a_picture() -> None:
     result = agreement(demo_study(), aspect="fluency", resamples=0, compare_by=())
-    page, shown = result.to_html(), result._repr_html_()
+    page, notebook = result.to_html(), result._repr_html_()
     assert page.startswith("<!doctype html>")
     assert "<title>agreement: demo</title>" in page
     assert '<meta charset="utf-8">' in page
-    picture, start, tables = shown.partition("<table>")
+    picture, start, tables = notebook.partition("<table>")
     assert start + tables in page
     assert picture.startswith("<svg")
     opened: list[str] = []

@@ -42,9 +42,9 @@ def guess(
     **setting: Unpack[Setting],
 ) -> Guess:
     """A number below `most`."""
-    drawn = int(np.random.default_rng(rng).integers(most))
+    number = int(np.random.default_rng(rng).integers(most))
     notes = [Note(rule="a", message="counted", count=2), Note(rule="b", message="told")]
-    return Guess.of([Guess.part(guess={"n": drawn})], notes)
+    return Guess.of([Guess.part(guess={"n": number})], notes)
 
 
 def test_the_signature_names_every_argument_with_its_default() -> None:
@@ -138,8 +138,8 @@ def test_a_question_takes_what_read_takes(asked: Any, tmp_path: Path) -> None:
     results = [
         asked(about, **options) for about in (frame, tmp_path / "ratings.csv", str(tmp_path / "ratings.csv"), parts)
     ]
-    for other in results[1:]:
-        assert {name: table.height for name, table in other.tables().items()} == {
+    for repeated in results[1:]:
+        assert {name: table.height for name, table in repeated.tables().items()} == {
             name: table.height for name, table in results[0].tables().items()
         }
     assert results[1].provenance.digest == results[2].provenance.digest

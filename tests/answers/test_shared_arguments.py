@@ -20,7 +20,7 @@ def test_what_is_not_given_is_as_by_default() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("value", "message"),
     [
         ({"aggregate": "media"}, "aggregate='media'; allowed: mean, vote"),
         ({"orders": "frist"}, r"orders='frist'; allowed: mean, consistent, first \(did you mean 'first'\?\)"),
@@ -30,9 +30,9 @@ def test_what_is_not_given_is_as_by_default() -> None:
         ({"human_ties": float("inf")}, "human_ties=inf is not allowed; use a tie threshold"),
     ],
 )
-def test_values_that_cannot_be_are_told(given: Any, message: str) -> None:
+def test_values_that_cannot_be_are_told(value: Any, message: str) -> None:
     with pytest.raises(OptionError, match=message):
-        cu.agreement("demo", resamples=0, **given)
+        cu.agreement("demo", resamples=0, **value)
 
 
 def test_the_selection_is_a_part_of_the_setting() -> None:

@@ -127,11 +127,11 @@ def test_spread_over_replications() -> None:
 
 def test_help_of_a_result_names_every_column_that_it_declares() -> None:
     for result in RESULTS.values():
-        told = result.__doc__ or ""
+        text = result.__doc__ or ""
         for name, value in result.declared().items():
-            assert f"\n{name} : polars.DataFrame\n    {value.doc}\n" in told
+            assert f"\n{name} : polars.DataFrame\n    {value.doc}\n" in text
             for column in value.columns:
-                assert f"\n    - `{', '.join(column.names)}`: {column.doc}\n" in told
+                assert f"\n    - `{', '.join(column.names)}`: {column.doc}\n" in text
 
 
 # The documentation marks units whatever the declared kind; Elo points are log odds.

@@ -77,20 +77,20 @@ def test_an_empty_table_without_aspects_is_one_empty_view() -> None:
 
 
 def test_kinds_of_values_as_text() -> None:
-    def told(column: object, digits: int = 3, **row: object) -> str:
+    def formatted(column: object, digits: int = 3, **row: object) -> str:
         return cell({column.name: None, **row}, column, digits)  # type: ignore[attr-defined, arg-type]
 
-    assert told(labels("l", "names"), l=["a", "b"]) == "a, b"
-    assert told(flag("f", "whether"), f=False) == "no"
-    assert told(p_value("p", "of a test"), p=0.00012344) == "≤ .001"
-    assert told(p_value("p", "of a test"), p=0.0) == "≤ .001"
-    assert told(p_value("p", "of a test"), p=0.04) == ".040"
-    assert told(score("s", "a number", interval=True), 5, s=0.0002, s_low=0.0001, s_high=0.0003) == (
+    assert formatted(labels("l", "names"), l=["a", "b"]) == "a, b"
+    assert formatted(flag("f", "whether"), f=False) == "no"
+    assert formatted(p_value("p", "of a test"), p=0.00012344) == "≤ .001"
+    assert formatted(p_value("p", "of a test"), p=0.0) == "≤ .001"
+    assert formatted(p_value("p", "of a test"), p=0.04) == ".040"
+    assert formatted(score("s", "a number", interval=True), 5, s=0.0002, s_low=0.0001, s_high=0.0003) == (
         "0.00020 [0.00010, 0.00030]"
     )
-    assert told(score("s", "a number", interval=True), 2, s=0.0002, s_low=-0.1, s_high=0.1) == "0.00 [-0.10, 0.10]"
-    assert told(score("s", "a number"), s=None) == "–"
-    assert told(score("s", "a number", interval=True), s=0.5, s_low=None, s_high=None) == "0.500"
+    assert formatted(score("s", "a number", interval=True), 2, s=0.0002, s_low=-0.1, s_high=0.1) == "0.00 [-0.10, 0.10]"
+    assert formatted(score("s", "a number"), s=None) == "–"
+    assert formatted(score("s", "a number", interval=True), s=0.5, s_low=None, s_high=None) == "0.500"
 
 
 @pytest.mark.parametrize(

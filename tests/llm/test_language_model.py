@@ -83,16 +83,16 @@ def summeval() -> tuple[list[dict[str, Any]], pl.DataFrame]:
         }
         for row in rows
     ]
-    told = pl.read_csv(SUMMEVAL / "ratings.csv.gz").filter(
+    ratings = pl.read_csv(SUMMEVAL / "ratings.csv.gz").filter(
         pl.col("item").is_in([row["item"] for row in rows]),
         pl.col("system").is_in(SYSTEMS),
         pl.col("rater").str.starts_with("expert"),
         pl.col("aspect") == "relevance",
     )
-    return texts, told.with_columns(aspect=pl.lit(""))
+    return texts, ratings.with_columns(aspect=pl.lit(""))
 
 
-def own() -> tuple[list[dict[str, Any]], pl.DataFrame]:
+def generated_texts() -> tuple[list[dict[str, Any]], pl.DataFrame]:
     """Substitute for SummEval: generated texts, and an annotator who prefers complete ones."""
     reports = (
         "The city council closed the old bridge on Monday, because an inspector found a crack in a pillar.",
@@ -119,9 +119,9 @@ def own() -> tuple[list[dict[str, Any]], pl.DataFrame]:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    texts, people = summeval() if SUMMEVAL.is_dir() else own()
+    texts, human = summeval() if SUMMEVAL.is_dir() else generated_texts()
     (tmp_path / "texts.jsonl").write_text("".join(json.dumps(text) + "\n" for text in texts), encoding="utf-8")
-    people.write_csv(tmp_path / "people.csv")
+    human.write_csv(tmp_path / "people.csv")
     return tmp_path
 
 
@@ -143,7 +143,7 @@ def judging(folder: Path, server: Server, output: str) -> subprocess.Popen[str]:
     return custodes(folder, "judge", "texts.jsonl", *words, *more)
 
 
-def kept(folder: Path) -> dict[str, str]:
+def reply_times(folder: Path) -> dict[str, str]:
     """Map the key of each cached reply to its time."""
     if not (folder / "kept.db").exists():
         return {}
@@ -157,19 +157,19 @@ def kept(folder: Path) -> dict[str, str]:
 def test_from_http_to_the_report_through_a_kill(server: Server, folder: Path) -> None:
     started = judging(folder, server, "verdicts.csv")
     end = time.monotonic() + SECONDS
-    while len(kept(folder)) < 6 and started.poll() is None and time.monotonic() < end:
+    while len(reply_times(folder)) < 6 and started.poll() is None and time.monotonic() < end:
         time.sleep(0.1)
     started.send_signal(signal.SIGKILL)
     output = started.communicate()
     assert started.returncode == -signal.SIGKILL, output
-    before = kept(folder)
+    before = reply_times(folder)
     assert 6 <= len(before) < 24
     assert not (folder / "verdicts.csv").exists()
 
     resumed = judging(folder, server, "verdicts.csv")
     output = resumed.communicate(timeout=SECONDS)
     assert resumed.returncode == 0, output
-    after = kept(folder)
+    after = reply_times(folder)
     assert before.items() <= after.items()  # cached requests are not sent again
     assert len(after) >= 24
     verdicts = pl.read_csv(folder / "verdicts.csv", infer_schema=False).fill_null("")
@@ -187,8 +187,8 @@ def test_from_http_to_the_report_through_a_kill(server: Server, folder: Path) ->
 
     study = cu.read(folder / "verdicts.csv", folder / "people.csv")
     (judge,) = study.metrics
-    (asked,) = cu.consistency(study).orders.to_dicts()
-    assert asked["n_both_orders"] + asked["n_one_order"] >= 10
+    (orders,) = cu.consistency(study).orders.to_dicts()
+    assert orders["n_both_orders"] + orders["n_one_order"] >= 10
     report = custodes(folder, "report", "verdicts.csv", "people.csv", "--resamples", "20", "-o", "report.html")
     output = report.communicate(timeout=SECONDS)
     assert report.returncode == 0, output

@@ -15,6 +15,6 @@ def rows_of(chart: Any) -> list[dict[str, Any]]:
     return rows
 
 
-def shown(chart: Any, folder: Path, pattern: str) -> list[Any]:
+def matches_in(chart: Any, folder: Path, pattern: str) -> list[Any]:
     """Return the matches of a pattern in a chart saved as SVG, where labels name the values of marks."""
     return re.findall(pattern, plots.save(chart, folder / "x.svg").read_text(encoding="utf-8"))

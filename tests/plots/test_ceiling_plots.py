@@ -15,7 +15,7 @@ from custodes.errors import InputError
 from custodes.evaluate.ceiling.ceiling import Ceiling
 from custodes.plots import labels
 from custodes.plots.paths import HEIGHT, NAMED, path_names
-from tests.plots.drawn import rows_of, shown
+from tests.plots.drawn import matches_in, rows_of
 
 DATES = {"overlap": "2002", "overlap-stem": "2004-07", "learned": "2020-01-15", "judge": "2020-01-15"}
 
@@ -29,7 +29,7 @@ def predicted() -> Ceiling:
 def test_bars_and_ticks_are_predictions_and_people(predicted: Ceiling, tmp_path: Path) -> None:
     chart = plots.prediction_bars(predicted)
     assert rows_of(chart) == predicted.prediction.to_dicts()
-    marks = shown(chart, tmp_path, r"target: (\w+); what: [^;]+; Predicted from: [^;]+; τ-b: (-?[\d.]+)")
+    marks = matches_in(chart, tmp_path, r"target: (\w+); what: [^;]+; Predicted from: [^;]+; τ-b: (-?[\d.]+)")
     expected = predicted.prediction.select("target", "kendall").rows()
     assert [(target, float(value)) for target, value in marks] == [
         (target, float(f"{value:.3g}")) for target, value in expected
@@ -38,7 +38,7 @@ def test_bars_and_ticks_are_predictions_and_people(predicted: Ceiling, tmp_path:
         ("split_half", "half of the annotators by the other half"),
         ("attainable", "a perfect predictor"),
     ):
-        ticks = shown(chart, tmp_path, rf"{name}: ([\d.]+); target: (\w+); what: {label}; Bound")
+        ticks = matches_in(chart, tmp_path, rf"{name}: ([\d.]+); target: (\w+); what: {label}; Bound")
         expected = predicted.annotators.select(name, "target").rows()
         assert [(float(value), target) for value, target in ticks] == [(pytest.approx(v), t) for v, t in expected]
 
@@ -55,7 +55,7 @@ def test_one_annotator_leaves_no_ticks_and_one_aspect_no_ratio() -> None:
 def test_the_ratio_stands_beside_one(predicted: Ceiling, tmp_path: Path) -> None:
     chart = plots.information_ratio(predicted)
     assert rows_of(chart) == predicted.information.to_dicts()
-    marks = shown(
+    marks = matches_in(
         chart, tmp_path, r'; Ratio of errors: ([\d.]+);[^"]*" role="graphics-symbol" aria-roledescription="point"'
     )
     assert list(map(float, marks)) == [float(f"{value:.3g}") for value in predicted.information["mse_ratio"]]
@@ -72,8 +72,8 @@ def test_paths_name_people_and_the_heaviest_metrics_apart(predicted: Ceiling, ta
     names = path_names(predicted).with_columns(pl.col("key").str.split("\n").list.to_struct(fields=["target", "rater"]))
     names = names.unnest("key").filter(target=target)
     size = rows.group_by("rater", "kind").agg(pl.col("weight").abs().max()).sort("weight", descending=True)
-    other = "human:coherence" if target == "fluency" else "human:fluency"
-    assert set(names["rater"]) == {other, *size.filter(kind="metric")["rater"].head(NAMED)}
+    annotator = "human:coherence" if target == "fluency" else "human:fluency"
+    assert set(names["rater"]) == {annotator, *size.filter(kind="metric")["rater"].head(NAMED)}
     text = plots.save(chart, tmp_path / "x.svg").read_text(encoding="utf-8")
     assert all(f">{name}<" in text for name in names["rater"])
     span = float(np.ptp(rows["weight"].to_numpy()))
@@ -84,7 +84,7 @@ def test_the_path_goes_from_those_in_use(predicted: Ceiling, tmp_path: Path) -> 
     chart = plots.forward_path(predicted, "fluency")
     rows = predicted.forward.filter(target="fluency")
     assert rows_of(chart) == rows.to_dicts()
-    marks = shown(chart, tmp_path, r"Metric added: ([^;]+); kendall: (-?[\d.]+); clear: [^;]+; Step: (\d+);")
+    marks = matches_in(chart, tmp_path, r"Metric added: ([^;]+); kendall: (-?[\d.]+); clear: [^;]+; Step: (\d+);")
     expected = rows.select("metric", "kendall", "step").rows()
     assert [(name, float(v), int(k)) for name, v, k in marks] == [
         (name, pytest.approx(v), k) for name, v, k in expected
@@ -125,7 +125,7 @@ def test_the_fill_of_a_point_is_where_the_interval_of_its_gain_lies(
         )
     )
     chart = plots.forward_path(replace(predicted, forward=frame), "fluency")
-    assert shown(chart, tmp_path, r'clear: ([^;]+);[^>]*aria-roledescription="point"[^>]*fill="([^"]+)"') == [
+    assert matches_in(chart, tmp_path, r'clear: ([^;]+);[^>]*aria-roledescription="point"[^>]*fill="([^"]+)"') == [
         (clear, fill)
     ]
 

@@ -29,21 +29,21 @@ def replayed() -> Protocol:
 
 
 def test_margins_stand_side_by_side_as_in_the_result(corrected: Correction) -> None:
-    here = (pl.col("aspect") == "fluency") & (pl.col("metric") == "judge")
+    selection = (pl.col("aspect") == "fluency") & (pl.col("metric") == "judge")
     rows = rows_of(plots.correction_margins(corrected, "judge", aspect="fluency", estimator="poststratified"))
     assert len(rows) == 15
     for estimator, ending in (("naive", "_naive"), ("human", "_human"), ("poststratified", "")):
-        own = corrected.pairs.filter(here & (pl.col("estimator") == estimator))
+        pairs = corrected.pairs.filter(selection & (pl.col("estimator") == estimator))
         for name in ("margin", "margin_low", "margin_high", "decision"):
-            assert [row[f"{name}{ending}"] for row in rows] == own[name].to_list()
+            assert [row[f"{name}{ending}"] for row in rows] == pairs[name].to_list()
 
 
 def test_only_changed_pairs_can_be_shown(corrected: Correction) -> None:
     rows = margin_rows(corrected).filter((pl.col("aspect") == "fluency") & (pl.col("metric") == "judge"))
     differs = rows.filter(pl.col("decision") != pl.col("decision_naive"))["pair"].to_list()
     assert 0 < len(differs) < rows.height
-    shown = rows_of(plots.correction_margins(corrected, "judge", aspect="fluency", changed=True))
-    assert [row["pair"] for row in shown] == differs
+    changed = rows_of(plots.correction_margins(corrected, "judge", aspect="fluency", changed=True))
+    assert [row["pair"] for row in changed] == differs
 
 
 def test_a_pair_turns_with_its_systems(corrected: Correction) -> None:

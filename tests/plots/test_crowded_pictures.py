@@ -81,8 +81,8 @@ def test_many_systems_make_a_table_of_pairs_that_names_them_all(ranked: Ranking,
     humans = table_rows(ranked.decisions).filter(rater="human")
     assert humans.height == 16 * 15 / 2
     assert words.count("+") == words.count("−")  # every decision appears once from each side
-    drawn = table_rows(ranked.decisions).filter(pl.col("rater").is_in(["human", "metric-39"]))
-    assert words.count("+") == (drawn["decision"] != "=").sum()
+    rows = table_rows(ranked.decisions).filter(pl.col("rater").is_in(["human", "metric-39"]))
+    assert words.count("+") == (rows["decision"] != "=").sum()
 
 
 def test_the_table_says_what_people_say_of_a_decision(ranked: Ranking) -> None:

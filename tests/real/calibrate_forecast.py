@@ -85,17 +85,17 @@ def _glass(path: Path) -> cu.Study:
     return cu.read(rows.with_columns(rater=pl.lit("human"), kind=pl.lit("human")))
 
 
-def replayed(asked: RatedPairs, seed: int, *, by_lot: bool) -> Iterator[Replay]:
+def replayed(pairs: RatedPairs, seed: int, *, by_lot: bool) -> Iterator[Replay]:
     """Replay a pilot and the runs that start with it, one for each rule."""
     rng = np.random.default_rng([20261123, seed])
-    rated = asked.human != ABSENT
-    order = annotation_order(rated, asked.units, rng)
+    rated = pairs.human != ABSENT
+    order = annotation_order(rated, pairs.units, rng)
     if not by_lot:  # shared items come first
         first = np.zeros(rated.shape[1], dtype=bool)
         first[rng.choice(rated.shape[1], PILOT, replace=False)] = True
         turn = np.where(np.take_along_axis(rated, order, axis=1), ~first[order], 2)
         order = np.take_along_axis(order, np.argsort(turn, axis=1, kind="stable"), axis=1)
-    kinds = np.take_along_axis(annotation_kinds(asked.human, asked.metric), order, axis=1)
+    kinds = np.take_along_axis(annotation_kinds(pairs.human, pairs.metric), order, axis=1)
     available = rated.sum(axis=1)
     items = int(np.median(available))
     run = Answers(
@@ -104,16 +104,16 @@ def replayed(asked: RatedPairs, seed: int, *, by_lot: bool) -> Iterator[Replay]:
     pair = np.repeat(np.arange(len(kinds)), PILOT)
     pilot = Pilot(
         pair=pair,
-        unit=asked.units[order[:, :PILOT].ravel()],
+        unit=pairs.units[order[:, :PILOT].ravel()],
         sign=(1 - kinds[:, :PILOT].ravel() // 4).astype(np.int8),
-        systems=asked.systems,
+        systems=pairs.systems,
     )
     assert (kinds[:, :PILOT] < KINDS).all()
     drawn = continued(pilot.outcome, posterior_shares(pilot, draws=DRAWS, rng=rng), items=items, rng=rng)
     shared = shared_items(pilot)
     for stopping in RULES:
         rule = stopping.rule(HUMAN, most=items, seed=0)
-        end = replay(run, rule, reference=asked.reference(0.05), truth=asked.truth)
+        end = replay(run, rule, reference=pairs.reference(0.05), truth=pairs.truth)
         shares, _ = forecast(drawn, rule)
         low, high = percentile_interval(shares, confidence=CONFIDENCE)
         middle, reach = shortest(shares, confidence=CONFIDENCE)
@@ -125,11 +125,11 @@ def replays(folder: Path, name: str, pilots: int) -> list[Replay]:
     aspects = list(studies(folder, name))
     results: list[Replay] = []
     for seed in range(pilots):
-        asked = aspects[seed % len(aspects)]
-        common = int((asked.human != ABSENT).all(axis=0).sum()) >= PILOT
-        if len(asked.human) < LARGE or seed < pilots / 3:
+        pairs = aspects[seed % len(aspects)]
+        common = int((pairs.human != ABSENT).all(axis=0).sum()) >= PILOT
+        if len(pairs.human) < LARGE or seed < pilots / 3:
             for by_lot in (True, False)[: 1 + common]:
-                results += replayed(asked, seed, by_lot=by_lot)
+                results += replayed(pairs, seed, by_lot=by_lot)
     return results
 
 
@@ -170,7 +170,7 @@ class Held(NamedTuple):
     width_before: float
 
 
-def held(rows: list[Replay], constants: tuple[float, float]) -> Held:
+def coverage_with(rows: list[Replay], constants: tuple[float, float]) -> Held:
     """Coverage and width of one data set with given constants."""
     factor, more = constants
     before = np.mean([row.low - 1e-9 <= row.share <= row.high + 1e-9 for row in rows])
@@ -194,7 +194,7 @@ def main(folder: Path, pilots: int) -> None:
         }
         for part, chosen in parts.items():
             if chosen:
-                print(name, part, constants, *(f"{value:.4g}" for value in held(chosen, constants)))
+                print(name, part, constants, *(f"{value:.4g}" for value in coverage_with(chosen, constants)))
 
 
 if __name__ == "__main__":

@@ -18,8 +18,8 @@ def test_no_unmarked_decision_on_summeval_hangs_on_the_seed(shared_data: Path, a
     names = [name for name in ratings["rater"].unique().sort() if name.lower() in METRICS][:6]
     names += sorted(set(ratings.filter(kind="metric")["rater"]) - set(names))[: 6 - len(names)]
     items = ratings["item"].unique().sort()
-    drawn = list(np.random.default_rng(annotated).permutation(items)[:annotated])
-    study = cu.read(ratings.filter((pl.col("kind") == "metric") | pl.col("item").is_in(drawn)))
+    articles = list(np.random.default_rng(annotated).permutation(items)[:annotated])
+    study = cu.read(ratings.filter((pl.col("kind") == "metric") | pl.col("item").is_in(articles)))
     answers = [
         cu.correction(study, metrics=names, rng=seed).pairs.filter(pl.col("estimator") == "mixture")
         for seed in range(6)

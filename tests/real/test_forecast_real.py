@@ -7,7 +7,7 @@ import pytest
 
 from custodes.stats.stopping.pilot import _WIDER, _WIDER_SHARED
 from tests.real import calibrate_forecast
-from tests.real.calibrate_forecast import Replay, covered, fitted, held
+from tests.real.calibrate_forecast import Replay, coverage_with, covered, fitted
 
 PILOTS = 24
 
@@ -19,7 +19,7 @@ def test_each_set_is_held_with_the_constants_of_the_others(shared_data: Path) ->
     assert fitted(list(results.values())) == pytest.approx((_WIDER, _WIDER_SHARED), abs=0.25)
     for name, rows in results.items():
         constants = fitted([others for key, others in results.items() if key != name])
-        result = held([row for row in rows if row.by_lot], constants)
+        result = coverage_with([row for row in rows if row.by_lot], constants)
         print(name, constants, result)
         error = np.sqrt(0.9 * 0.1 / PILOTS)  # two forecasts of a pilot are dependent
         assert 0.87 - 2 * error <= result.coverage <= 0.95 + 2 * error, name

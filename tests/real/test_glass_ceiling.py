@@ -22,14 +22,14 @@ def hanna(shared_data: Path) -> cu.Study:
     return cu.read(shared_data / "hanna" / "ratings.csv.gz")
 
 
-def averages(made: cu.Complementarity) -> list[float]:
+def averages(result: cu.Complementarity) -> list[float]:
     """Mean distances among humans, between humans and metrics, and among metrics."""
-    return [round(value, 2) for value in made.averages["complementarity"]]
+    return [round(value, 2) for value in result.averages["complementarity"]]
 
 
-def gap(made: cu.Complementarity) -> dict[str, float]:
+def gap(result: cu.Complementarity) -> dict[str, float]:
     """Finding 1: metrics are closer to each other than to humans."""
-    return made.gaps.row(
+    return result.gaps.row(
         by_predicate=(pl.col("kinds_a") == "human-metric") & (pl.col("kinds_b") == "metric-metric"), named=True
     )
 

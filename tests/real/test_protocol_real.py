@@ -27,13 +27,13 @@ def summeval(shared_data: Path) -> cu.Study:
 def test_people_alone_as_published(summeval: cu.Study) -> None:
     result = protocol(summeval, human="expert*", null=True)
     rows = {row["aspect"]: row for row in result.protocol.iter_rows(named=True)}
-    own = dict(result.reference.select("aspect", "self_agreement").rows())
+    self_agreement = dict(result.reference.select("aspect", "self_agreement").rows())
     for aspect, (share, correct, agreement) in MEASURED.items():
         row = rows[aspect]
         assert row["share"] == pytest.approx(share, abs=0.02)
         assert row["correct"] == pytest.approx(correct, abs=0.02)
         assert row["inversion"] < 0.002
-        assert own[aspect] == pytest.approx(agreement, abs=0.015)
+        assert self_agreement[aspect] == pytest.approx(agreement, abs=0.015)
     # About 19 % false decisions at N = 10 (section 7); fewer if most comparisons tie (.14 for consistency).
     assert rows["relevance"]["null_error"] == pytest.approx(0.19, abs=0.03)
     assert rows["coherence"]["null_error"] == pytest.approx(0.19, abs=0.03)
@@ -52,8 +52,8 @@ def test_pooling_with_a_boundary_reaches_the_target(summeval: cu.Study) -> None:
         resamples=0,
     )
     names = ("share", "correct", "inversion", "null_error", "gain")
-    asked = result.protocol.filter(stopping="decided, looks 10,20,40, boundary pocock")
-    means = {row[0]: row[1:] for row in asked.group_by("estimator").agg(pl.col(names).mean()).rows()}
+    rows = result.protocol.filter(stopping="decided, looks 10,20,40, boundary pocock")
+    means = {row[0]: row[1:] for row in rows.group_by("estimator").agg(pl.col(names).mean()).rows()}
     share, correct, inversion, null, gain = means["pooled"]
     # Target of the project: a quarter of the annotations, at the nominal level.
     assert share <= 0.25

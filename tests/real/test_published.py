@@ -51,8 +51,8 @@ def test_wmt23_acc_eq_of_rounded_scores_is_that_of_whole_numbers(shared_data: Pa
     study = cu.read(f"{shared_data / WMT}::wmt23/en-de")
     chosen = {"human": "mqm", "systems": "!refA", "metrics": ["cometoid22-wmt22-src", "XCOMET-Ensemble-refA"]}
     (comparison,) = compare(study, **chosen)
-    known = np.isfinite(comparison.human)
-    rated = np.ix_(known.any(axis=1), known.any(axis=0))  # items have all systems or none
+    finite = np.isfinite(comparison.human)
+    rated = np.ix_(finite.any(axis=1), finite.any(axis=0))  # items have all systems or none
     human = comparison.human[rated]
     scores = dict(zip(comparison.metrics, (value[rated] for value in comparison.metric_scores), strict=True))
     results = dict(cu.agreement(study, **chosen, resamples=0).metrics.select("metric", "acc_eq").iter_rows())
@@ -80,10 +80,10 @@ def test_summeval_ties_and_reproducibility(shared_data: Path) -> None:
     }
     ranking = cu.ranking(study, human="expert*", metrics="METEOR")
     notes = [note.message for note in ranking.notes if note.rule == "self-agreement"]
-    own = {aspect: next(m for m in notes if f"aspect {aspect!r}" in m) for aspect in ties}
+    messages = {aspect: next(m for m in notes if f"aspect {aspect!r}" in m) for aspect in ties}
     # Replication rate of human decisions on resampled items (statistics.md, section 7): .88 .91 .89 .87.
     for aspect, share in (("relevance", 0.88), ("coherence", 0.91), ("consistency", 0.89), ("fluency", 0.87)):
-        match = float(re.search(r"(\d+) % of pairs", own[aspect])[1]) / 100
+        match = float(re.search(r"(\d+) % of pairs", messages[aspect])[1]) / 100
         assert abs(match - share) <= 0.015
 
 

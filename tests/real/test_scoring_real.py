@@ -44,11 +44,11 @@ def test_a_combination_on_articles_never_seen(
         summeval = summeval.describe(raters=pl.DataFrame({"rater": ["novelty"], "higher_is_better": ["false"]}))
     humans = summeval.raters.of_kind("human")
     articles = summeval.item_labels()
-    known = pl.col("item").is_in(articles[:KNOWN].implode()) | ~pl.col("rater").is_in(list(humans))
+    training = pl.col("item").is_in(articles[:KNOWN].implode()) | ~pl.col("rater").is_in(list(humans))
     rows = summeval.ratings.frame.join(summeval.raters.frame.select("rater", "kind"), on="rater")
     seen, new = (
         cu.read(rows.filter(value), raters=summeval.raters.frame.select("rater", "higher_is_better", "low", "high"))
-        for value in (known, ~known | ~pl.col("rater").is_in(list(humans)))
+        for value in (training, ~training | ~pl.col("rater").is_in(list(humans)))
     )
     warned = cu.check(seen, aspect="consistency").problems.filter(rule="negative-agreement")["examples"].to_list()
     assert warned == ([] if turned else [["novelty"]])

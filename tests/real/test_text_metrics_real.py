@@ -35,12 +35,12 @@ def published(shared_data: Path) -> pl.DataFrame:
 
 def test_rouge_of_summeval_by_the_first_reference_with_stemming(shared_data: Path, published: pl.DataFrame) -> None:
     # The columns come from ROUGE-1.5.5, whose tokenization and stemming differ slightly from those of rouge-score.
-    keys, given = summeval(shared_data)
+    keys, inputs = summeval(shared_data)
     theirs = keys.join(published, on=["item", "system"], how="left", maintain_order="left")
     results, same = {}, {}
     for kind in KINDS:
         for measure, word in MEASURES.items():
-            ours = scored(kind, given, measure=measure, stemmer=True).values[:, 0]
+            ours = scored(kind, inputs, measure=measure, stemmer=True).values[:, 0]
             column = theirs[f"rouge-{kind.removeprefix('rouge').lower()}-{word}"].to_numpy()
             results[kind, measure] = float(np.corrcoef(ours, column)[0, 1])
             same[kind, measure] = float((abs(100 * ours - column) < 0.1).mean())
@@ -114,8 +114,8 @@ def test_the_rule_of_references_changes_which_metric_is_better(shared_data: Path
         assert results == pytest.approx(RULES[row["aspect"]][row["metric"]], abs=0.0151), (row["aspect"], row["metric"])
     assert result.metrics.height == 12
     differences = result.comparisons.filter(aspect="consistency")
-    for (one, other), difference in AHEAD.items():
-        (row,) = differences.filter(metric_a=one, metric_b=other).iter_rows(named=True)
+    for (better, worse), difference in AHEAD.items():
+        (row,) = differences.filter(metric_a=better, metric_b=worse).iter_rows(named=True)
         assert row["difference"] == pytest.approx(difference, abs=0.0051)
         assert (row["difference_low"] <= 0 <= row["difference_high"]) == (difference == 0)
     of_relevance = result.comparisons.filter(aspect="relevance")

@@ -18,7 +18,7 @@ def few_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(scope="session")
-def made() -> Report:
+def demo_report() -> Report:
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(boost.SETTINGS, "rounds", ROUNDS)
         return cu.report(cu.read("demo"), resamples=100)

@@ -19,9 +19,9 @@ pytestmark = pytest.mark.browser
 
 
 @pytest.fixture
-def page(browser: Any, made: Report, tmp_path: Path) -> Iterator[Any]:
+def page(browser: Any, demo_report: Report, tmp_path: Path) -> Iterator[Any]:
     """The report opened in a page; the test fails on console messages, errors and requests."""
-    address = made.save(tmp_path / "report.html").as_uri()
+    address = demo_report.save(tmp_path / "report.html").as_uri()
     opened = browser.new_page(viewport={"width": 1100, "height": 800})
     opened.set_default_timeout(PATIENCE * 1000)
     results: list[str] = []
@@ -122,7 +122,7 @@ def test_every_text_of_every_picture_can_be_read_also_on_a_phone_and_it_prints(p
     assert page.pdf()[:5] == b"%PDF-"
 
 
-def test_the_chosen_metric_is_named_and_compared_and_rows_and_digits_are_right(page: Any, made: Report) -> None:
+def test_the_chosen_metric_is_named_and_compared_and_rows_and_digits_are_right(page: Any, demo_report: Report) -> None:
     assert page.locator("#table-agreement-metrics .count").inner_text() == "7 rows"  # of fourteen; one aspect at a time
     assert page.locator("#table-favoritism-pairs .count").inner_text() == "15 rows"
     assert page.locator("section.table .count:text-is('')").count() == 0
@@ -132,10 +132,10 @@ def test_the_chosen_metric_is_named_and_compared_and_rows_and_digits_are_right(p
     for figure in ("favoritism-accuracy", "complementarity-places"):
         assert set(page.locator(f"#fig-{figure} text[font-weight=bold]").all_text_contents()) == {"noise"}, figure
     # the script formats numbers as Python does
-    rows = made.context.table("ranking.decisions").filter(aspect="coherence", rater="noise")
-    shown = page.locator("#table-decisions tbody tr").all_text_contents()
-    assert len(shown) == rows.height
-    for p_value, line in zip(rows["p_value"], shown, strict=True):
+    rows = demo_report.context.table("ranking.decisions").filter(aspect="coherence", rater="noise")
+    row_texts = page.locator("#table-decisions tbody tr").all_text_contents()
+    assert len(row_texts) == rows.height
+    for p_value, line in zip(rows["p_value"], row_texts, strict=True):
         assert wording.p_value(p_value) in line
     gaps = page.locator("#table-agreement-comparisons tbody tr td:nth-child(4)").all_text_contents()
     # differences from the selected metric: noise has the lowest Kendall within items on coherence, so it loses all

@@ -22,28 +22,28 @@ ASPECTS = ["coherence", "fluency"]
 
 
 @pytest.fixture(scope="module")
-def fitted(made: Report) -> Combine:
-    result = made.results["combine"]
+def fitted(demo_report: Report) -> Combine:
+    result = demo_report.results["combine"]
     assert isinstance(result, Combine)
     return result
 
 
 @pytest.fixture(scope="module")
-def text(made: Report) -> str:
-    return section_of(made.html, "combine")
+def text(demo_report: Report) -> str:
+    return section_of(demo_report.html, "combine")
 
 
-def context(made: Report, fitted: Combine, **absent: str) -> Context:
-    return replace(made.context, results={**made.results, "combine": fitted}, absent=absent)
+def context(demo_report: Report, fitted: Combine, **absent: str) -> Context:
+    return replace(demo_report.context, results={**demo_report.results, "combine": fitted}, absent=absent)
 
 
 def gains(fitted: Combine, low: float | None, high: float | None, value: float = 0.05) -> Combine:
     """Return the result with the same gain for every method."""
     ends = {"gain": value, "gain_low": low, "gain_high": high}
-    said = None if low is None else GAIN if low > 0 else NO_GAIN
+    claim = None if low is None else GAIN if low > 0 else NO_GAIN
     table = fitted.generalisation.with_columns(
         *(pl.lit(end, pl.Float64).alias(name) for name, end in ends.items()),
-        conclusion=pl.lit(said, pl.String),
+        conclusion=pl.lit(claim, pl.String),
     )
     return replace(fitted, generalisation=table)
 
@@ -61,8 +61,8 @@ def test_every_method_has_a_row_with_its_lead(text: str, fitted: Combine) -> Non
             assert row["lead"] == pytest.approx(row["kendall"] - single)
             assert row["lead_low"] <= row["lead"] <= row["lead_high"]
     for aspect in ASPECTS:
-        own = rows.filter(target=aspect)["kendall"]
-        assert own.to_list() == sorted(own, reverse=True)
+        scores = rows.filter(target=aspect)["kendall"]
+        assert scores.to_list() == sorted(scores, reverse=True)
 
 
 def test_sentences_and_tools_are_in_the_page(text: str, fitted: Combine) -> None:
@@ -137,16 +137,16 @@ def test_favoritism_is_told_without_a_verdict(fitted: Combine, low: float, high:
         assert not re.search("one-sided|told apart|better|worse|fairer", sentence)
 
 
-def test_verdicts_have_no_favoritism_here(made: Report, fitted: Combine) -> None:
+def test_verdicts_have_no_favoritism_here(demo_report: Report, fitted: Combine) -> None:
     bare = replace(fitted, favoritism=fitted.favoritism.head(0))
-    figures, _ = COMBINE.drawn(context(made, bare))
+    figures, _ = COMBINE.drawn(context(demo_report, bare))
     assert errors(bare) == []
     assert "combine-favoritism" not in {figure.id for figure in figures}
-    assert "combine-favoritism" not in html_of(COMBINE, context(made, bare))
+    assert "combine-favoritism" not in html_of(COMBINE, context(demo_report, bare))
 
 
-def test_pictures_draw_rows_of_the_chosen_aspect(made: Report, fitted: Combine) -> None:
-    charts, _ = COMBINE.drawn(context(made, fitted))
+def test_pictures_draw_rows_of_the_chosen_aspect(demo_report: Report, fitted: Combine) -> None:
+    charts, _ = COMBINE.drawn(context(demo_report, fitted))
     assert [figure.id for figure in charts] == [
         "combine-comparison",
         "combine-favoritism",
@@ -164,12 +164,12 @@ def test_an_aspect_without_a_combination_is_left_out_and_named() -> None:
     ratings = cu.read("demo").ratings.frame.select("item", "system", "rater", "aspect", "score")
     few = ratings["item"].unique().sort()[:4]
     # fluency has human ratings on four items only, and nested validation needs five
-    kept = ratings.filter(
+    ratings_kept = ratings.filter(
         ~(pl.col("rater").str.starts_with("ann") & (pl.col("aspect") == "fluency"))
         | pl.col("item").is_in(few.implode())
     )
     kinds = pl.when(pl.col("rater").str.starts_with("ann")).then(pl.lit("human")).otherwise(pl.lit("metric"))
-    report = cu.report(cu.read(kept.with_columns(kind=kinds)), metrics="judge,overlap", resamples=20)
+    report = cu.report(cu.read(ratings_kept.with_columns(kind=kinds)), metrics="judge,overlap", resamples=20)
     fitted = report.results["combine"]
     assert fitted.tables()["comparison"]["target"].unique().to_list() == ["coherence"]
     assert "<p>&#39;fluency&#39; cannot be combined: " in report.html

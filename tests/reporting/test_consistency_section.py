@@ -26,8 +26,8 @@ def test_claims_and_pictures_are_those_of_the_question() -> None:
     figures, tables = CONSISTENCY.drawn(result)
     assert {figure.id for figure in figures} >= {"consistency-position", "consistency-length", "consistency-flips"}
     choice = {"aspect": "", "metric": "position", "corrected": "", "statistic": "kendall_item"}
-    drawn = {figure.id: figure.drawn(result, choice) for figure in figures}
-    assert len(drawn["consistency-confusion"]["datasets"]["rows"]) == 1
+    charts = {figure.id: figure.drawn(result, choice) for figure in figures}
+    assert len(charts["consistency-confusion"]["datasets"]["rows"]) == 1
     html = CONSISTENCY.html(result, figures, tables)
     assert "prefers what is shown first" in html
     assert "inconclusive" in html
@@ -66,9 +66,9 @@ def test_chances_beside_people_have_a_curve_and_a_table() -> None:
     result = context(study(people(), told(4.0)))
     figures, tables = CONSISTENCY.drawn(result)
     choice = {"aspect": "", "metric": "judge", "corrected": "", "statistic": "kendall_item"}
-    drawn = {figure.id: figure.drawn(result, choice) for figure in figures}
-    assert len(drawn["consistency-calibration"]["datasets"]["rows"]) == result.table("consistency.reliability").height
-    assert len(drawn["consistency-confidence"]["datasets"]["rows"]) == 1
+    charts = {figure.id: figure.drawn(result, choice) for figure in figures}
+    assert len(charts["consistency-calibration"]["datasets"]["rows"]) == result.table("consistency.reliability").height
+    assert len(charts["consistency-confidence"]["datasets"]["rows"]) == 1
     html = CONSISTENCY.html(result, figures, tables)
     assert "Calibration of the probabilities" in html
     assert "is overconfident" in html

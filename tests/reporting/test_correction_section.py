@@ -18,8 +18,8 @@ from custodes.reporting.sections.protocol import STOPPING
 from tests.reporting.shown import section_of
 
 
-def section(made: Report, identity: str) -> str:
-    return section_of(made.html, identity)
+def section(demo_report: Report, identity: str) -> str:
+    return section_of(demo_report.html, identity)
 
 
 def study(scores: dict[str, Any], *, items: int, systems: tuple[str, ...] = ("A", "B", "C")) -> cu.Study:
@@ -40,22 +40,22 @@ def study(scores: dict[str, Any], *, items: int, systems: tuple[str, ...] = ("A"
     return cu.read(pl.DataFrame(rows))
 
 
-def test_results_are_those_of_the_questions(made: Report) -> None:
-    assert list(made.results)[-3:] == ["correction", "protocol", "plan"]
-    assert set(made.to_dict()) >= {"correction", "protocol", "plan"}
-    own = made.results["correction"].provenance.options
-    assert set(made.context.best.values()) <= set(own["metrics"])
-    again = correction(cu.read("demo"), metrics=own["metrics"])
-    assert made.tables()["correction.pairs"].equals(again.pairs)
+def test_results_are_those_of_the_questions(demo_report: Report) -> None:
+    assert list(demo_report.results)[-3:] == ["correction", "protocol", "plan"]
+    assert set(demo_report.to_dict()) >= {"correction", "protocol", "plan"}
+    options = demo_report.results["correction"].provenance.options
+    assert set(demo_report.context.best.values()) <= set(options["metrics"])
+    again = correction(cu.read("demo"), metrics=options["metrics"])
+    assert demo_report.tables()["correction.pairs"].equals(again.pairs)
     replayed = protocol(cu.read("demo"), metrics="none", stopping=STOPPING, null=True)
-    assert made.tables()["protocol.protocol"].equals(replayed.protocol)
+    assert demo_report.tables()["protocol.protocol"].equals(replayed.protocol)
     planned = plan(cu.read("demo"), metrics="none", stopping=STOPPING)
-    assert made.tables()["plan.plan"].equals(planned.plan)
+    assert demo_report.tables()["plan.plan"].equals(planned.plan)
 
 
-def test_the_page_names_what_was_corrected_and_left_out(made: Report) -> None:
-    text = section(made, "correction")
-    metrics = made.results["correction"].provenance.options["metrics"]
+def test_the_page_names_what_was_corrected_and_left_out(demo_report: Report) -> None:
+    text = section(demo_report, "correction")
+    metrics = demo_report.results["correction"].provenance.options["metrics"]
     options = re.findall(r'<option value="([^"]*)"', text.split("</select>")[0])
     assert sorted(options) == sorted(metrics)
     assert f"{7 - len(metrics)} more metrics were left out" in text
@@ -64,23 +64,23 @@ def test_the_page_names_what_was_corrected_and_left_out(made: Report) -> None:
 
 
 @pytest.mark.parametrize("identity", ["ranking", "favoritism", "correction"])
-def test_the_design_effect_of_documents_is_printed(made: Report, identity: str) -> None:
-    assert "80 items in 16 clusters" in section(made, identity)
+def test_the_design_effect_of_documents_is_printed(demo_report: Report, identity: str) -> None:
+    assert "80 items in 16 clusters" in section(demo_report, identity)
 
 
-def test_the_protocol_stands_beside_peoples_own_agreement(made: Report) -> None:
-    text = section(made, "protocol")
+def test_the_protocol_stands_beside_peoples_own_agreement(demo_report: Report) -> None:
+    text = section(demo_report, "protocol")
     assert text.count("<tr data-aspect=") == 4  # the interim analyses and the paper's rule
     for name in ("correct", "correct_fixed", "gain", "self_agreement"):
         table = "reference" if name == "self_agreement" else "protocol"
-        for value in made.tables()[f"protocol.{table}"][name]:
+        for value in demo_report.tables()[f"protocol.{table}"][name]:
             assert f'data-value="{value}"' in text
 
 
-def test_the_plan_has_a_row_an_aspect(made: Report) -> None:
-    text = section(made, "plan")
+def test_the_plan_has_a_row_an_aspect(demo_report: Report) -> None:
+    text = section(demo_report, "plan")
     assert text.count("<tr data-aspect=") == 2
-    for value in made.tables()["plan.plan"]["annotations"]:
+    for value in demo_report.tables()["plan.plan"]["annotations"]:
         assert f'data-value="{value}"' in text
 
 

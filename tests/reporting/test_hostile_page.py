@@ -23,11 +23,11 @@ def study() -> cu.Study:
     return hostile_study()
 
 
-def opened(browser: Any, path: Path, said: list[str]) -> Any:
+def opened(browser: Any, path: Path, messages: list[str]) -> Any:
     page = browser.new_page(viewport={"width": 1100, "height": 800})
-    page.on("pageerror", lambda error: said.append(str(error)))
-    page.on("dialog", lambda dialog: said.append(dialog.message))
-    page.on("request", lambda request: said.append(request.url))
+    page.on("pageerror", lambda error: messages.append(str(error)))
+    page.on("dialog", lambda dialog: messages.append(dialog.message))
+    page.on("request", lambda request: messages.append(request.url))
     page.goto(path.as_uri())
     return page
 

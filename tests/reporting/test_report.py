@@ -33,7 +33,7 @@ def embedded(html: str) -> dict[str, object]:
     return loaded
 
 
-def test_page_has_every_section_and_its_tables(made: Report) -> None:
+def test_page_has_every_section_and_its_tables(demo_report: Report) -> None:
     order = [
         "check",
         "leaderboard",
@@ -51,28 +51,28 @@ def test_page_has_every_section_and_its_tables(made: Report) -> None:
         "plan",
         "method",
     ]
-    assert sections_of(made.html) == [section.question for section in made.sections] == order
-    tables = embedded(made.html)["tables"]
+    assert sections_of(demo_report.html) == [section.question for section in demo_report.sections] == order
+    tables = embedded(demo_report.html)["tables"]
     assert isinstance(tables, dict)
-    assert set(made.tables()) <= set(tables)
-    page = made.html.replace("\u00a0", " ")
-    for text in made.verdict.verdict["text"]:
+    assert set(demo_report.tables()) <= set(tables)
+    page = demo_report.html.replace("\u00a0", " ")
+    for text in demo_report.verdict.verdict["text"]:
         assert text.replace("'", "&#39;") in page
 
 
-def test_every_question_with_a_section_is_answered(made: Report) -> None:
-    specs = [section.question for section in made.sections if section.ask]
+def test_every_question_with_a_section_is_answered(demo_report: Report) -> None:
+    specs = [section.question for section in demo_report.sections if section.ask]
     # validate needs a model and other data, gate needs user-defined rules, rates, labelling and route need labels
     assert sorted(specs) == sorted({*QUESTIONS} - {"verdict", "validate", "gate", "rates", "labelling", "route"})
-    assert list(made.results) == specs
-    assert made.verdict.provenance.question == "verdict"
+    assert list(demo_report.results) == specs
+    assert demo_report.verdict.provenance.question == "verdict"
 
 
-def test_page_is_one_file(made: Report) -> None:
+def test_page_is_one_file(demo_report: Report) -> None:
     # the script bundle contains addresses of schemas; only links that load a resource count
-    assert not re.findall(r'(?:src|href)="(?!data:|#)[^"]*"', made.html.split('<script type="text/plain"')[0])
-    assert made.html.count("vegaEmbed=") == 1
-    assert len(made.html.encode()) < 2_000_000
+    assert not re.findall(r'(?:src|href)="(?!data:|#)[^"]*"', demo_report.html.split('<script type="text/plain"')[0])
+    assert demo_report.html.count("vegaEmbed=") == 1
+    assert len(demo_report.html.encode()) < 2_000_000
 
 
 def test_names_of_the_user_are_escaped() -> None:
@@ -88,35 +88,37 @@ def test_names_of_the_user_are_escaped() -> None:
     assert EVIL in str(embedded(study.html)["tables"])
 
 
-def test_save_writes_the_page_and_refuses_a_folder(made: Report, tmp_path: Path) -> None:
-    assert made.save(tmp_path / "r.html").read_text(encoding="utf-8") == made.html
+def test_save_writes_the_page_and_refuses_a_folder(demo_report: Report, tmp_path: Path) -> None:
+    assert demo_report.save(tmp_path / "r.html").read_text(encoding="utf-8") == demo_report.html
     with pytest.raises(OptionError, match="is a folder"):
-        made.save(tmp_path)
+        demo_report.save(tmp_path)
     with pytest.raises(OptionError, match="cannot write"):
-        made.save(tmp_path / "nowhere" / "r.html")
+        demo_report.save(tmp_path / "nowhere" / "r.html")
     assert [path.name for path in tmp_path.iterdir()] == ["r.html"]
 
 
-def test_save_figures_writes_every_picture_of_every_aspect(made: Report, tmp_path: Path) -> None:
-    written = made.save_figures(tmp_path / "figures", format="json")
+def test_save_figures_writes_every_picture_of_every_aspect(demo_report: Report, tmp_path: Path) -> None:
+    written = demo_report.save_figures(tmp_path / "figures", format="json")
     assert len(written) == len(set(written))
     names = [path.stem for path in written]
     # exactly the figures of the page, once or per aspect, that of agreement by two statistics
-    figures = {figure.id: figure for section in made.sections for figure in section.drawn(made.context)[0]}
+    figures = {
+        figure.id: figure for section in demo_report.sections for figure in section.drawn(demo_report.context)[0]
+    }
     assert len(figures) == 29
     counted = {figure: sum(re.search(rf"(^|-){figure}(-|$)", name) is not None for name in names) for figure in figures}
     of_aspect = {key for key, figure in figures.items() if "{aspect}" in str((figure.where, figure.fields))}
     assert counted.pop("agreement-intervals") == 4
     assert counted == {value: 2 if value in of_aspect else 1 for value in counted}
     assert len(written) == 4 + sum(counted.values())
-    best = made.context.best["fluency"]
+    best = demo_report.context.best["fluency"]
     assert f"fluency-favoritism-systems-{best}" in names
     for path in written:
         spec = json.loads(path.read_text(encoding="utf-8"))
         assert spec["title"]
         assert spec["datasets"]["rows"], path.name
     with pytest.raises(OptionError, match="did you mean 'svg'"):
-        made.save_figures(tmp_path, format="svgz")
+        demo_report.save_figures(tmp_path, format="svgz")
 
 
 def test_columns_are_compact_and_whole() -> None:
@@ -155,9 +157,9 @@ def test_a_report_asks_each_thing_once(monkeypatch: pytest.MonkeyPatch) -> None:
     shared = [value for value in results if value]
     monkeypatch.undo()
     assert sorted(set(shared)) == ["coherence", "fluency"]
-    asked = ("agreement", "favoritism", "consistency", "ranking", "leaderboard")
-    for name in asked:
+    questions = ("agreement", "favoritism", "consistency", "ranking", "leaderboard")
+    for name in questions:
         alone = getattr(cu, name)(study, **selected)
         for table, frame in alone.tables().items():
             assert frame.equals(report.results[name].to_frame(table)), (name, table)
-    assert len(shared) < 2 * len(asked)
+    assert len(shared) < 2 * len(questions)

@@ -75,17 +75,17 @@ def onnx_model(
     ]
     for layer, weights in ((1, "first"), (2, "second")):
         before, after = f"hidden_states.{layer - 1}", f"hidden_states.{layer}" if layer == 1 else "last_hidden_state"
-        given = before
+        source = before
         if scaled:
             quantised = [f"whole{layer}", f"scale{layer}", f"zero{layer}"]
             nodes.append(("DynamicQuantizeLinear", [before], quantised, {}))
             nodes.append(("DequantizeLinear", quantised, f"rough{layer}", {}))
-            given = f"rough{layer}"
+            source = f"rough{layer}"
         nodes += [
-            ("Mul", [given, "mask"], f"seen{layer}", {}),
+            ("Mul", [source, "mask"], f"seen{layer}", {}),
             ("ReduceSum", [f"seen{layer}", "one"], f"sum{layer}", {}),
             ("Div", [f"sum{layer}", "count"], f"mean{layer}", {}),
-            ("Add", [given, f"mean{layer}"], f"mixed{layer}", {}),
+            ("Add", [source, f"mean{layer}"], f"mixed{layer}", {}),
             ("MatMul", [f"mixed{layer}", weights], f"turned{layer}", {}),
             ("Add", [f"turned{layer}", "lean"], f"leaning{layer}", {}),
             ("Tanh", [f"leaning{layer}"], after, {}),
@@ -94,11 +94,11 @@ def onnx_model(
     results = [
         helper.make_node(
             kind,
-            [name(value) for value in given],
+            [name(value) for value in source],
             [name(value) for value in ([out] if isinstance(out, str) else out)],
             **more,
         )
-        for kind, given, out, more in nodes
+        for kind, source, out, more in nodes
     ]
     inputs = [
         helper.make_tensor_value_info(name(text), TensorProto.INT64, ["texts", tokens])

@@ -55,9 +55,9 @@ def overlap(texts: MetricInputs) -> Scored:
 
 def pooled(texts: MetricInputs) -> Scored:
     """Proportion of the output's words that occur in any reference."""
-    known = [set(" ".join(reference).split()) for reference in texts.references]
+    word_sets = [set(" ".join(reference).split()) for reference in texts.references]
     values = [
-        [sum(word in known[texts.item[row]] for word in text.split()) / max(1, len(text.split()))]
+        [sum(word in word_sets[texts.item[row]] for word in text.split()) / max(1, len(text.split()))]
         for row, text in enumerate(texts.outputs)
     ]
     return Scored(values=np.array(values, dtype=float).reshape(-1, 1))
@@ -68,7 +68,7 @@ def constant(value: float) -> Callable[[MetricInputs], Scored]:
     return lambda texts: Scored(values=np.full((len(texts.outputs), 1), value))
 
 
-def known(monkeypatch: pytest.MonkeyPatch, *metrics: Metric) -> None:
+def register(monkeypatch: pytest.MonkeyPatch, *metrics: Metric) -> None:
     """Register metrics in addition to the built-in ones."""
     monkeypatch.setattr(
         "custodes.scoring.raters.known_metrics", lambda: METRICS | {metric.name: metric for metric in metrics}
@@ -80,7 +80,7 @@ def recorded(
 ) -> Recorded:
     """Register a metric named `made` that records its inputs."""
     recorder = Recorded(score, traits, **more)
-    known(monkeypatch, recorder.metric)
+    register(monkeypatch, recorder.metric)
     return recorder
 
 
@@ -102,12 +102,12 @@ OUTPUTS = {
 REFERENCES = {"1": ["a fox", "a red fox ran"], "2": ["the dog"]}
 
 
-def scores(made: Any, rater: str | None = None) -> dict[tuple[str, str, str], float]:
+def scores(result: Any, rater: str | None = None) -> dict[tuple[str, str, str], float]:
     """Map (item, system, rater) to the score."""
-    rows = made.ratings if rater is None else made.ratings.filter(pl.col("rater") == rater)
+    rows = result.ratings if rater is None else result.ratings.filter(pl.col("rater") == rater)
     return {(row["item"], row["system"], row["rater"]): row["score"] for row in rows.iter_rows(named=True)}
 
 
-def of(made: Any, rater: str) -> Sequence[float]:
+def scores_of(result: Any, rater: str) -> Sequence[float]:
     """Scores of one rater in file order."""
-    return made.ratings.filter(pl.col("rater") == rater)["score"].to_list()
+    return result.ratings.filter(pl.col("rater") == rater)["score"].to_list()

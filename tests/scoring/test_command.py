@@ -13,7 +13,7 @@ import custodes as cu
 from custodes import cli
 from custodes.scoring.metric import Scored, Traits
 from custodes.scoring.metrics import METRICS
-from tests.scoring.made import OUTPUTS, OVERLAP, REFERENCES, Recorded, constant, known, overlap, recorded
+from tests.scoring.made import OUTPUTS, OVERLAP, REFERENCES, Recorded, constant, overlap, recorded, register
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ def test_texts_to_a_file_that_every_verb_takes(
 def test_the_costs_are_what_combine_takes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
     slow = Recorded(lambda texts: Scored(values=overlap(texts).values, seconds=9.0), OVERLAP, "slow")
-    known(monkeypatch, slow.metric)
+    register(monkeypatch, slow.metric)
     rows = [
         {"item": str(i), "outputs": {s: f"a {s} fox {'ran ' * ((i * k) % 5)}" for k, s in enumerate("ABCD")}}
         for i in range(12)
@@ -73,10 +73,10 @@ def test_the_costs_are_what_combine_takes(monkeypatch: pytest.MonkeyPatch, tmp_p
     assert scores.filter(pl.col("rater") == "slow")["cost"][0] == pytest.approx(9 / 16, rel=0.1)  # 16 distinct texts
     study = cu.read("scores.csv", "people.csv", raters="scores.raters.csv")
     options = {"method": ["best"], "repeats": 1, "resamples": 20}
-    given = cu.combine(study, **options)
+    by_study = cu.combine(study, **options)
     by_file = cu.combine(cu.read("scores.csv", "people.csv"), costs="scores.raters.csv", **options)
-    for made in (given, by_file):
-        costs = dict(made.path.select("metric", "cost").rows())
+    for result in (by_study, by_file):
+        costs = dict(result.path.select("metric", "cost").rows())
         assert costs == dict(scores.select("rater", "cost").rows())
 
 
@@ -91,7 +91,7 @@ def test_a_metric_that_fails_is_exit_1_with_the_others_written(
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ("--metric lenght -o s.csv", r"metric 'lenght': unknown metric 'lenght' \(did you mean 'length'"),
         ("--metric made -o s.csv", "texts.jsonl: metric made needs source, and 2 of 2 items have no source"),
@@ -107,13 +107,13 @@ def test_a_metric_that_fails_is_exit_1_with_the_others_written(
     ],
 )
 def test_bad_input_is_one_line_and_leaves_nothing(
-    monkeypatch: pytest.MonkeyPatch, texts: str, capsys: pytest.CaptureFixture[str], options: str, said: str
+    monkeypatch: pytest.MonkeyPatch, texts: str, capsys: pytest.CaptureFixture[str], options: str, message: str
 ) -> None:
     recorded(monkeypatch, constant(1.0), Traits(needs=("source",)))
     before = Path(texts).read_bytes()
     assert cli.run(["score", texts, *options.split()]) == 2
     captured = capsys.readouterr()
-    assert re.match(f"custodes: {said}", captured.err), captured.err
+    assert re.match(f"custodes: {message}", captured.err), captured.err
     assert captured.err.count("\n") == 1
     assert captured.out == ""
     assert files() == {"texts.jsonl"}

@@ -78,17 +78,17 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.fixture(params=NAMES)
-def asked(request: pytest.FixtureRequest) -> str:
+def spec(request: pytest.FixtureRequest) -> str:
     """Name of a metric; encoder metrics use the encoder for tests."""
     metric = METRICS[request.param]
     return f"{metric.name}:model={request.getfixturevalue('encoder')}" if "model" in metric.parameters else metric.name
 
 
 @pytest.fixture
-def rules(asked: str) -> str:
+def rules(spec: str) -> str:
     """Name of the metric with all reference rules."""
-    metric = METRICS[asked.partition(":")[0]]
-    return f"m={asked}" + ("@" + ",".join(metric.traits.rules) if metric.traits.rules else "")
+    metric = METRICS[spec.partition(":")[0]]
+    return f"m={spec}" + ("@" + ",".join(metric.traits.rules) if metric.traits.rules else "")
 
 
 def study(outputs: dict[str, dict[str, str]], image: str, references: dict[str, list[str]] = REFERENCES) -> Study:
@@ -97,9 +97,9 @@ def study(outputs: dict[str, dict[str, str]], image: str, references: dict[str, 
     return texts_of(outputs, references=references, **facts)
 
 
-def scored(texts: Study, asked: str, **options: Any) -> dict[tuple[str, str, str], float]:
+def scored(texts: Study, spec: str, **options: Any) -> dict[tuple[str, str, str], float]:
     """Map (item, system, rater) to the score; every missing score has a reason."""
-    result = cu.score(texts, [asked], **options)
+    result = cu.score(texts, [spec], **options)
     rows = {tuple(key): value for *key, value in result.ratings.iter_rows()}
     assert result.skipped["why"].str.len_chars().min() in (None, *range(5, 500))
     gone = set(result.skipped.select("item", "system", "rater").rows())
@@ -138,14 +138,14 @@ def test_batches_change_nothing(rules: str, image: str) -> None:
     close(scored(study(OUTPUTS, image), rules, batch=1), scored(study(OUTPUTS, image), rules, batch=5))
 
 
-def test_equal_outputs_have_equal_scores(asked: str, image: str) -> None:
-    result = scored(study(OUTPUTS, image), f"m={asked}")
+def test_equal_outputs_have_equal_scores(spec: str, image: str) -> None:
+    result = scored(study(OUTPUTS, image), f"m={spec}")
     if ("2", "A", "m") in result:
         assert result["2", "A", "m"] == result["2", "B", "m"]
 
 
-def test_other_outputs_change_nothing_unless_it_looks_at_the_whole(rules: str, asked: str, image: str) -> None:
-    traits = METRICS[asked.partition(":")[0]].traits
+def test_other_outputs_change_nothing_unless_it_looks_at_the_whole(rules: str, spec: str, image: str) -> None:
+    traits = METRICS[spec.partition(":")[0]].traits
     before = scored(study(OUTPUTS, image), rules)
     changed = {item: {**output, "C": "another fish sat"} for item, output in OUTPUTS.items()}
     after = scored(study(changed, image), rules)
@@ -156,12 +156,12 @@ def test_other_outputs_change_nothing_unless_it_looks_at_the_whole(rules: str, a
         close({key: before[key] for key in alone}, alone)
 
 
-def test_the_order_of_references_matters_for_the_first_alone(rules: str, asked: str, image: str) -> None:
+def test_the_order_of_references_matters_for_the_first_alone(rules: str, spec: str, image: str) -> None:
     before = scored(study(OUTPUTS, image), rules)
     after = scored(study(OUTPUTS, image, {item: reference[::-1] for item, reference in REFERENCES.items()}), rules)
-    first = METRICS[asked.partition(":")[0]].traits.rules == ("first",)
+    first = METRICS[spec.partition(":")[0]].traits.rules == ("first",)
     ours = [key for key in before if not (first or key[2].endswith("@first"))]
-    exactly = 1e-12 if "model" not in METRICS[asked.partition(":")[0]].parameters else TOLERANCE
+    exactly = 1e-12 if "model" not in METRICS[spec.partition(":")[0]].parameters else TOLERANCE
     close({key: before[key] for key in ours}, {key: after[key] for key in ours}, exactly)
 
 
@@ -174,21 +174,21 @@ def test_strange_texts_have_a_number_or_a_reason(rules: str, image: str) -> None
 
 
 @pytest.mark.parametrize("size", [100_000, pytest.param(1_000_000, marks=pytest.mark.slow)])
-def test_a_long_text_is_scored_or_has_a_reason_or_is_refused(asked: str, image: str, size: int) -> None:
+def test_a_long_text_is_scored_or_has_a_reason_or_is_refused(spec: str, image: str, size: int) -> None:
     long = ("the big red cat sat on a mat and ran in the river " * (size // 50 + 1))[:size]
     try:
-        scored(study({"1": {"A": long, "B": "a cat"}}, image), f"m={asked}")
+        scored(study({"1": {"A": long, "B": "a cat"}}, image), f"m={spec}")
     except OptionError as refused:
         if "would take" not in str(refused):
             raise
 
 
-def test_what_is_right_is_not_worse(asked: str, image: str) -> None:
-    metric = METRICS[asked.partition(":")[0]]
+def test_what_is_right_is_not_worse(spec: str, image: str) -> None:
+    metric = METRICS[spec.partition(":")[0]]
     if "references" not in metric.traits.needs:
         return  # this metric uses no reference
     outputs = {item: {"right": REFERENCES[item][0], "wrong": "zzz qqq vvv xxx kkk"} for item in OUTPUTS}
-    result = scored(study(outputs, image), f"m={asked}")
+    result = scored(study(outputs, image), f"m={spec}")
     sign = 1 if metric.traits.higher_is_better else -1
     both = [item for item in {key[0] for key in result} if (item, "wrong", "m") in result]
     assert both
@@ -196,27 +196,27 @@ def test_what_is_right_is_not_worse(asked: str, image: str) -> None:
         assert sign * result[item, "right", "m"] >= sign * result[item, "wrong", "m"]
 
 
-def test_what_is_said_of_it_is_so(asked: str, image: str) -> None:
-    (own,) = parse([asked], METRICS)
-    scorer = loaded(own.metric, Place(), dict(own.parameters), own.name)
-    again = loaded(own.metric, Place(), dict(own.parameters), own.name)
-    assert scorer.traits == own.metric.traits
+def test_what_is_said_of_it_is_so(spec: str, image: str) -> None:
+    (parsed,) = parse([spec], METRICS)
+    scorer = loaded(parsed.metric, Place(), dict(parsed.parameters), parsed.name)
+    again = loaded(parsed.metric, Place(), dict(parsed.parameters), parsed.name)
+    assert scorer.traits == parsed.metric.traits
     assert scorer.signature == again.signature
     assert re.search(r"\d", scorer.signature), "no version"
     assert image not in scorer.signature
-    assert "/" not in own.name.replace(own.metric.name, "")
-    assert re.match(r"[A-Z]|chrF", own.metric.gives)
-    assert own.metric.gives.endswith(".")
-    assert own.metric.source
+    assert "/" not in parsed.name.replace(parsed.metric.name, "")
+    assert re.match(r"[A-Z]|chrF", parsed.metric.gives)
+    assert parsed.metric.gives.endswith(".")
+    assert parsed.metric.source
     assert ("references" in scorer.traits.needs) == bool(scorer.traits.rules)
     assert not (scorer.traits.whole and scorer.traits.systems)
     scorer.close()
     again.close()
 
 
-def test_it_changes_nothing_that_it_is_given(asked: str) -> None:
-    (own,) = parse([asked], METRICS)
-    scorer = loaded(own.metric, Place(), dict(own.parameters), own.name)
+def test_it_changes_nothing_that_it_is_given(spec: str) -> None:
+    (parsed,) = parse([spec], METRICS)
+    scorer = loaded(parsed.metric, Place(), dict(parsed.parameters), parsed.name)
     outputs, references = tuple(OUTPUTS["1"].values()), (tuple(REFERENCES["1"]),)
     item, system = np.zeros(3, dtype=np.int64), np.arange(3)
     for array in (item, system):

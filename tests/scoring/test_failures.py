@@ -14,7 +14,7 @@ import custodes as cu
 from custodes.data.study import Study
 from custodes.errors import InputError, OptionError
 from custodes.scoring.metric import Metric, MetricInputs, Need, Place, Scored, Scorer, Traits
-from tests.scoring.made import OUTPUTS, OVERLAP, REFERENCES, constant, known, of, overlap, recorded
+from tests.scoring.made import OUTPUTS, OVERLAP, REFERENCES, constant, overlap, recorded, register, scores_of
 from tests.scoring.made import study as texts_of
 
 
@@ -23,8 +23,8 @@ def study() -> Study:
     return texts_of(OUTPUTS, references=REFERENCES)
 
 
-def messages(made: cu.Scores) -> list[str]:
-    return [note.message for note in made.notes]
+def messages(result: cu.Scores) -> list[str]:
+    return [note.message for note in result.notes]
 
 
 @pytest.mark.parametrize("need", ["references", "source", "context", "image"])
@@ -39,8 +39,8 @@ def test_what_a_metric_needs_is_there_or_nothing_is_scored(monkeypatch: pytest.M
 def test_what_lacks_it_is_dropped_on_request_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     recorded(monkeypatch, overlap, OVERLAP)
     result = cu.score(texts_of(OUTPUTS, references={"1": ["a fox"]}), ["length", "made"], missing="drop")
-    assert len(of(result, "length")) == 6
-    assert len(of(result, "made")) == 3
+    assert len(scores_of(result, "length")) == 6
+    assert len(scores_of(result, "made")) == 3
     assert result.skipped.rows() == [("2", system, "made", "no references") for system in "ABC"]
     assert messages(result) == ["1 of 2 items have no references, so they are not scored by made"]
     assert result.status == 0
@@ -51,7 +51,7 @@ def test_every_system_has_every_item_unless_that_is_allowed(monkeypatch: pytest.
     with pytest.raises(InputError, match=r"2 of 6 outputs are missing \(B of 2, A of 3\); add them, or score"):
         cu.score(some, ["length"])
     result = cu.score(some, ["length"], missing="drop")
-    assert of(result, "length") == [1, 2, 1, 1]
+    assert scores_of(result, "length") == [1, 2, 1, 1]
     assert result.skipped["why"].to_list() == ["the system has no output of this item"] * 2
     assert messages(result) == ["2 of 6 outputs are missing"]
 
@@ -60,7 +60,7 @@ def test_every_system_has_every_item_unless_that_is_allowed(monkeypatch: pytest.
         monkeypatch, lambda texts: Scored(values=np.zeros((1, 0)), systems=np.array([len(texts.outputs)])), traits
     )
     result = cu.score(some, ["made"], missing="drop")
-    assert of(result, "made") == [1, 1]
+    assert scores_of(result, "made") == [1, 1]
     assert sorted(recorder.outputs) == ["a", "b b"]
     assert "scores of systems by made use the 1 of 3 items that have an output of every system" in messages(result)
 
@@ -92,8 +92,10 @@ def test_no_number_is_in_no_mean_and_no_best(monkeypatch: pytest.MonkeyPatch, st
 
     recorded(monkeypatch, halves, OVERLAP)
     result = cu.score(study, ["made@first,best,mean"])
-    assert of(result, "made@first") == [0.5] * 6
-    assert of(result, "made@best") == of(result, "made@mean") == [0.5] * 3  # scores of item 2, which has one reference
+    assert scores_of(result, "made@first") == [0.5] * 6
+    assert (
+        scores_of(result, "made@best") == scores_of(result, "made@mean") == [0.5] * 3
+    )  # scores of item 2, which has one reference
     assert result.skipped["why"].unique().to_list() == ["the metric returned no number"]
     assert result.status == 1
 
@@ -120,7 +122,7 @@ def raising(error: BaseException) -> Callable[[MetricInputs], Scored]:
 
 
 @pytest.mark.parametrize(
-    ("score", "said"),
+    ("score", "message"),
     [
         (raising(RuntimeError("two\nlines")), "made: the metric failed: RuntimeError: two lines"),
         (raising(InputError("worker: it ended")), "made: the metric failed: worker: it ended"),
@@ -139,14 +141,14 @@ def raising(error: BaseException) -> Callable[[MetricInputs], Scored]:
     ],
 )
 def test_a_metric_that_fails_is_one_line_and_the_others_are_there(
-    monkeypatch: pytest.MonkeyPatch, study: Study, score: Callable[[MetricInputs], Scored], said: str
+    monkeypatch: pytest.MonkeyPatch, study: Study, score: Callable[[MetricInputs], Scored], message: str
 ) -> None:
     recorded(monkeypatch, score, Traits())
     result = cu.score(study, ["made", "length"])
     assert len(messages(result)) == 1
-    assert said in messages(result)[0]
+    assert message in messages(result)[0]
     assert (result.raters["rater"].to_list(), result.status) == (["length"], 1)
-    with pytest.raises(InputError, match=f"^nothing is scored: .*{re.escape(said)}"):
+    with pytest.raises(InputError, match=f"^nothing is scored: .*{re.escape(message)}"):
         cu.score(study, ["made"])
 
 
@@ -172,7 +174,7 @@ def test_a_metric_that_cannot_be_loaded_stops_before_anything_is_scored(
     def metric(name: str, load: Callable[..., Scorer]) -> Metric:
         return Metric(name=name, gives="", source="", load=load, traits=Traits())
 
-    known(monkeypatch, recorder.metric, metric("broken", broken), metric("closing", closing))
+    register(monkeypatch, recorder.metric, metric("broken", broken), metric("closing", closing))
     with pytest.raises(InputError, match=r"^metric broken: the metric cannot be loaded: OSError: no such file$"):
         cu.score(study, ["made", "closing", "broken"])
     assert not recorder.calls
@@ -180,7 +182,7 @@ def test_a_metric_that_cannot_be_loaded_stops_before_anything_is_scored(
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("options", "message"),
     [
         ({"metrics": ["length@best"]}, "metric length@best: unknown rule 'best': this metric uses no references"),
         (
@@ -195,11 +197,11 @@ def test_a_metric_that_cannot_be_loaded_stops_before_anything_is_scored(
     ],
 )
 def test_options_that_cannot_be(
-    monkeypatch: pytest.MonkeyPatch, study: Study, given: dict[str, object], said: str
+    monkeypatch: pytest.MonkeyPatch, study: Study, options: dict[str, object], message: str
 ) -> None:
     recorded(monkeypatch, overlap, OVERLAP)
-    with pytest.raises(OptionError, match=re.escape(said)):
-        cu.score(study, **({"metrics": ["length"]} | given))  # type: ignore[arg-type]
+    with pytest.raises(OptionError, match=re.escape(message)):
+        cu.score(study, **({"metrics": ["length"]} | options))  # type: ignore[arg-type]
 
 
 def test_scores_need_texts() -> None:
@@ -227,7 +229,7 @@ def test_a_metric_may_refuse_what_would_take_too_long(
 
         return Scorer(signature="slow 1", traits=Traits(), score=constant(1.0), ready=ready)
 
-    known(
+    register(
         monkeypatch,
         recorder.metric,
         Metric(name="slow", gives="", source="", load=load, traits=Traits()),
@@ -243,11 +245,11 @@ def test_a_system_that_is_its_own_reference_is_told_of(monkeypatch: pytest.Monke
     recorded(monkeypatch, overlap, OVERLAP)
     outputs = {str(i): {"human": f"a fox {i}", "A": f"a dog {i}"} for i in range(6)}
     texts = texts_of(outputs, references={str(i): ["x", f"a fox {i}"] for i in range(6)})
-    told = (
+    message = (
         "every output of human is a reference of its item, so the scores by made carry no "
         "information; exclude these systems"
     )
-    assert messages(cu.score(texts, ["made", "length"])) == [told]
+    assert messages(cu.score(texts, ["made", "length"])) == [message]
     assert messages(cu.score(texts, ["length"])) == []
     few = texts_of({i: outputs[i] for i in "0123"}, references={i: [f"a fox {i}"] for i in "0123"})
     assert messages(cu.score(few, ["made"])) == []

@@ -80,22 +80,22 @@ def test_another_version_is_scored_anew(install: Install, tmp_path: Path) -> Non
 def test_a_broken_one_is_left_out_with_one_line(install: Install, code: str, reason: str) -> None:
     install(code)
     who = r"metric 'letters' \(lettering:METRIC\) of the package custodes-lettering 1\.2"
-    with pytest.warns(CustodesWarning, match=f"^{who} is left out: {reason}; update or uninstall it$") as told:
+    with pytest.warns(CustodesWarning, match=f"^{who} is left out: {reason}; update or uninstall it$") as warnings:
         assert cu.score(TEXTS, ["length"]).ratings.height == 2
-    assert len(told) == 1
+    assert len(warnings) == 1
     assert known_metrics() == METRICS
 
 
 @pytest.mark.parametrize(
-    ("fault", "said"),
+    ("fault", "message"),
     [
         ("return 3", "the loader returned int, expected Scorer"),
         ("1 / 0", "ZeroDivisionError: division by zero"),
     ],
 )
-def test_a_fault_while_it_is_loaded_names_it(install: Install, fault: str, said: str) -> None:
+def test_a_fault_while_it_is_loaded_names_it(install: Install, fault: str, message: str) -> None:
     install(CODE.replace("    def score(", f"    {fault}\n    def score("))
     with pytest.raises(
-        InputError, match=rf"^metric letters: the package custodes-lettering 1\.2 cannot load the metric: .*{said}"
+        InputError, match=rf"^metric letters: the package custodes-lettering 1\.2 cannot load the metric: .*{message}"
     ):
         cu.score(TEXTS, ["letters"])

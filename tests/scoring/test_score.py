@@ -13,7 +13,18 @@ from hypothesis import strategies as st
 import custodes as cu
 from custodes.data.study import Study
 from custodes.scoring.metric import MetricInputs, Scored, Traits
-from tests.scoring.made import OUTPUTS, OVERLAP, REFERENCES, Recorded, known, of, overlap, pooled, recorded, scores
+from tests.scoring.made import (
+    OUTPUTS,
+    OVERLAP,
+    REFERENCES,
+    Recorded,
+    overlap,
+    pooled,
+    recorded,
+    register,
+    scores,
+    scores_of,
+)
 from tests.scoring.made import study as texts_of
 
 POOLED = Traits(needs=("references",), rules=("all", "first", "best", "mean"))
@@ -28,10 +39,10 @@ def test_every_rule_is_a_rater_of_one_computation(monkeypatch: pytest.MonkeyPatc
     recorder = recorded(monkeypatch, overlap, OVERLAP)
     result = cu.score(study, ["made", "made@best,mean", "other=made@first"])
     # By hand: 2 of 3 words of "a red fox" occur in "a fox", and 3 of 3 in "a red fox ran".
-    assert of(result, "made") == pytest.approx([2 / 3, 1, 0, 2 / 3, 1 / 2, 0])
-    assert of(result, "made@best") == pytest.approx([1, 1, 0, 2 / 3, 1 / 2, 0])
-    assert of(result, "made@mean") == pytest.approx([5 / 6, 1, 0, 2 / 3, 1 / 2, 0])
-    assert of(result, "other") == of(result, "made")
+    assert scores_of(result, "made") == pytest.approx([2 / 3, 1, 0, 2 / 3, 1 / 2, 0])
+    assert scores_of(result, "made@best") == pytest.approx([1, 1, 0, 2 / 3, 1 / 2, 0])
+    assert scores_of(result, "made@mean") == pytest.approx([5 / 6, 1, 0, 2 / 3, 1 / 2, 0])
+    assert scores_of(result, "other") == scores_of(result, "made")
     assert len(recorder.outputs) == 6
     assert [row["signature"].rpartition("=")[2] for row in result.raters.to_dicts()] == [
         "first",
@@ -45,15 +56,15 @@ def test_every_rule_is_a_rater_of_one_computation(monkeypatch: pytest.MonkeyPatc
 
 def test_the_worst_is_best_where_lower_is_better(monkeypatch: pytest.MonkeyPatch, study: Study) -> None:
     recorded(monkeypatch, overlap, Traits(needs=("references",), rules=("best",), higher_is_better=False))
-    assert of(cu.score(study, ["made"]), "made") == pytest.approx([2 / 3, 1, 0, 2 / 3, 1 / 2, 0])
+    assert scores_of(cu.score(study, ["made"]), "made") == pytest.approx([2 / 3, 1, 0, 2 / 3, 1 / 2, 0])
 
 
 def test_all_references_at_once_or_each_alone(monkeypatch: pytest.MonkeyPatch, study: Study) -> None:
     recorder = recorded(monkeypatch, pooled, POOLED)
     result = cu.score(study, ["made", "made@first,best,mean"])
-    assert of(result, "made") == pytest.approx([1, 1, 0, 2 / 3, 1 / 2, 0])
-    assert of(result, "made@mean") == pytest.approx([5 / 6, 1, 0, 2 / 3, 1 / 2, 0])
-    assert of(result, "made@first") == pytest.approx([2 / 3, 1, 0, 2 / 3, 1 / 2, 0])
+    assert scores_of(result, "made") == pytest.approx([1, 1, 0, 2 / 3, 1 / 2, 0])
+    assert scores_of(result, "made@mean") == pytest.approx([5 / 6, 1, 0, 2 / 3, 1 / 2, 0])
+    assert scores_of(result, "made@first") == pytest.approx([2 / 3, 1, 0, 2 / 3, 1 / 2, 0])
     assert all(len(refs) == 1 for texts in recorder.calls[1:] for refs in texts.references)
     assert len(recorder.outputs) == 6 + 6  # items with one reference take the cached scores
 
@@ -64,7 +75,7 @@ def test_only_the_first_reference_is_looked_at_where_nothing_else_is_asked(
     for score, traits in ((overlap, OVERLAP), (pooled, POOLED)):
         recorder = recorded(monkeypatch, score, traits)
         result = cu.score(study, ["made@first"])
-        assert of(result, "made@first") == pytest.approx([2 / 3, 1, 0, 2 / 3, 1 / 2, 0])
+        assert scores_of(result, "made@first") == pytest.approx([2 / 3, 1, 0, 2 / 3, 1 / 2, 0])
         assert all(len(refs) == 1 for texts in recorder.calls for refs in texts.references)
 
 
@@ -82,7 +93,7 @@ def test_equal_texts_are_scored_once(monkeypatch: pytest.MonkeyPatch) -> None:
     same = {"1": {"A": "a fox", "B": "a fox"}, "2": {"A": "a fox", "B": "a dog"}}
     result = cu.score(texts_of(same, references={"1": ["a fox"], "2": ["a fox"]}), ["made"])
     assert sorted(recorder.outputs) == ["a dog", "a fox"]
-    assert of(result, "made") == [1.0, 1.0, 1.0, 0.5]
+    assert scores_of(result, "made") == [1.0, 1.0, 1.0, 0.5]
 
 
 WORDS = st.lists(st.sampled_from(["a", "fox", "dog", "red", "ran", "é"]), min_size=1, max_size=4).map(" ".join)
@@ -104,17 +115,17 @@ def test_names_and_the_order_of_rows_change_no_score(data: st.DataObject) -> Non
     moved = {items[item]: reference for item, reference in references.items()}
     whole = Traits(needs=("references",), rules=("first",), whole=True)
     with pytest.MonkeyPatch.context() as patch:
-        known(patch, Recorded(overlap, OVERLAP).metric, Recorded(pooled, POOLED, "all").metric)
+        register(patch, Recorded(overlap, OVERLAP).metric, Recorded(pooled, POOLED, "all").metric)
         specs = ["made@first,best,mean", "all@all,mean"]
         before = scores(cu.score(texts_of(outputs, references=references), specs))
         after = scores(cu.score(texts_of(renamed, references=moved), specs))
         assert {(items[i], systems[s], r): v for (i, s, r), v in before.items()} == after
-        given = [Recorded(overlap, whole), Recorded(overlap, whole)]
-        for value, (texts, refs) in zip(given, [(outputs, references), (renamed, moved)], strict=True):
-            known(patch, value.metric)
+        recorders = [Recorded(overlap, whole), Recorded(overlap, whole)]
+        for value, (texts, refs) in zip(recorders, [(outputs, references), (renamed, moved)], strict=True):
+            register(patch, value.metric)
             cu.score(texts_of(texts, references=refs), ["made"])
         # The order within the batch is also the same, so sums have the same order.
-        assert given[0].calls[0].outputs == given[1].calls[0].outputs
+        assert recorders[0].calls[0].outputs == recorders[1].calls[0].outputs
 
 
 def test_the_size_of_batches_changes_what_is_given_at_once_and_no_score(
@@ -134,8 +145,8 @@ def test_texts_are_what_questions_take(tmp_path: Any, study: Study) -> None:
     frame = pl.DataFrame({"item": ["1", "1"], "system": ["A", "B"], "text": ["a b", "a"]})
     frame.write_csv(tmp_path / "texts.csv")
     for texts in (frame, str(tmp_path / "texts.csv"), [frame], cu.read(frame)):
-        assert of(cu.score(texts, ["length"]), "length") == [2.0, 1.0]
-    assert of(cu.score(frame, "length"), "length") == [2.0, 1.0]
+        assert scores_of(cu.score(texts, ["length"]), "length") == [2.0, 1.0]
+    assert scores_of(cu.score(frame, "length"), "length") == [2.0, 1.0]
 
 
 def test_scores_of_systems_are_rows_of_their_own(monkeypatch: pytest.MonkeyPatch, study: Study) -> None:
@@ -148,14 +159,14 @@ def test_scores_of_systems_are_rows_of_their_own(monkeypatch: pytest.MonkeyPatch
         return Scored(values=np.zeros((len(texts.outputs), 0)), systems=np.array([lengths]))
 
     recorder = Recorded(corpus, traits, "corpus")
-    known(monkeypatch, recorder.metric)
+    register(monkeypatch, recorder.metric)
     result = cu.score(study, ["corpus", "corpus@first", "length"])
     whole = result.ratings.filter(pl.col("item") == "")
     assert whole.select("system", "rater").rows() == [
         (system, rater) for rater in ("corpus", "corpus@first") for system in "ABC"
     ]
-    assert of(result, "corpus") == pytest.approx([20 / 25, 10 / 25, 12 / 25])
-    assert of(result, "corpus@first") == pytest.approx([20 / 12, 10 / 12, 12 / 12])
+    assert scores_of(result, "corpus") == pytest.approx([20 / 25, 10 / 25, 12 / 25])
+    assert scores_of(result, "corpus@first") == pytest.approx([20 / 12, 10 / 12, 12 / 12])
     assert result.ratings.filter((pl.col("rater") != "length") & (pl.col("item") != "")).is_empty()
 
 
@@ -165,8 +176,8 @@ def test_the_study_of_scores_is_asked_like_any_other(study: Study) -> None:
     ).with_columns(score=pl.Series([3, 2, 1, 3, 2, 1]))
     result = cu.score(study, ["length"])
     assert result.study().metrics == ("length",)
-    asked = cu.agreement([result.ratings, humans], resamples=0)
-    assert asked.metrics["metric"].to_list() == ["length"]
+    result_of_files = cu.agreement([result.ratings, humans], resamples=0)
+    assert result_of_files.metrics["metric"].to_list() == ["length"]
     held = cu.read(humans)
     both = cu.score(Study(**{**vars(held), "outputs": study.outputs}), ["length"]).study()
     assert (both.humans, both.metrics) == (("ann",), ("length",))

@@ -75,7 +75,7 @@ def test_what_is_asked_in_two_ways_is_computed_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("specs", "said"),
+    ("specs", "message"),
     [
         (["roge1"], "metric 'roge1': unknown metric 'roge1' (did you mean 'rouge1'?)"),
         (["zzz"], "unknown metric 'zzz'; metrics: rouge1, chrf, bertscore, worker"),
@@ -97,6 +97,6 @@ def test_what_is_asked_in_two_ways_is_computed_once() -> None:
         ([""], "no metric is given; give one or more"),
     ],
 )
-def test_what_cannot_be_asked_is_one_line(specs: list[str], said: str) -> None:
-    with pytest.raises(OptionError, match=re.escape(said)):
+def test_what_cannot_be_asked_is_one_line(specs: list[str], message: str) -> None:
+    with pytest.raises(OptionError, match=re.escape(message)):
         parse(specs, KNOWN)

@@ -13,7 +13,7 @@ import custodes as cu
 from custodes.data.study import Study
 from custodes.scoring.metric import MetricInputs, Scored, Traits
 from tests.questions import QUESTIONS
-from tests.scoring.made import Recorded, known
+from tests.scoring.made import Recorded, register
 from tests.scoring.made import study as texts_of
 
 SYSTEMS = "ABCD"
@@ -38,7 +38,7 @@ def study(monkeypatch: pytest.MonkeyPatch) -> Study:
         total = float(sum(len(text) for text in texts.outputs))
         return Scored(values=np.zeros((len(texts.outputs), 0)), systems=np.array([-total]))
 
-    known(monkeypatch, Recorded(whole, Traits(systems=True), "whole").metric)
+    register(monkeypatch, Recorded(whole, Traits(systems=True), "whole").metric)
     result = cu.score(texts_of(outputs), ["whole", "length"])
     humans = pl.DataFrame(
         [

@@ -61,25 +61,25 @@ def test_scores_come_in_the_order_of_outputs(start: Start) -> None:
     scorer = start()
     assert (scorer.traits.needs, scorer.traits.rules[0]) == (("references",), "all")
     assert (scorer.traits.low, scorer.traits.high, scorer.traits.higher_is_better) == (None, 99.0, True)
-    said = scorer.score(SIX)
-    np.testing.assert_array_equal(said.values, [[0], [1], [2], [3], [-1], [4]])
-    assert said.seconds == 0.5  # two requests
-    assert said.why == {}
-    assert not np.any(said.truncated)
-    np.testing.assert_array_equal(scorer.score(SIX).values, said.values)
+    result = scorer.score(SIX)
+    np.testing.assert_array_equal(result.values, [[0], [1], [2], [3], [-1], [4]])
+    assert result.seconds == 0.5  # two requests
+    assert result.why == {}
+    assert not np.any(result.truncated)
+    np.testing.assert_array_equal(scorer.score(SIX).values, result.values)
 
 
 def test_one_reference_at_a_time(start: Start) -> None:
     scorer = start("each")
     assert scorer.traits.rules == ("first", "best", "mean")
-    said = scorer.score(texts(["aaa", "bbb", "c"], [["1", "12"], ["123"], []]))
-    np.testing.assert_array_equal(said.values, [[2, 1], [0, np.nan], [np.nan, np.nan]])
+    result = scorer.score(texts(["aaa", "bbb", "c"], [["1", "12"], ["123"], []]))
+    np.testing.assert_array_equal(result.values, [[2, 1], [0, np.nan], [np.nan, np.nan]])
 
 
 def test_no_score_has_a_reason(start: Start) -> None:
-    said = start("nan").score(texts(["a", "b", "c", "d"]))
-    assert np.isnan(said.values).all()
-    assert said.why == {
+    result = start("nan").score(texts(["a", "b", "c", "d"]))
+    assert np.isnan(result.values).all()
+    assert result.why == {
         0: "the worker returned nan",
         1: "the worker returned inf",
         2: "the worker returned none",
@@ -89,8 +89,8 @@ def test_no_score_has_a_reason(start: Start) -> None:
 
 def test_what_one_says_wrong_harms_no_other_metric(tmp_path: Path) -> None:
     """Reasons are printed with escaped control characters; invalid answers fail one metric only."""
-    own = {"item": range(5), "system": "A", "text": ["a", "b", "c", "d", "ee"], "references": [["r"]] * 5}
-    study = cu.read(pl.DataFrame(own))
+    columns = {"item": range(5), "system": "A", "text": ["a", "b", "c", "d", "ee"], "references": [["r"]] * 5}
+    study = cu.read(pl.DataFrame(columns))
     worker = f"worker:{sys.executable} -I {FAKE}"
     result = cu.score(study, [f"mine={worker} 'reasons with colours'", "length"], cache=tmp_path / "kept.db", batch=8)
     assert set(result.skipped["why"]) == {r"\ud800", r"two\nlines", r"\x1b[31mred", "the worker returned none"}
@@ -103,29 +103,29 @@ def test_what_one_says_wrong_harms_no_other_metric(tmp_path: Path) -> None:
 
 def test_a_reference_without_a_score_leaves_no_mean_of_the_others(start: Start) -> None:
     scorer = start("one null")
-    said = scorer.score(texts(["a", "b"], [["x"], ["?"]]))
-    np.testing.assert_array_equal(said.values, [[1], [np.nan]])
+    result = scorer.score(texts(["a", "b"], [["x"], ["?"]]))
+    np.testing.assert_array_equal(result.values, [[1], [np.nan]])
 
 
 def test_cuts_are_told(start: Start) -> None:
-    said = start("cut").score(SIX)
-    assert said.truncated is not None
-    assert said.truncated.tolist() == [False, False, False, True, False, True]
+    result = start("cut").score(SIX)
+    assert result.truncated is not None
+    assert result.truncated.tolist() == [False, False, False, True, False, True]
 
 
 def test_rows_hold_what_is_needed_and_no_more(start: Start) -> None:
     more = {"sources": ["s"], "images": [["i.png"]], "contexts": ["c"]}
-    said = r'{"context": "c", "images": \["i.png"\], "output": "a", "references": \["r"\], "source": "s"}'
-    with pytest.raises(InputError, match=said):
+    pattern = r'{"context": "c", "images": \["i.png"\], "output": "a", "references": \["r"\], "source": "s"}'
+    with pytest.raises(InputError, match=pattern):
         start("everything").score(texts(["a"], **more))
     np.testing.assert_array_equal(start("nothing needed").score(texts(["aa"], **more)).values, [[2]])
 
 
 def test_the_smaller_batch_counts_and_several_processes_give_the_same(start: Start) -> None:
     whole = texts([str(number) for number in range(50)])
-    one = start(batch=32).score(whole)
+    single = start(batch=32).score(whole)
     for scorer in (start("small batch", batch=32), start(jobs=3), start(device="cuda:0,cuda:1")):
-        np.testing.assert_array_equal(scorer.score(whole).values, one.values)
+        np.testing.assert_array_equal(scorer.score(whole).values, single.values)
     assert start("small batch", batch=32).score(whole).seconds == 17 * 0.25
     with pytest.raises(InputError, match="the processes of the worker report different metrics"):
         start("unlike", jobs=2)
@@ -146,7 +146,7 @@ def test_the_fault_of_one_of_several_ends_all(start: Start, fault: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("fault", "said"),
+    ("fault", "message"),
     [
         ("no hello", "the worker ended with exit status 1; the last line of its output: 'no such model: x.ckpt'$"),
         (
@@ -164,8 +164,8 @@ def test_the_fault_of_one_of_several_ends_all(start: Start, fault: str) -> None:
         ("a version of no letters", r"its hello is invalid: 'version' '1 \\ud800' contains control characters"),
     ],
 )
-def test_a_bad_start_is_one_line(start: Start, fault: str, said: str) -> None:
-    with pytest.raises(InputError, match=rf"^worker '.*': {said}"):
+def test_a_bad_start_is_one_line(start: Start, fault: str, message: str) -> None:
+    with pytest.raises(InputError, match=rf"^worker '.*': {message}"):
         start(fault, before="timeout=0.3" if fault == "silent start" else "")
     assert not CHILDREN
 
@@ -174,7 +174,7 @@ LAST = r" \(after 4 rows\); the last line of its output: 'the last word'$"
 
 
 @pytest.mark.parametrize(
-    ("fault", "said"),
+    ("fault", "message"),
     [
         ("exit", f"the worker ended with exit status 3{LAST}"),
         (
@@ -201,14 +201,14 @@ LAST = r" \(after 4 rows\); the last line of its output: 'the last word'$"
     ],
 )
 def test_a_fault_later_is_one_line_and_stays_the_answer(
-    start: Start, processes: list[Process], fault: str, said: str
+    start: Start, processes: list[Process], fault: str, message: str
 ) -> None:
     scorer = start(fault)
     np.testing.assert_array_equal(scorer.score(texts(["a", "bb", "ccc", "dddd"])).values, [[0], [1], [2], [3]])
     if fault == "hang":  # not earlier: starting the process may take long on a busy machine
         processes[0].timeout = 0.3
     for _ in range(2):
-        with pytest.raises(InputError, match=rf"^worker '.*': {said}"):
+        with pytest.raises(InputError, match=rf"^worker '.*': {message}"):
             scorer.score(texts(["a", "bb"]))
     assert not CHILDREN
 
@@ -263,8 +263,8 @@ def test_a_line_without_end_is_refused(start: Start, monkeypatch: pytest.MonkeyP
 def test_what_was_scored_before_a_fault_is_not_asked_for_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Eight batches of two cache sixteen outputs; then the worker ends, and the corrected worker continues."""
     monkeypatch.chdir(tmp_path)
-    own = {"item": range(40), "system": "A", "text": [f"output {number}" for number in range(40)], "source": "s"}
-    frame = pl.DataFrame({**own, "references": [["r"]] * 40})
+    columns = {"item": range(40), "system": "A", "text": [f"output {number}" for number in range(40)], "source": "s"}
+    frame = pl.DataFrame({**columns, "references": [["r"]] * 40})
     metrics = [f"mine=worker:{sys.executable} -I {FAKE} later", "length"]
     first = cu.score(cu.read(frame), metrics, cache="kept.db", batch=2)
     assert first.ratings["rater"].unique().to_list() == ["length"]

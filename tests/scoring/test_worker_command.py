@@ -21,7 +21,7 @@ from tests.waiting import until
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "message"),
     [
         ("no-such-command --x", "there is no program 'no-such-command'; custodes score --list has all workers"),
         ("coment --model x", r"there is no program 'coment' \(did you mean 'comet'\?\)"),
@@ -35,8 +35,8 @@ from tests.waiting import until
         ("a 'b", '"a \'b" is not a command line: No closing quotation'),
     ],
 )
-def test_a_bad_command_is_one_line(line: str, said: str) -> None:
-    with pytest.raises((InputError, OptionError), match=f"worker.*{said}"):
+def test_a_bad_command_is_one_line(line: str, message: str) -> None:
+    with pytest.raises((InputError, OptionError), match=f"worker.*{message}"):
         WORKER.load(Place(), command=line)
 
 
@@ -150,11 +150,11 @@ def test_a_function_of_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     )
     scorer = WORKER.load(Place(), command="callable mine:score --needs source --low 0 --lower-is-better")
     assert (scorer.traits.needs, scorer.traits.low, scorer.traits.higher_is_better) == (("source",), 0.0, False)
-    said = scorer.score(texts(["abc", "a"], sources=["ab", ""]))
+    result = scorer.score(texts(["abc", "a"], sources=["ab", ""]))
     scorer.close()
-    np.testing.assert_array_equal(said.values, [[1.5], [np.nan]])
-    assert said.why == {1: "the worker returned none"}
-    assert said.seconds >= 0
+    np.testing.assert_array_equal(result.values, [[1.5], [np.nan]])
+    assert result.why == {1: "the worker returned none"}
+    assert result.seconds >= 0
     with pytest.raises(InputError, match="the last line of its output: .*No module named 'nothing'"):
         WORKER.load(Place(), command="callable nothing:score")
 
@@ -215,7 +215,7 @@ def test_one_that_does_not_read_its_input_ends_with_its_parent_and_with_its_chil
     with _parent("deaf.py", tmp_path) as parent:
         assert parent.stdout is not None
         assert parent.stdout.readline() == b"ready\n"
-        pids = until(lambda: told if (told := (tmp_path / "pids").read_text()).endswith(".") else None).split()[:2]
+        pids = until(lambda: text if (text := (tmp_path / "pids").read_text()).endswith(".") else None).split()[:2]
         parent.kill()
     for process in map(int, pids):
         until(lambda process=process: None if _runs(process) else "ended")

@@ -51,7 +51,7 @@ def twelve(images: Sequence[Path] = ()) -> MetricInputs:
     )
 
 
-def taken(texts: MetricInputs, order: Ints) -> MetricInputs:
+def subset(texts: MetricInputs, order: Ints) -> MetricInputs:
     """Select or reorder outputs."""
     return replace(
         texts, outputs=[texts.outputs[value] for value in order], item=texts.item[order], system=texts.system[order]
@@ -75,12 +75,12 @@ def keeps_the_contract(command: str, *, images: Sequence[Path] = (), counts_cuts
         assert whole.seconds >= 0
         for order in (np.arange(12)[::-1].copy(), np.random.default_rng(3).permutation(12), np.arange(5)):
             np.testing.assert_allclose(
-                scorer.score(taken(texts, order)).values, whole.values[order], atol=CLOSE, rtol=CLOSE
+                scorer.score(subset(texts, order)).values, whole.values[order], atol=CLOSE, rtol=CLOSE
             )
         # Single rows, rows next to the longest one, and batches of five.
         for number in (1, 10):
-            beside = scorer.score(taken(texts, np.array([number, LONG]))).values[0]
-            alone = scorer.score(taken(texts, np.array([number]))).values[0]
+            beside = scorer.score(subset(texts, np.array([number, LONG]))).values[0]
+            alone = scorer.score(subset(texts, np.array([number]))).values[0]
             np.testing.assert_allclose([beside, alone], [whole.values[number]] * 2, atol=CLOSE, rtol=CLOSE)
     finally:
         scorer.close()

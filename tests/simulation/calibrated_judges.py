@@ -33,7 +33,7 @@ class Sight:
     temperature: float = 1.0
 
 
-def seen(sight: Sight, n: int, rng: np.random.Generator) -> tuple[Floats, Ints, Ints]:
+def draw_probabilities(sight: Sight, n: int, rng: np.random.Generator) -> tuple[Floats, Ints, Ints]:
     """Probabilities that the first is better (orders, runs, n), human preferences 1 or -1 (people, n), and documents
     (n,)."""
     document = np.arange(n) // sight.document
@@ -50,7 +50,7 @@ def seen(sight: Sight, n: int, rng: np.random.Generator) -> tuple[Floats, Ints, 
 
 def calibrated(sight: Sight, n: int, seed: int) -> Study:
     """Study of `n` items, each with one comparison of two systems by a judge and annotators."""
-    chances, won, document = seen(sight, n, np.random.default_rng(seed))
+    chances, won, document = draw_probabilities(sight, n, np.random.default_rng(seed))
     item = [f"i{k:05}" for k in range(n)]
     pairs = pl.DataFrame({"item": item, "system_a": "Aster", "system_b": "Birch"})
     judged = [

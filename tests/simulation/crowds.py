@@ -40,7 +40,7 @@ def study(stopping: Stopping, *, systems: int, items: int, seed: int) -> Concurr
     return ConcurrentAnnotation(orders=orders.tolist(), rule=rule, systems=pairs, units=np.arange(items))
 
 
-def attended(own: ConcurrentAnnotation, crowd: Crowd, shares: tuple[float, float, float], *, seed: int) -> float:
+def attended(annotation: ConcurrentAnnotation, crowd: Crowd, shares: tuple[float, float, float], *, seed: int) -> float:
     """Simulate annotators until all pairs are closed, with outcome probabilities `shares`; return the seconds it took.
 
     No one annotates beyond an interim analysis; annotators without a task wait. Positions are balanced in blocks of two
@@ -48,25 +48,25 @@ def attended(own: ConcurrentAnnotation, crowd: Crowd, shares: tuple[float, float
     """
     rng = np.random.default_rng([seed, 2])
     spread = rng.lognormal(0, 0.5, 4000)
-    flips = rng.integers(2, size=(len(own.orders), len(own.orders[0]) // 2 + 1))
+    flips = rng.integers(2, size=(len(annotation.orders), len(annotation.orders[0]) // 2 + 1))
     careless = [bool(rng.random() < crowd.careless) for _ in range(crowd.people)]
     clock = [(float(rng.uniform(0, 60)), person, "ask", -1, -1, 0) for person in range(crowd.people)]
     heapq.heapify(clock)
     now, number = 0.0, crowd.people
-    while any(own.is_open):
-        now, person, what, pair, place, said = heapq.heappop(clock)
+    while any(annotation.is_open):
+        now, person, what, pair, place, answer = heapq.heappop(clock)
         if what == "end":
-            own.release(pair, place)
+            annotation.release(pair, place)
             continue
         if what == "answer":
-            own.answer(pair, place, said)
-        free = own.open_pairs()
+            annotation.answer(pair, place, answer)
+        free = annotation.open_pairs()
         if not free:
             heapq.heappush(clock, (now + POLL, person, "ask", -1, -1, 0))
             continue
         pair = free[int(rng.integers(len(free)))]
-        place = own.wanted(pair)[0]
-        own.lease(pair, place)
+        place = annotation.wanted(pair)[0]
+        annotation.lease(pair, place)
         if rng.random() < crowd.leaving:
             careless.append(bool(rng.random() < crowd.careless))
             heapq.heappush(clock, (now + LEASE, person, "end", pair, place, 0))
@@ -75,11 +75,11 @@ def attended(own: ConcurrentAnnotation, crowd: Crowd, shares: tuple[float, float
             continue
         if careless[person]:
             # The first system stands on the left in one of each two tasks.
-            said = 1 if (place + int(flips[pair, place // 2])) % 2 else -1
+            answer = 1 if (place + int(flips[pair, place // 2])) % 2 else -1
             median = crowd.seconds[1]
         else:
-            said = 1 - int(rng.choice(3, p=shares))
-            median = crowd.seconds[1 - said]
+            answer = 1 - int(rng.choice(3, p=shares))
+            median = crowd.seconds[1 - answer]
         seconds = median * float(spread[int(rng.integers(len(spread)))])
-        heapq.heappush(clock, (now + seconds, person, "answer", pair, place, said))
+        heapq.heappush(clock, (now + seconds, person, "answer", pair, place, answer))
     return now

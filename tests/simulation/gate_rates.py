@@ -50,8 +50,8 @@ class World:
         fixed = np.random.default_rng(self.systems).normal(size=(3, ASPECTS, 1, self.systems)) * self.spread
         effects, tastes = fixed[0], self.taste * fixed[1:]
         units = np.arange(items) // self.cluster
-        drawn = (1 + ASPECTS + 1 + 2 * ASPECTS, items, self.systems)
-        shared, *rest = rng.normal(size=drawn)
+        shape = (1 + ASPECTS + 1 + 2 * ASPECTS, items, self.systems)
+        shared, *rest = rng.normal(size=shape)
         own, both, apart = rest[:ASPECTS], rest[ASPECTS], np.reshape(rest[ASPECTS + 1 :], (ASPECTS, 2, items, -1))
         if self.cluster > 1:
             within = rng.normal(size=(1 + ASPECTS, units[-1] + 1, self.systems))[:, units]

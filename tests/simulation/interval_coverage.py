@@ -222,21 +222,27 @@ def prediction_coverage(scenario: Scenario, studies: int, resamples: int) -> flo
     rng = np.random.default_rng([1, scenario.items, scenario.cluster])
     held = []
     for study in range(studies):
-        own, other = (each.draw(rng, study % EFFECTS) for each in (scenario, replace(scenario, items=1000, cluster=1)))
-        x, y = (np.moveaxis(own.metric_scores, 0, -1).reshape(own.human.size, -1), own.human.ravel())
-        groups = np.repeat(own.design.units, scenario.systems)
-        fold = grouped_folds(groups, n_folds=min(5, own.design.n_units), rng=rng)
+        training, new_items = (
+            each.draw(rng, study % EFFECTS) for each in (scenario, replace(scenario, items=1000, cluster=1))
+        )
+        x, y = (np.moveaxis(training.metric_scores, 0, -1).reshape(training.human.size, -1), training.human.ravel())
+        groups = np.repeat(training.design.units, scenario.systems)
+        fold = grouped_folds(groups, n_folds=min(5, training.design.n_units), rng=rng)
         models = [MODELS["ridge"](x[fold != f], y[fold != f], groups[fold != f], seed=0) for f in np.unique(fold)]
         predicted = np.choose(fold, [model(x) for model in models])[None, :, None]
-        times = own.design.resampled(resamples, rng)
+        times = training.design.resampled(resamples, rng)
         draws = heldout.heldout(
             partial(pooled_correlation, "kendall"), y[:, None], predicted, fold[:, None], units=groups, weights=times
         )
-        new = np.moveaxis(other.metric_scores, 0, -1).reshape(other.human.size, -1)
-        said = np.stack([model(new) for model in models]).reshape(len(models), *other.human.shape)
-        once = np.ones((1, other.design.n_units))
-        truth = pooled_correlation("kendall", other.human, said, units=other.design.units, weights=once).mean()
-        _, low, high = with_interval("", draws, CONFIDENCE, clusters=own.design.n_units, bounds=CORRELATION).values()
+        new = np.moveaxis(new_items.metric_scores, 0, -1).reshape(new_items.human.size, -1)
+        predictions = np.stack([model(new) for model in models]).reshape(len(models), *new_items.human.shape)
+        once = np.ones((1, new_items.design.n_units))
+        truth = pooled_correlation(
+            "kendall", new_items.human, predictions, units=new_items.design.units, weights=once
+        ).mean()
+        _, low, high = with_interval(
+            "", draws, CONFIDENCE, clusters=training.design.n_units, bounds=CORRELATION
+        ).values()
         held.append(low[0] <= truth <= high[0])
     return float(np.mean(held))
 

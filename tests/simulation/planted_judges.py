@@ -82,11 +82,11 @@ def planted(judges: tuple[Judge, ...], world: World, seed: int) -> Study:
     n, k = world.items, world.systems
     document = np.repeat(np.arange(n), world.document)[:n]
     shared = rng.normal(size=(2, n, k))[:, document] * (0.6 if world.document > 1 else 0.0)
-    own = np.linspace(-1, 1, k) * world.gap
+    system_quality = np.linspace(-1, 1, k) * world.gap
     inner = rng.normal(size=(n, k)) + shared[0]
-    quality = own + inner
+    quality = system_quality + inner
     length = world.rho * inner + np.sqrt(1 - world.rho**2) * (rng.normal(size=(n, k)) + shared[1])
-    length += world.rho * (own if world.longer else rng.permutation(own))
+    length += world.rho * (system_quality if world.longer else rng.permutation(system_quality))
     names = np.array([f"s{s}" for s in range(k)])
     items = np.array([f"i{i}" for i in range(n)])
     pairs = np.array(list(combinations(range(k), 2)))
@@ -111,8 +111,8 @@ def planted(judges: tuple[Judge, ...], world: World, seed: int) -> Study:
         sign = (np.sign(view) * (np.abs(view) > world.ties)).astype(np.int8)
         rows = {**base, "rater": rater, "order": np.select([order > 0, order < 0], ["ab", "ba"], "")}
         frame = pl.DataFrame({**rows, "preference": sign, "kept": kept, "why": "unreadable"})
-        known = pl.concat([pl.DataFrame(schema=VERDICTS), frame.cast({"preference": pl.Int8})], how="diagonal")
-        results.append(known.filter("kept").select(list(VERDICTS)))
+        typed = pl.concat([pl.DataFrame(schema=VERDICTS), frame.cast({"preference": pl.Int8})], how="diagonal")
+        results.append(typed.filter("kept").select(list(VERDICTS)))
         lost.append(frame.filter(~pl.col("kept")).select(list(MISSING)))
 
     for p in range(world.people):
@@ -133,8 +133,8 @@ def planted(judges: tuple[Judge, ...], world: World, seed: int) -> Study:
         for order in (np.ones(item.size), -np.ones(item.size)) if world.both else (first,):
             view = seen[item, a] - seen[item, b] + order * judge.slot + 0.7 * rng.normal(size=item.size)
             tell(judge.name, view, order, rng.random(item.size) > chance)
-    people = [f"p{p}" for p in range(world.people)]
-    rows = [{"rater": name, "kind": "human", "higher_is_better": True, "person": True} for name in people]
+    annotators = [f"p{p}" for p in range(world.people)]
+    rows = [{"rater": name, "kind": "human", "higher_is_better": True, "person": True} for name in annotators]
     rows += [
         {"rater": value.name, "kind": "metric", "higher_is_better": True, "person": False, "own_system": names[OWN]}
         for value in judges

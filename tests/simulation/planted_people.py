@@ -10,7 +10,9 @@ PAIRS = np.array([(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)])
 STRENGTH = np.array([0.9, 0.5, 0.2, 0.0])
 
 
-def asked(rng: np.random.Generator, *, people: int, tasks: int, overlap: float, times: int, uneven: bool) -> np.ndarray:
+def assignments(
+    rng: np.random.Generator, *, people: int, tasks: int, overlap: float, times: int, uneven: bool
+) -> np.ndarray:
     """Task and annotator of each answer (n, 2), with `times` annotators for the proportion `overlap` of tasks,
     otherwise one."""
     share = 1 / np.arange(1, people + 1) if uneven else np.ones(people)
@@ -51,7 +53,7 @@ def study(
     kind[some[: round(sided * people)]] = 1
     kind[some[round(sided * people) : round((sided + careless) * people)]] = 2
     knows = np.where(kind == 0, rng.beta(*skill, people), 0.0)
-    task, person = asked(rng, people=people, tasks=tasks, overlap=overlap, times=times, uneven=uneven).T
+    task, person = assignments(rng, people=people, tasks=tasks, overlap=overlap, times=times, uneven=uneven).T
     first = rng.random(len(task)) < 0.5  # whether the first system is in the first position
     guess = (
         rng.random((len(task), 1)) > np.where((kind == 2)[person][:, None], np.full(3, 1 / 3), usual).cumsum(1)

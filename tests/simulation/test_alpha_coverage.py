@@ -34,13 +34,15 @@ def study(rng: np.random.Generator, *, skill: str, people: int, doubles: int) ->
     task = np.repeat(np.arange(doubles), 2)
     label = np.where(rng.random(len(task)) < knows[person], truth[task], _drawn(rng, guess[person]))
 
-    said = (
+    answer_shares = (
         knows[:, None, None] * np.eye(3) + (1 - knows)[:, None, None] * guess[:, None, :]
     )  # (annotator, truth, answer)
-    both = np.einsum("t,tl,tm->lm", usual, said.sum(0), said.sum(0)) - np.einsum("t,wtl,wtm->lm", usual, said, said)
+    both = np.einsum("t,tl,tm->lm", usual, answer_shares.sum(0), answer_shares.sum(0)) - np.einsum(
+        "t,wtl,wtm->lm", usual, answer_shares, answer_shares
+    )
     both = 1e9 * both / both.sum()
-    kinds, apart = both.sum(axis=0), np.subtract.outer(VALUES, VALUES) ** 2
-    numbers = 1 - (both * apart).sum() * both.sum() / (np.outer(kinds, kinds) * apart).sum()
+    kinds, distance = both.sum(axis=0), np.subtract.outer(VALUES, VALUES) ** 2
+    numbers = 1 - (both * distance).sum() * both.sum() / (np.outer(kinds, kinds) * distance).sum()
     answers = AnnotatorLabels.of(task, person, label, n_tasks=doubles, n_workers=people, n_labels=3)
     return answers, [float(alpha(both, scale="nominal")), float(alpha(both, scale="ordinal")), float(numbers)]
 
@@ -57,11 +59,13 @@ def coverage(*, skill: str, people: int, doubles: int, studies: int) -> np.ndarr
     for _ in range(studies):
         answers, truth = study(rng, skill=skill, people=people, doubles=doubles)
         times = bootstrap.bootstrap_weights(doubles, 200, rng)
-        met = bootstrap.weighted_sums(times, np.moveaxis(coincidences(answers, units=units, n_units=doubles), 0, -1))
+        coincidences_ = bootstrap.weighted_sums(
+            times, np.moveaxis(coincidences(answers, units=units, n_units=doubles), 0, -1)
+        )
         known = moments(answers.task, VALUES[answers.label], units=units, n_units=doubles)
         drawn = (
-            alpha(met, scale="nominal"),
-            alpha(met, scale="ordinal"),
+            alpha(coincidences_, scale="nominal"),
+            alpha(coincidences_, scale="ordinal"),
             interval_alpha(bootstrap.weighted_sums(times, known.T)),
         )
         own = []

@@ -126,9 +126,9 @@ def test_one_annotator_beats_three_at_equal_money_on_summeval(shared_data: Path)
                 slot = rng.integers(len(slots), size=(len(first), total))
                 ways = (single[slot, order[:, :total], places], together[order[:, : total // 3], places])
                 for k, signs in enumerate(ways):
-                    said = _decided(signs)
-                    right[repeat, k] = (said == reference).mean()
-                    inverted[repeat, k] = (said * reference < 0).mean()
+                    decisions = _decided(signs)
+                    right[repeat, k] = (decisions == reference).mean()
+                    inverted[repeat, k] = (decisions * reference < 0).mean()
             one, three = right.mean(axis=0)
             print(f"{aspect}, {total} a pair: one {one:.3f}, three {three:.3f}; inverted {inverted.mean(axis=0)}")
             assert one > three
@@ -155,9 +155,9 @@ def test_people_as_clusters_keep_the_level(people: int, is_even: bool) -> None:
     pair = np.repeat(np.arange(pairs), answers)
     result = clustered_margins(pair, worker.ravel(), value.ravel(), pairs=pairs, confidence=0.95)
     naive = np.abs(value.mean(axis=1)) > 1.96 * value.std(axis=1) / np.sqrt(answers)
-    told = ~np.isnan(result.p)
-    false = (result.p[told] < 0.05).mean()
-    print(f"{people} people, equal {is_even}: {false:.4f} ({told.mean():.2f} told), naive {naive.mean():.3f}")
+    defined = ~np.isnan(result.p)
+    false = (result.p[defined] < 0.05).mean()
+    print(f"{people} people, equal {is_even}: {false:.4f} ({defined.mean():.2f} told), naive {naive.mean():.3f}")
     # The limit per annotator gives equal proportions. Monte Carlo sd: .003
     assert false <= (0.065 if is_even else 0.08)
     assert naive.mean() > false
@@ -180,16 +180,16 @@ def test_the_mixture_keeps_its_level_with_careless_people(spam: float) -> None:
         alone = np.stack([(metric[:, labelled:] == kind).sum(axis=1) for kind in range(3)], axis=1)
         counts = Counts(paired, alone, np.zeros_like(alone))
         generator = ESTIMATORS["mixture"].estimate(counts, confidence=0.95, gamma=0.05, rng=np.random.default_rng(0))
-        said = decide(generator.theta, gamma=0.05)
+        decisions = decide(generator.theta, gamma=0.05)
         seen = (1 - spam) * margin
         held = ((generator.margin_low <= seen) & (seen <= generator.margin_high)).mean()
         print(
-            f"{spam:.0%} careless, margin {margin}: + {(said == 1).mean():.3f} - {(said == -1).mean():.3f};"
+            f"{spam:.0%} careless, margin {margin}: + {(decisions == 1).mean():.3f} - {(decisions == -1).mean():.3f};"
             f" mean margin {generator.margin.mean():+.3f} for {seen:+.3f} seen, held {held:.3f}"
         )
         # Monte Carlo sd over 500 tables: .01
         if margin == 0:
-            assert (said != 0).mean() <= 0.05 + 3 * 0.01
+            assert (decisions != 0).mean() <= 0.05 + 3 * 0.01
         else:
-            assert (said == 1).mean() <= 0.005
+            assert (decisions == 1).mean() <= 0.005
         assert held >= 0.95 - 3 * 0.01

@@ -32,11 +32,14 @@ def crowd(better: float, items: int, rng: np.random.Generator) -> Crowd:
     return Crowd(systems=SYSTEMS, items=labels, aspects=("",), better=better, habits=HABITS, rng=rng)
 
 
-def mean_answers(people: Crowd, items: int, person: int) -> np.ndarray:
+def mean_answers(annotators: Crowd, items: int, person: int) -> np.ndarray:
     """One answer of an annotator on each item for each pair (items, pairs), on the first system."""
     pairs = list(combinations(SYSTEMS, 2))
     return np.array(
-        [[people.values(person, ShownQuestion(item=f"i{k}", shown=pair))[""] for pair in pairs] for k in range(items)]
+        [
+            [annotators.values(person, ShownQuestion(item=f"i{k}", shown=pair))[""] for pair in pairs]
+            for k in range(items)
+        ]
     )
 
 
@@ -46,9 +49,9 @@ def target(better: float) -> np.ndarray:
     if not better:
         return np.zeros(3)
     rng = np.random.default_rng(7)
-    people = crowd(better, 4000, rng)
-    people.habits = Habits(careless=0.0, sided=0.0)  # of careful annotators; mixed with the others below
-    signs = mean_answers(people, 4000, people.arrive())
+    annotators = crowd(better, 4000, rng)
+    annotators.habits = Habits(careless=0.0, sided=0.0)  # of careful annotators; mixed with the others below
+    signs = mean_answers(annotators, 4000, annotators.arrive())
     first, second = np.tile(np.array(list(combinations(range(3), 2))), (len(signs), 1)).T
     # Of ten annotators eight are careful, one answers at random, and one takes the first position, which has either
     # system.
@@ -63,10 +66,10 @@ def target(better: float) -> np.ndarray:
     return result.draws[0]
 
 
-def judged(kind: str, people: Crowd, rng: np.random.Generator) -> pl.DataFrame:
+def judge_preferences(kind: str, annotators: Crowd, rng: np.random.Generator) -> pl.DataFrame:
     """Draw preferences of a judge: as one more careful annotator, partly for s2 (`biased`), or at random."""
-    people.habits = Habits(careless=0.0, sided=0.0)
-    signs = mean_answers(people, ITEMS, people.arrive())
+    annotators.habits = Habits(careless=0.0, sided=0.0)
+    signs = mean_answers(annotators, ITEMS, annotators.arrive())
     if kind == "useless":
         signs = rng.integers(-1, 2, signs.shape)
     rows = [
@@ -84,7 +87,7 @@ def judged(kind: str, people: Crowd, rng: np.random.Generator) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=["item", "system_a", "system_b", "rater", "kind", "preference"], orient="row")
 
 
-def answered(path: Path, people: Crowd) -> None:
+def complete_study(path: Path, annotators: Crowd) -> None:
     """Simulate annotators until the study is finished."""
     time = [0.0]
     clock = Clock(wall=lambda: START + time[0], steady=lambda: time[0])
@@ -92,7 +95,7 @@ def answered(path: Path, people: Crowd) -> None:
         closing(Answering(path)) as behind,
         closing(Service.open(path, clock=clock, threaded=False, durable=False)) as service,
     ):
-        Drive(service, people, behind, service.plan, time).run(PEOPLE)
+        Drive(service, annotators, behind, service.plan, time).run(PEOPLE)
 
 
 def coverage(folder: Path, better: float, kind: str, n: int) -> tuple[float, float, float, int]:
@@ -104,9 +107,9 @@ def coverage(folder: Path, better: float, kind: str, n: int) -> tuple[float, flo
     for seed in range(n):
         shutil.copyfile(empty, path)
         rng = np.random.default_rng([seed, JUDGES.index(kind)])
-        people = crowd(better, ITEMS, rng)
-        answered(path, people)
-        table = judged(kind, people, rng)
+        annotators = crowd(better, ITEMS, rng)
+        complete_study(path, annotators)
+        table = judge_preferences(kind, annotators, rng)
         board = cu.leaderboard(cu.read(path, table), resamples=300)
         for left in folder.glob("study.db*"):
             left.unlink()

@@ -24,7 +24,7 @@ DESIGNS = {
 
 def probabilities(design: tuple[int, int, int], *, seed: int) -> NDArray[np.float64]:
     """Posterior P(margin <= true margin) of `STUDIES` studies, with true margins drawn from the prior."""
-    rng, own_rng = np.random.default_rng(seed).spawn(2)  # studies do not depend on the sampler's draws
+    rng, sampler_rng = np.random.default_rng(seed).spawn(2)  # studies do not depend on the sampler's draws
     n_paired, n_metric, n_human = design
     results = np.empty(STUDIES)
     for study in range(STUDIES):
@@ -36,12 +36,12 @@ def probabilities(design: tuple[int, int, int], *, seed: int) -> NDArray[np.floa
         human_only = rng.multinomial(n_human, p)
         if n_metric:
             table = Counts(paired[np.newaxis], metric_only[np.newaxis], human_only[np.newaxis])
-            drawn, log_weights = weighted_draws(table, shared_numbers(4 * DRAWS, [seed, study]))
-            margins, weights = drawn[0, 0] - drawn[2, 0], np.exp(log_weights[0] - log_weights.max()).astype(float)
+            draws, log_weights = weighted_draws(table, shared_numbers(4 * DRAWS, [seed, study]))
+            margins, weights = draws[0, 0] - draws[2, 0], np.exp(log_weights[0] - log_weights.max()).astype(float)
             weights /= weights.sum()
         else:
-            own = own_rng.dirichlet(human_only + paired.sum(axis=1) + 1, size=DRAWS)
-            margins, weights = own[:, 0] - own[:, 2], np.full(DRAWS, 1 / DRAWS)
+            posterior = sampler_rng.dirichlet(human_only + paired.sum(axis=1) + 1, size=DRAWS)
+            margins, weights = posterior[:, 0] - posterior[:, 2], np.full(DRAWS, 1 / DRAWS)
         results[study] = weights[margins <= p[0] - p[2]].sum()
     return results
 

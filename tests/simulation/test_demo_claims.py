@@ -37,8 +37,8 @@ def margins_of(study: Study, aspect: str) -> Margins:
 
 def _ahead(board: Leaderboard, aspect: str) -> list[tuple[str, str]]:
     """Pairs of systems with a significant difference by human ratings."""
-    told = board.pairs.filter(pl.col("decision") != "=", aspect=aspect, rater="human")
-    pairs = told.select("system_a", "system_b", "decision").iter_rows()
+    decisions = board.pairs.filter(pl.col("decision") != "=", aspect=aspect, rater="human")
+    pairs = decisions.select("system_a", "system_b", "decision").iter_rows()
     return [(a, b) if decision == "+" else (b, a) for a, b, decision in pairs]
 
 
@@ -90,10 +90,10 @@ def test_false_claims_are_rare() -> None:
     margins = {aspect: margins_of(large, aspect) for aspect in large.aspects}
     of_all = leaderboard(large, metrics="judge", resamples=0).systems.filter(rater="human", rank=1)
     strongest = dict(of_all.select("aspect", "system").iter_rows())
-    told = Counter(false_claims(base, taus, margins, strongest))
+    counts = Counter(false_claims(base, taus, margins, strongest))
     n = STUDIES * len(taus)
-    print({kind: round(number / n, 3) for kind, number in told.items()})
+    print({kind: round(number / n, 3) for kind, number in counts.items()})
     assert all(
-        is_at_most(told[kind], n) for kind in ("best", "best system", "order of systems", "order", "chance", "flips")
+        is_at_most(counts[kind], n) for kind in ("best", "best system", "order of systems", "order", "chance", "flips")
     )
-    assert np.isclose(told["flips told"] / n, 0.5, atol=0.3)
+    assert np.isclose(counts["flips told"] / n, 0.5, atol=0.3)

@@ -90,9 +90,9 @@ def rates(
     family, single, power = np.zeros((3, studies))
     for k in range(studies):
         result = test(*draw(rng, noise, items, documents), rng, 499)
-        told = result.p_adjusted <= ALPHA
-        family[k], single[k] = told[equal].any(), (result.p_value[equal] <= ALPHA).mean()
-        power[k] = told[~equal].mean() if half else np.nan
+        significant = result.p_adjusted <= ALPHA
+        family[k], single[k] = significant[equal].any(), (result.p_value[equal] <= ALPHA).mean()
+        power[k] = significant[~equal].mean() if half else np.nan
         # Both use the same null hypothesis: the interval excludes 0 exactly if p is at most alpha.
         assert (((result.low > 0) | (result.high < 0)) == (result.p_value <= ALPHA)).all()
     return Rates(family=float(family.mean()), single=float(single.mean()), power=float(power.mean()))

@@ -5,23 +5,23 @@ import pytest
 
 from custodes.evaluate.protocol.annotations import RatedPairs
 from tests.evaluate.protocol.scores import rated_pairs_of
-from tests.simulation.forecasts import Draw, held
+from tests.simulation.forecasts import Draw, outcome_and_bounds
 
 
-def rated_pairs(apart: np.ndarray, units: np.ndarray | None = None) -> RatedPairs:
+def rated_pairs(differences: np.ndarray, units: np.ndarray | None = None) -> RatedPairs:
     """Rated pairs from score differences (pairs, items), with ties below .5."""
-    human = np.where(np.abs(apart) < 0.5, 0, np.sign(apart)).astype(np.int8)
+    human = np.where(np.abs(differences) < 0.5, 0, np.sign(differences)).astype(np.int8)
     return rated_pairs_of(human, units=units)
 
 
-def apart(scores: np.ndarray) -> np.ndarray:
+def pair_differences(scores: np.ndarray) -> np.ndarray:
     """Scores (systems, items) -> differences (pairs, items)."""
     first, second = np.triu_indices(len(scores), 1)
     return np.asarray(scores[first] - scores[second])
 
 
 def scored(rng: np.random.Generator, quality: np.ndarray, items: int) -> RatedPairs:
-    return rated_pairs(apart(quality[:, np.newaxis] + rng.normal(size=(len(quality), items))))
+    return rated_pairs(pair_differences(quality[:, np.newaxis] + rng.normal(size=(len(quality), items))))
 
 
 def one_bad(rng: np.random.Generator) -> RatedPairs:
@@ -34,19 +34,19 @@ def strangers(rng: np.random.Generator) -> RatedPairs:
 
 
 def heavy(rng: np.random.Generator) -> RatedPairs:
-    return rated_pairs(apart(0.5 * rng.normal(size=(8, 1)) + rng.standard_t(2, size=(8, 100))))
+    return rated_pairs(pair_differences(0.5 * rng.normal(size=(8, 1)) + rng.standard_t(2, size=(8, 100))))
 
 
 def coarse(rng: np.random.Generator) -> RatedPairs:
     """Scores from 1 to 5, mostly 5."""
     scores = np.clip(np.round(5.3 + 0.5 * rng.normal(size=(12, 1)) + rng.normal(size=(12, 100))), 1, 5)
-    return rated_pairs(apart(scores))
+    return rated_pairs(pair_differences(scores))
 
 
 def documents(rng: np.random.Generator) -> RatedPairs:
     shared = rng.normal(size=(8, 40)).repeat(5, axis=1)
     scores = 0.4 * rng.normal(size=(8, 1)) + np.sqrt(0.3) * shared + np.sqrt(0.7) * rng.normal(size=shared.shape)
-    return rated_pairs(apart(scores), np.arange(40).repeat(5))
+    return rated_pairs(pair_differences(scores), np.arange(40).repeat(5))
 
 
 KINDS: dict[str, Draw] = {
@@ -66,7 +66,7 @@ def coverage(draw: Draw, studies: int) -> dict[str, tuple[float, float, float]]:
     """Proportion of studies whose interval contains the outcome, mean outcome, mean width."""
     results: dict[str, list[tuple[float, float, float]]] = {"share": [], "correct": []}
     for seed in range(studies):
-        for name, entry in held(draw, seed).items():
+        for name, entry in outcome_and_bounds(draw, seed).items():
             results[name].append(entry)
     entries = {}
     for name, rows in results.items():

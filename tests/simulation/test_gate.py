@@ -8,9 +8,9 @@ from tests.simulation.rates import most
 
 
 def test_false_lines_are_few() -> None:
-    one = rates(World(items=50), OTHER, aspects=1, studies=60, slacks=(0.3,))
-    assert one.any <= most(0.06, 60)
-    assert one.open[0] >= 0.95  # it opens in clear cases
+    result = rates(World(items=50), OTHER, aspects=1, studies=60, slacks=(0.3,))
+    assert result.any <= most(0.06, 60)
+    assert result.open[0] >= 0.95  # it opens in clear cases
 
 
 @pytest.mark.slow

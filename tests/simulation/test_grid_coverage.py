@@ -12,7 +12,7 @@ STUDIES, RESAMPLES, SYSTEMS, CLUSTERS = 300, 200, 2, 60
 TRUTH = 20_000  # clusters
 
 
-def drawn(
+def draw_clusters(
     rng: np.random.Generator, n_clusters: int, *, strong: bool, levels: int, sizes: str
 ) -> tuple[np.ndarray, ...]:
     """Human scores, metric scores and units: clusters with a common error, of two items, of unequal sizes, or with half
@@ -36,11 +36,11 @@ def test_resamples_on_a_grid_cover_as_exact_ones(
 ) -> None:
     kind = {"strong": strong, "levels": levels}
     rng = np.random.default_rng(11)
-    human, metric, units = drawn(rng, TRUTH, sizes="even", **kind)  # values do not depend on sizes
+    human, metric, units = draw_clusters(rng, TRUTH, sizes="even", **kind)  # values do not depend on sizes
     truth = pooled_correlation("kendall", human, metric, units=units, weights=np.ones((1, TRUTH))).item()
     held, spread = np.zeros(2), np.zeros((STUDIES, 2))
     for study in range(STUDIES):
-        human, metric, units = drawn(rng, CLUSTERS, sizes=sizes, **kind)
+        human, metric, units = draw_clusters(rng, CLUSTERS, sizes=sizes, **kind)
         weights = bootstrap_weights(CLUSTERS, RESAMPLES, rng)
         for k, many in enumerate((10**9, 0)):
             monkeypatch.setattr(pooled, "EXACT", many)

@@ -45,14 +45,14 @@ def test_intervals_of_rates_of_clusters(studies: ModuleType) -> None:
 
 @pytest.mark.slow
 def test_differences_and_differential_errors(studies: ModuleType) -> None:
-    for (_, rate_a, rate_b, tnr_b, _), found in studies.versions(400, np.random.default_rng(2)).items():
+    for (_, rate_a, rate_b, tnr_b, _), result in studies.versions(400, np.random.default_rng(2)).items():
         if rate_a == rate_b:
-            assert found.decided <= most(0.06, 400)
+            assert result.decided <= most(0.06, 400)
         else:
-            assert found.second_better <= most(0.01, 400)
+            assert result.second_better <= most(0.01, 400)
         if tnr_b == 0.7:
-            assert found.judge_differs <= most(0.06, 400)
-        assert found.coverage >= least(0.93, 400)
+            assert result.judge_differs <= most(0.06, 400)
+        assert result.coverage >= least(0.93, 400)
 
 
 @pytest.mark.slow

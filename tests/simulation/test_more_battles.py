@@ -20,29 +20,29 @@ LEVEL, RESAMPLES = 0.95, 400
 MOST_PER_STUDY = 6
 
 
-def joined(own: Battles, first: int, second: int, sign: np.ndarray) -> Battles:
+def joined(data: Battles, first: int, second: int, sign: np.ndarray) -> Battles:
     """Add battles of one pair on new items."""
     n = len(sign)
     return battles(
-        np.append(own.first, np.full(n, first)),
-        np.append(own.second, np.full(n, second)),
-        np.append(own.sign, sign),
-        unit=np.append(own.unit, own.unit.max() + 1 + np.arange(n)),
+        np.append(data.first, np.full(n, first)),
+        np.append(data.second, np.full(n, second)),
+        np.append(data.sign, sign),
+        unit=np.append(data.unit, data.unit.max() + 1 + np.arange(n)),
     )
 
 
 def decided_by_then(
-    own: Battles, further: object, rng: np.random.Generator, n_systems: int, most: int
+    data: Battles, further: object, rng: np.random.Generator, n_systems: int, most: int
 ) -> Iterator[bool]:
     """Yield whether each forecast of at most `most` comparisons comes true; `further(a, b, n)` draws signs."""
-    result = strengths(own, n_systems=n_systems, ties="davidson", resamples=RESAMPLES, rng=rng)
-    met = pair_rates(own, confidence=LEVEL)
-    more = more_battles(result, met, ranks(result, confidence=LEVEL).apart, confidence=LEVEL)
+    result = strengths(data, n_systems=n_systems, ties="davidson", resamples=RESAMPLES, rng=rng)
+    pair_win_rates = pair_rates(data, confidence=LEVEL)
+    more = more_battles(result, pair_win_rates, ranks(result, confidence=LEVEL).apart, confidence=LEVEL)
     reachable = np.flatnonzero(np.isfinite(more) & (more <= most))
     for pair in rng.permutation(reachable)[:MOST_PER_STUDY]:
-        a, b = int(met.first[pair]), int(met.second[pair])
+        a, b = int(pair_win_rates.first[pair]), int(pair_win_rates.second[pair])
         signs = further(a, b, int(more[pair]))  # type: ignore[operator]
-        later = strengths(joined(own, a, b, signs), n_systems=n_systems, ties="davidson", resamples=RESAMPLES, rng=rng)
+        later = strengths(joined(data, a, b, signs), n_systems=n_systems, ties="davidson", resamples=RESAMPLES, rng=rng)
         yield bool(ranks(later, confidence=LEVEL).apart[a, b])
 
 
@@ -57,10 +57,10 @@ def simulated(shape: str, spread: float, studies: int, seed: int) -> list[bool]:
             first = rng.integers(0, n_systems, n_items)
             second = (first + rng.integers(1, n_systems, n_items)) % n_systems
             noise = rng.logistic(size=n_items)
-            own = battles(first, second, np.sign(quality[first] - quality[second] + noise))
+            data = battles(first, second, np.sign(quality[first] - quality[second] + noise))
         else:
             scores = quality + rng.normal(size=(n_items, n_systems))
-            own = all_pairs(np.round(scores) if shape == "marks" else scores)
+            data = all_pairs(np.round(scores) if shape == "marks" else scores)
 
         def further(a: int, b: int, n: int, quality: Floats = quality) -> np.ndarray:
             if shape == "arena":
@@ -69,7 +69,7 @@ def simulated(shape: str, spread: float, studies: int, seed: int) -> list[bool]:
             pair = np.round(pair) if shape == "marks" else pair
             return np.sign(pair[:, 0] - pair[:, 1])
 
-        results += decided_by_then(own, further, rng, n_systems, 3000)
+        results += decided_by_then(data, further, rng, n_systems, 3000)
     return results
 
 

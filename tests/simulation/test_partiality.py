@@ -23,7 +23,9 @@ from tests.stats.partiality.dense import of_signs
 STUDIES = 1000
 
 
-def judged(kind: Fair, rng: np.random.Generator, verdicts: bool = False) -> tuple[Partiality, Floats, Floats, int]:
+def partiality_of(
+    kind: Fair, rng: np.random.Generator, verdicts: bool = False
+) -> tuple[Partiality, Floats, Floats, int]:
     persons, metric, favoured = kind.draw(rng)
     units = np.arange(kind.items) // kind.document
     if verdicts:
@@ -36,7 +38,7 @@ def judged(kind: Fair, rng: np.random.Generator, verdicts: bool = False) -> tupl
 
 def false_accusations(kind: Fair, studies: int, seed: int, verdicts: bool = False) -> int:
     rng = np.random.default_rng(seed)
-    return sum(bool((judged(kind, rng, verdicts)[0].p_adjusted <= 0.05).any()) for _ in range(studies))
+    return sum(bool((partiality_of(kind, rng, verdicts)[0].p_adjusted <= 0.05).any()) for _ in range(studies))
 
 
 @pytest.mark.parametrize("kind", ["outlying best", "documents"])
@@ -90,7 +92,7 @@ def test_a_fair_metric_is_rarely_accused_by_verdicts(kind: str) -> None:
     assert is_at_most(n_false, STUDIES)
 
 
-def told_apart(kind: Fair, studies: int, seed: int) -> tuple[float, float, float]:
+def detection_rates(kind: Fair, studies: int, seed: int) -> tuple[float, float, float]:
     """Proportions of studies in which the favoured system is found, another one is found, and an oracle finds it.
 
     The oracle knows the (linear) link and that human noise is unbiased; Holm's correction over systems as in the
@@ -99,7 +101,7 @@ def told_apart(kind: Fair, studies: int, seed: int) -> tuple[float, float, float
     rng = np.random.default_rng(seed)
     hits = others = oracle = 0
     for _ in range(studies):
-        result, persons, metric, favoured = judged(kind, rng)
+        result, persons, metric, favoured = partiality_of(kind, rng)
         named = (result.p_adjusted[0] <= 0.05).nonzero()[0]
         hits += bool(favoured in named and result.shift[0, favoured] > 0)
         others += bool(set(named.tolist()) - {favoured})
@@ -112,13 +114,15 @@ def told_apart(kind: Fair, studies: int, seed: int) -> tuple[float, float, float
 @pytest.mark.slow
 def test_favour_is_found() -> None:
     # The oracle needs unrounded ratings: it knows the link from quality, not from rounded quality.
-    small = told_apart(Fair(favour=0.3, rounded=False), STUDIES, 11)
-    large = told_apart(Fair(favour=0.6, rounded=False), STUDIES, 12)
-    rounded = told_apart(Fair(favour=0.6), STUDIES, 13)
+    small = detection_rates(Fair(favour=0.3, rounded=False), STUDIES, 11)
+    large = detection_rates(Fair(favour=0.6, rounded=False), STUDIES, 12)
+    rounded = detection_rates(Fair(favour=0.6), STUDIES, 13)
     print(f"favour .3: {small}; .6: {large}; .6, ratings 1 to 5: {rounded} (found, another named, oracle)")
     assert min(large[0], rounded[0]) >= 0.80
     assert all(is_at_most(round(value[1] * STUDIES), STUDIES) for value in (small, large, rounded))
-    failing = told_apart(Fair(favour=0.6, quality=QUALITIES["failing tail"], systems=10, rounded=False), STUDIES, 14)
+    failing = detection_rates(
+        Fair(favour=0.6, quality=QUALITIES["failing tail"], systems=10, rounded=False), STUDIES, 14
+    )
     print(f"favour .6, failing tail: {failing}")
     assert failing[0] >= 0.5
 

@@ -50,10 +50,10 @@ def test_accepted_judgements_disagree_at_most_as_often_as_acceptable(error: floa
     for n_labelled in (200, 500, 1000):
         exceeded, shares = 0, []
         for _ in range(500):
-            one = judge(4000, error=error, auc=auc, rng=rng)
-            chosen = accepted(one.confidence, one.wrong.astype(float), n_labelled)
-            exceeded += bool(one.wrong[n_labelled:][chosen[n_labelled:]].mean() > ACCEPTABLE) if chosen.any() else 0
-            expected = accepted(one.confidence, one.probability, n_labelled)
+            sample = judge(4000, error=error, auc=auc, rng=rng)
+            chosen = accepted(sample.confidence, sample.wrong.astype(float), n_labelled)
+            exceeded += bool(sample.wrong[n_labelled:][chosen[n_labelled:]].mean() > ACCEPTABLE) if chosen.any() else 0
+            expected = accepted(sample.confidence, sample.probability, n_labelled)
             shares.append((chosen.mean(), expected.mean()))
         assert is_at_most(exceeded, 500, 0.05)
         reached, by_probability = np.mean(shares, axis=0)

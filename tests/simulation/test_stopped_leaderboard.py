@@ -25,7 +25,7 @@ ARENAS = {(3, 0.0): 0, (3, 1.0): 0, (5, 0.5): 0, (5, 1.0): 0, (8, 0.0): 0, (8, 1
 """Number of systems, and distance of the best from the mean one in log odds."""
 
 
-def asked(signs: np.ndarray, rule: str) -> np.ndarray:
+def answers_per_pair(signs: np.ndarray, rule: str) -> np.ndarray:
     """Number of answers of each pair when all are closed: (pairs, most) -> (pairs,)."""
     pairs = len(signs)
     state = ConcurrentAnnotation(
@@ -55,21 +55,21 @@ def coverage(systems: int, spread: float, rule: str) -> dict[str, float]:
     results: dict[str, list[float]] = {name: [] for name in ("raw", "alike", "rates", "false", "tested", "n")}
     for _ in range(STUDIES):
         signs = outcomes(np.repeat(chance, MOST, axis=0), rng).reshape(-1, MOST)
-        n = asked(signs, rule)
+        n = answers_per_pair(signs, rule)
         pair = np.repeat(np.arange(len(n)), n)
-        said = signs[np.arange(MOST) < n[:, np.newaxis]]
+        answers = signs[np.arange(MOST) < n[:, np.newaxis]]
         for name, weight in (("raw", np.ones(len(pair))), ("alike", 1 / n[pair])):
-            own = battles(first[pair], second[pair], said, weight=weight)
-            outcome = strengths(own, n_systems=systems, ties="davidson", resamples=100, rng=rng)
+            data = battles(first[pair], second[pair], answers, weight=weight)
+            outcome = strengths(data, n_systems=systems, ties="davidson", resamples=100, rng=rng)
             low, high = interval(outcome.draws, confidence=0.95, n_units=outcome.n_units)
             results[name].append(float(((low <= truth) & (truth <= high)).mean()))
             if name == "raw":
                 result, estimate = ranks(outcome, confidence=0.95), outcome.draws[0]
                 results["false"].append(float((result.apart & (estimate[:, np.newaxis] < estimate) & ~above).any()))
-                rates = system_rates(own, n_systems=systems, resamples=200, rng=rng)
-                low, high = system_intervals(rates, own, confidence=0.95)
+                rates = system_rates(data, n_systems=systems, resamples=200, rng=rng)
+                low, high = system_intervals(rates, data, confidence=0.95)
                 results["rates"].append(float(((low <= rate) & (rate <= high)).mean()))
-        counts = np.stack([np.bincount(pair, said == sign, len(n)) for sign in (1, 0, -1)], axis=1)
+        counts = np.stack([np.bincount(pair, answers == sign, len(n)) for sign in (1, 0, -1)], axis=1)
         test = SignTest(alpha=0.05, test="asymptotic", correction="none")
         results["tested"].append(float((test.p_values(counts.astype(np.int64)) < 0.05).mean()))
         results["n"].append(float(n.mean()))

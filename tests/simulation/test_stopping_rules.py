@@ -29,9 +29,9 @@ def outcome(stopping: Stopping, p: list[float], seed: int) -> tuple[float, float
     """Proportion of pairs decided, and mean annotations, for independent pairs with outcome probabilities p."""
     rng = np.random.default_rng([seed, 1])  # independent of the orders
     human = rng.choice(np.array([1, 0, -1], dtype=np.int8), p=p, size=(PAIRS, ITEMS))
-    asked = rated_pairs_of(human, systems=np.stack([np.arange(PAIRS), np.arange(PAIRS) + 1], axis=1))
+    rated_pairs = rated_pairs_of(human, systems=np.stack([np.arange(PAIRS), np.arange(PAIRS) + 1], axis=1))
     rule = stopping.rule(ESTIMATORS["human"], most=ITEMS, seed=0)
-    end = replay(in_order([asked], [seed]), rule, reference=asked.reference(0.05), truth=asked.truth)
+    end = replay(in_order([rated_pairs], [seed]), rule, reference=rated_pairs.reference(0.05), truth=rated_pairs.truth)
     return float((end.decision != 0).mean()), float(end.n.mean())
 
 
@@ -75,12 +75,12 @@ def false_decisions(
     results: dict[str, list[float]] = {name: [] for name in (*rules, "reference")}
     for study in range(studies):
         rng = np.random.default_rng([study, documents, systems])
-        asked = in_documents(rng, documents=documents, size=10, icc=icc, systems=systems)
-        answers, reference = in_order([asked], [study]), asked.reference(0.05)
+        rated_pairs = in_documents(rng, documents=documents, size=10, icc=icc, systems=systems)
+        answers, reference = in_order([rated_pairs], [study]), rated_pairs.reference(0.05)
         results["reference"].append(float((reference != 0).mean()))
         for name in rules:
             rule = CLUSTERED[name].rule(ESTIMATORS[estimator], most=documents * 10, seed=study)
-            end = replay(answers, rule, reference=reference, truth=asked.truth)
+            end = replay(answers, rule, reference=reference, truth=rated_pairs.truth)
             results[name].append(float((end.decision != 0).mean()))
     return {name: np.array(value) for name, value in results.items()}
 

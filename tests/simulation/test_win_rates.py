@@ -38,21 +38,21 @@ def coverage(name: str, studies: int = STUDIES) -> tuple[float, float]:
         first = rng.integers(0, n_systems, n)
         second = (first + rng.integers(1, n_systems, n)) % n_systems
         unit = np.repeat(np.arange(n // per), per)
-        own = strength + rng.normal(0, taste, (n // per, n_systems))
-        won = rng.random(n) < 1 / (1 + np.exp(own[unit, second] - own[unit, first]))
+        data = strength + rng.normal(0, taste, (n // per, n_systems))
+        won = rng.random(n) < 1 / (1 + np.exp(data[unit, second] - data[unit, first]))
         sign = np.where(rng.random(n) < TIES, 0, np.where(won, 1, -1)).astype(np.int8)
         result = battles(first, second, sign, unit=unit)
         low, high = system_intervals(
             system_rates(result, n_systems=n_systems, resamples=200, rng=rng), result, confidence=0.95
         )
-        met = np.zeros((n_systems, n_systems), dtype=bool)
-        met[first, second] = met[second, first] = True
-        rate = (truth * met).sum(axis=1) / met.sum(axis=1)  # the mean over opponents in the data
+        compared = np.zeros((n_systems, n_systems), dtype=bool)
+        compared[first, second] = compared[second, first] = True
+        rate = (truth * compared).sum(axis=1) / compared.sum(axis=1)  # the mean over opponents in the data
         held.append(np.mean((low <= rate) & (rate <= high)))
         of_pairs = pair_rates(result, confidence=0.95)
         own_rate = truth[of_pairs.first, of_pairs.second]
-        told = np.isfinite(of_pairs.low)
-        pairs.append(np.mean(((of_pairs.low <= own_rate) & (own_rate <= of_pairs.high))[told]))
+        defined = np.isfinite(of_pairs.low)
+        pairs.append(np.mean(((of_pairs.low <= own_rate) & (own_rate <= of_pairs.high))[defined]))
     return float(np.mean(held)), float(np.mean(pairs))
 
 

@@ -22,7 +22,7 @@ pytestmark = [
 
 
 @pytest.fixture(scope="module")
-def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def comparison(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """`scores`: case to our scores and those of bert-score; `errors`: messages for invalid cases."""
     places = ":".join(place for place in sys.path if place and (Path(place) / "msgspec").is_dir())
     folder = tmp_path_factory.mktemp("models")
@@ -35,8 +35,8 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_it_is_that_of_bert_score(told: dict[str, Any], case: str) -> None:
-    ours, theirs = np.array(told["scores"][case])
+def test_it_is_that_of_bert_score(comparison: dict[str, Any], case: str) -> None:
+    ours, theirs = np.array(comparison["scores"][case])
     assert ours.shape == (96,)
     assert ours.std() > 0.04
     if case == "onnx":  # 8-bit weights compared with 32-bit ones
@@ -57,8 +57,8 @@ SAID = {
 }
 
 
-def test_what_transformers_cannot_do_is_one_line(told: dict[str, Any]) -> None:
-    assert told["errors"].keys() == SAID.keys()
-    for case, said in SAID.items():
-        assert said in told["errors"][case]
-        assert "\n" not in told["errors"][case]
+def test_what_transformers_cannot_do_is_one_line(comparison: dict[str, Any]) -> None:
+    assert comparison["errors"].keys() == SAID.keys()
+    for case, message in SAID.items():
+        assert message in comparison["errors"][case]
+        assert "\n" not in comparison["errors"][case]

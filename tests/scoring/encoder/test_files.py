@@ -22,7 +22,7 @@ def copied(encoder: Path, folder: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("model", "said"),
+    ("model", "message"),
     [
         ("", "no model is given; give model=FOLDER with an ONNX model"),
         (
@@ -56,8 +56,8 @@ def copied(encoder: Path, folder: Path) -> Path:
         ),
     ],
 )
-def test_a_model_that_is_not_there(model: str, said: str) -> None:
-    with pytest.raises(CustodesError, match=said):
+def test_a_model_that_is_not_there(model: str, message: str) -> None:
+    with pytest.raises(CustodesError, match=message):
         find(model, "auto", "")
 
 
@@ -91,7 +91,7 @@ def test_what_is_wrong_with_a_folder(encoder: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "said"),
+    ("name", "content", "message"),
     [
         ("model.onnx", b"nothing of the kind", r"onnxruntime cannot load the model"),
         ("model.onnx", b"", r"onnxruntime cannot load the model"),
@@ -108,9 +108,9 @@ def test_what_is_wrong_with_a_folder(encoder: Path, tmp_path: Path) -> None:
         ),
     ],
 )
-def test_damaged_files(encoder: Path, tmp_path: Path, name: str, content: bytes, said: str) -> None:
+def test_damaged_files(encoder: Path, tmp_path: Path, name: str, content: bytes, message: str) -> None:
     (copied(encoder, tmp_path) / name).write_bytes(content)
-    with pytest.raises(InputError, match=said) as caught:
+    with pytest.raises(InputError, match=message) as caught:
         scorer(BERTSCORE, tmp_path)
     assert "\n" not in str(caught.value)
 
@@ -154,10 +154,10 @@ def test_weights_for_transformers(encoder: Path, tmp_path: Path) -> None:
 
 
 def test_extras_are_named(encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module, said in (("onnxruntime", r"need onnxruntime: pip"), ("tokenizers", r"need tokenizers: pip")):
+    for module, message in (("onnxruntime", r"need onnxruntime: pip"), ("tokenizers", r"need tokenizers: pip")):
         with monkeypatch.context() as patched:
             patched.setitem(sys.modules, module, None)
-            with pytest.raises(MissingExtraError, match=rf"{said} install 'custodes\[encode\]'"):
+            with pytest.raises(MissingExtraError, match=rf"{message} install 'custodes\[encode\]'"):
                 scorer(BERTSCORE, encoder)
     tokenizer(tmp_path, limit=24)
     (tmp_path / "model.safetensors").write_bytes(b"1")
@@ -242,8 +242,8 @@ def test_a_model_of_the_hub(encoder: Path, tmp_path: Path) -> None:
     Hub.folder, Hub.asked = repository, []
     server = ThreadingHTTPServer(("127.0.0.1", 0), Hub)
     Thread(target=server.serve_forever, daemon=True).start()
-    known = {"HF_HOME": str(tmp_path / "home"), "HF_ENDPOINT": f"http://127.0.0.1:{server.server_port}"}
-    environment = {**os.environ, **known, "HF_HUB_DISABLE_PROGRESS_BARS": "1", "HF_HUB_DISABLE_TELEMETRY": "1"}
+    variables = {"HF_HOME": str(tmp_path / "home"), "HF_ENDPOINT": f"http://127.0.0.1:{server.server_port}"}
+    environment = {**os.environ, **variables, "HF_HUB_DISABLE_PROGRESS_BARS": "1", "HF_HUB_DISABLE_TELEMETRY": "1"}
 
     def ask() -> list[str]:
         call = [sys.executable, "-c", FROM_HUB, "some/encoder", "some/other"]

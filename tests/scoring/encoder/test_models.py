@@ -87,7 +87,7 @@ def test_a_device_of_pytorch() -> None:
 
 
 @pytest.mark.parametrize(
-    ("renamed", "said"),
+    ("renamed", "message"),
     [
         (
             {"input_ids": "pixels"},
@@ -96,9 +96,9 @@ def test_a_device_of_pytorch() -> None:
         ({"attention_mask": "mask_of_mine"}, r"the inputs are input_ids, mask_of_mine"),
     ],
 )
-def test_inputs_that_are_not_known(encoder: Path, tmp_path: Path, renamed: dict[str, str], said: str) -> None:
+def test_inputs_that_are_not_known(encoder: Path, tmp_path: Path, renamed: dict[str, str], message: str) -> None:
     onnx_model(tmp_path / "model.onnx", **renamed)
-    with pytest.raises(InputError, match=said):
+    with pytest.raises(InputError, match=message):
         OnnxModel(tmp_path / "model.onnx", "it", Device.of("cpu"), -1)
 
 

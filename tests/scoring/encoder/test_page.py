@@ -30,7 +30,7 @@ def test_its_commands_run(encoder: Path, tmp_path: Path, monkeypatch: pytest.Mon
             result = pl.read_csv("scores.csv")
             assert result["score"].is_finite().all()
             raters.append(result["rater"].unique(maintain_order=True).sort().to_list())
-    one = [re.sub(r"model=[^,@]*", "…", rater) for rater in raters[1]]
+    names = [re.sub(r"model=[^,@]*", "…", rater) for rater in raters[1]]
     assert [len(rater) for rater in raters] == [1, 5, 2]
-    assert one == ["bertscore:…@best", "bertscore:…@first", "bertscore:…@mean", "cosine-source:…", "cosine:…"]
+    assert names == ["bertscore:…@best", "bertscore:…@first", "bertscore:…@mean", "cosine-source:…", "cosine:…"]
     assert raters[2] == ["f", "recall"]

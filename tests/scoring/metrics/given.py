@@ -33,7 +33,7 @@ def texts(
     )
 
 
-def drawn(items: int, systems: int, references: int, *, seed: int = 7) -> MetricInputs:
+def random_inputs(items: int, systems: int, references: int, *, seed: int = 7) -> MetricInputs:
     """Random texts; the last item has one reference fewer."""
     rng = np.random.default_rng(seed)
 
@@ -47,12 +47,12 @@ def drawn(items: int, systems: int, references: int, *, seed: int = 7) -> Metric
     )
 
 
-def scored(name: str, given: MetricInputs, **parameters: Any) -> Scored:
+def scored(name: str, inputs: MetricInputs, **parameters: Any) -> Scored:
     """Scores of a metric with default parameters except for `parameters`."""
     metric = METRICS[name]
     unknown = parameters.keys() - metric.parameters.keys()
     assert not unknown, unknown
-    return metric.load(Place(), **{**metric.parameters, **parameters}).score(given)
+    return metric.load(Place(), **{**metric.parameters, **parameters}).score(inputs)
 
 
 def pairs(name: str, rows: Sequence[tuple[str, Sequence[str]]], **parameters: Any) -> list[float]:
@@ -62,11 +62,11 @@ def pairs(name: str, rows: Sequence[tuple[str, Sequence[str]]], **parameters: An
     return [float(best(row)) if not np.isnan(row).all() else float("nan") for row in result.values]
 
 
-def by_hand(given: MetricInputs, score: Any) -> np.ndarray[Any, Any]:
+def pairwise(inputs: MetricInputs, score: Any) -> np.ndarray[Any, Any]:
     """Scores (outputs, references) by a function of one output and one reference."""
-    widest = max(map(len, given.references))
-    result = np.full((len(given.outputs), widest), np.nan)
-    for row, (output, item) in enumerate(zip(given.outputs, given.item.tolist(), strict=True)):
-        for column, reference in enumerate(given.references[item]):
+    widest = max(map(len, inputs.references))
+    result = np.full((len(inputs.outputs), widest), np.nan)
+    for row, (output, item) in enumerate(zip(inputs.outputs, inputs.item.tolist(), strict=True)):
+        for column, reference in enumerate(inputs.references[item]):
             result[row, column] = score(output, reference)
     return result

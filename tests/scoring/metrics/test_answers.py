@@ -48,18 +48,18 @@ def plainly(output: str, reference: str) -> float:
     for text in (output, reference):
         plain = "".join(letter for letter in text.lower() if letter not in string.punctuation)
         words.append(re.sub(r"\b(a|an|the)\b", " ", plain).split())
-    given, right = words
-    if not given or not right:
-        return float(given == right)
+    output_words, right = words
+    if not output_words or not right:
+        return float(output_words == right)
     left = list(right)
     common = 0
-    for word in given:
+    for word in output_words:
         if word in left:
             left.remove(word)
             common += 1
     if not common:
         return 0.0
-    precision, recall = common / len(given), common / len(right)
+    precision, recall = common / len(output_words), common / len(right)
     return 2 * precision * recall / (precision + recall)
 
 

@@ -46,9 +46,9 @@ def test_it_is_as_defined(encoder: Path) -> None:
         result = scorer(BERTSCORE, encoder, measure=measure).score(texts(outputs, references, item=item))
         assert result.values.shape == (12, 4)
         for row, of in enumerate(item):
-            known = [by_definition(encoded[outputs[row]], encoded[text])[column] for text in references[of]]
-            np.testing.assert_allclose(result.values[row, : len(known)], known, atol=1e-6)
-            assert np.isnan(result.values[row, len(known) :]).all()
+            expected = [by_definition(encoded[outputs[row]], encoded[text])[column] for text in references[of]]
+            np.testing.assert_allclose(result.values[row, : len(expected)], expected, atol=1e-6)
+            assert np.isnan(result.values[row, len(expected) :]).all()
         assert not result.why
 
 
@@ -56,10 +56,10 @@ def test_swapped_texts_swap_precision_and_recall(encoder: Path) -> None:
     outputs, references = sentences(10, seed=1), sentences(10, seed=2)
     there = texts(outputs, [[text] for text in references])
     back = texts(references, [[text] for text in outputs])
-    for one, other in (("precision", "recall"), ("recall", "precision"), ("f", "f")):
+    for measure, swapped_measure in (("precision", "recall"), ("recall", "precision"), ("f", "f")):
         np.testing.assert_allclose(
-            scorer(BERTSCORE, encoder, measure=one).score(there).values,
-            scorer(BERTSCORE, encoder, measure=other).score(back).values,
+            scorer(BERTSCORE, encoder, measure=measure).score(there).values,
+            scorer(BERTSCORE, encoder, measure=swapped_measure).score(back).values,
             atol=1e-6,
         )
 
@@ -93,8 +93,8 @@ def test_frequencies_are_of_the_references(encoder: Path) -> None:
         given_texts = texts([outputs[at] for at in rows], references, item=item)
         values = held.score(given_texts).values
         for row, (at, of) in enumerate(zip(rows, item, strict=True)):
-            known = [by_definition(encoded[outputs[at]], encoded[text], weights)[2] for text in references[of]]
-            np.testing.assert_allclose(values[row], known, atol=1e-6)
+            expected = [by_definition(encoded[outputs[at]], encoded[text], weights)[2] for text in references[of]]
+            np.testing.assert_allclose(values[row], expected, atol=1e-6)
 
 
 def test_where_no_token_has_a_weight(encoder: Path) -> None:
@@ -134,7 +134,7 @@ def test_baselines(encoder: Path, tmp_path: Path, measure: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [
         ("LAYER,P,R,F\n0,1,1,1\n", "no row of layer 1"),
         ("LAYER,P,R,F\n1,1,1,1\n", "between -1 and 1"),
@@ -144,11 +144,11 @@ def test_baselines(encoder: Path, tmp_path: Path, measure: str) -> None:
         (None, "No such file"),
     ],
 )
-def test_baselines_that_cannot_be(encoder: Path, tmp_path: Path, content: str | bytes | None, said: str) -> None:
+def test_baselines_that_cannot_be(encoder: Path, tmp_path: Path, content: str | bytes | None, message: str) -> None:
     file = tmp_path / "baseline.tsv"
     if content is not None:
         file.write_bytes(content.encode() if isinstance(content, str) else content)
-    with pytest.raises(InputError, match=said):
+    with pytest.raises(InputError, match=message):
         scorer(BERTSCORE, encoder, layer=1, baseline=str(file))
     with pytest.raises(OptionError, match="which selects the row"):
         scorer(BERTSCORE, encoder, baseline=str(file))
@@ -185,5 +185,5 @@ def test_numbers_that_are_none_are_named(encoder: Path, monkeypatch: pytest.Monk
 def test_precision_and_recall_of_different_signs() -> None:
     p, r = np.array([[0.5, 0.0, -0.2, 0.4]]), np.array([[-0.4, 0.0, -0.2, 0.6]])
     np.testing.assert_allclose(bertscore._measured(p, r, "f"), [[np.nan, 0, -0.2, 0.48]])
-    one = bertscore.Weighted(np.ones((1, 1), dtype=np.float32), np.ones(1))
-    assert bertscore._reason(one, [one]) == NO_MEAN
+    weighted = bertscore.Weighted(np.ones((1, 1), dtype=np.float32), np.ones(1))
+    assert bertscore._reason(weighted, [weighted]) == NO_MEAN

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from custodes.scoring.metrics.cider import ONE_ITEM
-from tests.scoring.metrics.given import drawn, scored, texts
+from tests.scoring.metrics.given import random_inputs, scored, texts
 
 ORACLE = Path(__file__).parents[3] / ".venv-oracles" / "bin" / "python"
 ASK = """
@@ -56,7 +56,7 @@ def test_one_item_has_no_rare_words() -> None:
 
 
 def test_a_score_depends_on_the_other_items_and_not_on_their_order() -> None:
-    inputs = drawn(5, 2, 3)
+    inputs = random_inputs(5, 2, 3)
     all_items = scored("cider", inputs).values[:, 0]
     few = texts([inputs.outputs[:2], inputs.outputs[2:4]], inputs.references[:2])
     assert not np.allclose(scored("cider", few).values[:, 0], all_items[:4])
@@ -70,9 +70,9 @@ def test_a_score_depends_on_the_other_items_and_not_on_their_order() -> None:
 def test_pycocoevalcap() -> None:
     if not ORACLE.exists():
         pytest.skip("the environment .venv-oracles is not there")
-    inputs = drawn(40, 4, 5)
+    inputs = random_inputs(40, 4, 5)
     outputs = [inputs.outputs[system::4] for system in range(4)]
-    asked = json.dumps({"outputs": outputs, "references": inputs.references})
-    process = subprocess.run([ORACLE, "-c", ASK], input=asked, capture_output=True, text=True, check=True).stdout
+    data = json.dumps({"outputs": outputs, "references": inputs.references})
+    process = subprocess.run([ORACLE, "-c", ASK], input=data, capture_output=True, text=True, check=True).stdout
     result = scored("cider", inputs, tokenize="space").values.reshape(40, 4).T
     np.testing.assert_allclose(result, json.loads(process), rtol=1e-10, atol=1e-12)

@@ -29,13 +29,13 @@ def test_it_is_as_defined(encoder: Path, pooling: str) -> None:
 
     inputs = texts(outputs, references, item=item, sources=sources)
     result = scorer(COSINE, encoder, pooling=pooling).score(inputs)
-    known = np.full((6, 3), np.nan)
+    expected = np.full((6, 3), np.nan)
     for row, of in enumerate(item):
-        known[row, : len(references[of])] = [cosine(outputs[row], text) for text in references[of]]
-    np.testing.assert_allclose(result.values, known, atol=1e-6)
+        expected[row, : len(references[of])] = [cosine(outputs[row], text) for text in references[of]]
+    np.testing.assert_allclose(result.values, expected, atol=1e-6)
     result = scorer(OF_SOURCE, encoder, pooling=pooling).score(inputs)
-    known = np.array([[cosine(outputs[row], sources[of])] for row, of in enumerate(item)])
-    np.testing.assert_allclose(result.values, known, atol=1e-6)
+    expected = np.array([[cosine(outputs[row], sources[of])] for row, of in enumerate(item)])
+    np.testing.assert_allclose(result.values, expected, atol=1e-6)
     assert not result.why
 
 

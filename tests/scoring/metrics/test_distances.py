@@ -11,7 +11,7 @@ from hypothesis import given as drawn_from
 
 from custodes.errors import MissingExtraError
 from custodes.scoring.metrics.distances import NO_WORDS
-from tests.scoring.metrics.given import LINES, drawn, pairs, scored, texts
+from tests.scoring.metrics.given import LINES, pairs, random_inputs, scored, texts
 
 
 def changes(one: Sequence[str], other: Sequence[str]) -> int:
@@ -80,4 +80,4 @@ def test_any_text_by_the_table(output: str, reference: str) -> None:
 def test_without_rapidfuzz(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "rapidfuzz.distance", None)
     with pytest.raises(MissingExtraError, match=r"custodes\[score\]"):
-        scored(name, drawn(1, 1, 1))
+        scored(name, random_inputs(1, 1, 1))

@@ -15,7 +15,7 @@ from rouge_score.rouge_scorer import RougeScorer
 from custodes.errors import MissingExtraError, OptionError
 from custodes.scoring.metric import Place
 from custodes.scoring.metrics import METRICS, rouge
-from tests.scoring.metrics.given import LINES, by_hand, drawn, pairs, scored, texts
+from tests.scoring.metrics.given import LINES, pairs, pairwise, random_inputs, scored, texts
 
 KINDS = [*(f"rouge{n}" for n in range(1, 10)), "rougeL", "rougeLsum"]
 
@@ -23,12 +23,13 @@ KINDS = [*(f"rouge{n}" for n in range(1, 10)), "rougeL", "rougeLsum"]
 @pytest.mark.parametrize("stemmer", [False, True])
 @pytest.mark.parametrize("kind", KINDS)
 def test_each_reference_as_rouge_score(kind: str, stemmer: bool) -> None:
-    inputs = drawn(3, 2, 3)
+    inputs = random_inputs(3, 2, 3)
     oracle = RougeScorer([kind], use_stemmer=stemmer)
     for measure, name in {"f": "fmeasure", "precision": "precision", "recall": "recall"}.items():
         result = scored(kind, inputs, measure=measure, stemmer=stemmer).values
         np.testing.assert_array_equal(
-            result, by_hand(inputs, lambda output, own, name=name: getattr(oracle.score(own, output)[kind], name))
+            result,
+            pairwise(inputs, lambda output, reference, name=name: getattr(oracle.score(reference, output)[kind], name)),
         )
 
 
@@ -39,7 +40,7 @@ def test_the_signature_says_which_package() -> None:
 
 
 def test_the_best_of_several_references_is_score_multi() -> None:
-    inputs = drawn(4, 3, 3)
+    inputs = random_inputs(4, 3, 3)
     result = scored("rouge1", inputs)
     oracle = RougeScorer(["rouge1"])
     compared = [row for row in range(12) if row not in result.why]
@@ -60,7 +61,7 @@ def test_any_text(rows: list[tuple[str, str]]) -> None:
 
 
 def test_many_pairs_are_scored_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    inputs = drawn(4, 3, 3)
+    inputs = random_inputs(4, 3, 3)
     whole = scored("rouge2", inputs).values
     monkeypatch.setattr(rouge, "PAIRS", 5)
     np.testing.assert_array_equal(scored("rouge2", inputs).values, whole)
@@ -82,10 +83,10 @@ def test_other_scripts_have_no_score_and_the_way_out_works() -> None:
 )
 def test_options_that_are_not_there(options: dict[str, Any]) -> None:
     with pytest.raises(OptionError, match=next(iter(options))):
-        scored("rouge1", drawn(1, 1, 1), **options)
+        scored("rouge1", random_inputs(1, 1, 1), **options)
 
 
 def test_without_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "rouge_score_rs", None)
     with pytest.raises(MissingExtraError, match=r"ROUGE needs rouge-score-rs: pip install 'custodes\[score\]'"):
-        scored("rouge1", drawn(1, 1, 1))
+        scored("rouge1", random_inputs(1, 1, 1))

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given as drawn_from
 
 from custodes.errors import OptionError
-from tests.scoring.metrics.given import LINES, drawn, scored, texts
+from tests.scoring.metrics.given import LINES, random_inputs, scored, texts
 
 
 def test_length_in_words_and_characters() -> None:
@@ -53,5 +53,5 @@ def test_a_copy_is_not_new(text: str) -> None:
 
 def test_each_output_has_a_number_or_a_reason() -> None:
     for name in ("length", "novelty", "js-source"):
-        result = scored(name, drawn(5, 3, 1))
+        result = scored(name, random_inputs(5, 3, 1))
         assert {row for row in range(15) if np.isnan(result.values[row]).any()} == result.why.keys()

@@ -15,7 +15,7 @@ from sacrebleu.metrics import BLEU, CHRF
 from custodes.errors import InputError, MissingExtraError, OptionError
 from custodes.scoring.metric import Place
 from custodes.scoring.metrics import METRICS
-from tests.scoring.metrics.given import LINES, by_hand, drawn, scored, texts
+from tests.scoring.metrics.given import LINES, pairwise, random_inputs, scored, texts
 
 OPTIONS: list[dict[str, Any]] = [
     {},
@@ -29,7 +29,7 @@ CHRF_OPTIONS: list[dict[str, Any]] = [{}, {"word_order": 1, "whitespace": True},
 
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 def test_bleu_of_an_output(options: dict[str, Any]) -> None:
-    inputs = drawn(4, 3, 3)
+    inputs = random_inputs(4, 3, 3)
     names = {"smooth": "smooth_method", "order": "max_ngram_order"}
     oracle = BLEU(**{names.get(name, name): value for name, value in options.items()}, effective_order=True)
     expected = [
@@ -44,11 +44,11 @@ def test_bleu_of_an_output(options: dict[str, Any]) -> None:
 @pytest.mark.parametrize("options", CHRF_OPTIONS, ids=str)
 @pytest.mark.parametrize("name", ["chrf", "chrf++"])
 def test_chrf_of_an_output(name: str, options: dict[str, Any]) -> None:
-    inputs = drawn(4, 3, 3)
+    inputs = random_inputs(4, 3, 3)
     oracle = CHRF(**{"word_order": 2 if name == "chrf++" else 0, **options})
     result = scored(name, inputs, **options).values
     np.testing.assert_array_equal(
-        result, by_hand(inputs, lambda output, reference: oracle.sentence_score(output, [reference]).score)
+        result, pairwise(inputs, lambda output, reference: oracle.sentence_score(output, [reference]).score)
     )
     # sacrebleu uses the best of several references, so the rule `best` gives its score.
     best = [
@@ -79,14 +79,14 @@ def test_bleu_of_unknown_options(options: dict[str, Any]) -> None:
 def test_a_tokenizer_that_cannot_be_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "MeCab", None)
     with pytest.raises(InputError, match="tokenize=ja-mecab cannot be loaded .Japanese tokenization .*Please install"):
-        scored("bleu", drawn(1, 1, 1), tokenize="ja-mecab")
+        scored("bleu", random_inputs(1, 1, 1), tokenize="ja-mecab")
 
 
 @pytest.mark.parametrize("name", ["bleu", "chrf", "ter", "corpus-bleu"])
 def test_without_sacrebleu(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "sacrebleu", None)
     with pytest.raises(MissingExtraError, match=r"custodes\[score\]"):
-        scored(name, drawn(1, 1, 1))
+        scored(name, random_inputs(1, 1, 1))
 
 
 def test_lines_that_end_in_a_tokenized_period_say_nothing(caplog: pytest.LogCaptureFixture) -> None:
@@ -99,10 +99,10 @@ def test_lines_that_end_in_a_tokenized_period_say_nothing(caplog: pytest.LogCapt
 @pytest.mark.parametrize(
     ("name", "oracle"),
     [("bleu", BLEU()), ("chrf", CHRF()), ("chrf++", CHRF(word_order=2))],
-    ids=lambda own: own if isinstance(own, str) else "",
+    ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_scores_of_systems(name: str, oracle: Any) -> None:
-    inputs = drawn(6, 3, 3)
+    inputs = random_inputs(6, 3, 3)
     result = scored(f"corpus-{name}", inputs)
     assert result.values.shape == (18, 0)
     streams = [
