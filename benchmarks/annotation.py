@@ -62,12 +62,12 @@ class Client:
         head += ["content-type: application/x-www-form-urlencoded"] if body else []
         head += [f"cookie: {cookie}"] if cookie else []
         writer.write("\r\n".join([*head, "", ""]).encode() + body)
-        told = await reader.readuntil(b"\r\n\r\n")
-        match = re.search(rb"content-length: (\d+)", told.lower())
+        header = await reader.readuntil(b"\r\n\r\n")
+        match = re.search(rb"content-length: (\d+)", header.lower())
         content = await reader.readexactly(int(match[1])) if match else b""
-        if b"connection: close" in told.lower():
+        if b"connection: close" in header.lower():
             self.close()
-        return int(told.split(b" ", 2)[1]), told, content
+        return int(header.split(b" ", 2)[1]), header, content
 
     def close(self) -> None:
         """Close the connection."""
@@ -88,8 +88,8 @@ class Client:
             await self.look()
             return False
         fields = {"do": do[1].decode()}
-        if asked := ASKED.search(self.page):
-            number = int(asked[1])
+        if question := ASKED.search(self.page):
+            number = int(question[1])
             fields |= {"assignment": str(number), "v0": str(number % 3 - 1), "seconds": "1.0"}
         if digest := DIGEST.search(self.page):
             fields |= {"digest": digest[1].decode(), "agree": "1"}

@@ -118,14 +118,16 @@ def elsewhere() -> None:
         ("HANNA", "SummEval", back, {"systems": "!Human", "metrics": list(SAME)}),
     ):
         study, _ = data_sets[learnt]
-        other, chosen = data_sets[validated]
+        validation_study, chosen = data_sets[validated]
         for aspect in ("coherence", "relevance"):
-            target, there = (aspect.title() if name == "HANNA" else aspect for name in (learnt, validated))
+            target, validation_target = (aspect.title() if name == "HANNA" else aspect for name in (learnt, validated))
             outcome = cu.combine(study, target=target, method="ridge", repeats=1, resamples=0, unseen="none", **value)
             with tempfile.TemporaryDirectory() as folder:
                 path = outcome.model.save(Path(folder) / "model.json")
                 options = chosen | {"metrics": list(rename.values())}
-                result = cu.validate(other, model=path, rename=rename, aspect=there, scales="data", **options)
+                result = cu.validate(
+                    validation_study, model=path, rename=rename, aspect=validation_target, scales="data", **options
+                )
             rows = {row["rater"]: row for row in result.comparison.iter_rows(named=True)}
             gain = result.gains.filter(rater="best single", unseen="items").row(0, named=True)
             single, best = (

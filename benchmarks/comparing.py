@@ -106,8 +106,8 @@ def compare(
     names = [name for name in shared if roles.get(name, "exact") == "exact"]
     key = key_of(start, now, [name for name in names if not any(is_sentence(frame[name]) for frame in (start, now))])
     start, now = keyed(start, key), keyed(now, key)
-    for frame, other in ((start, now), (now, start)):
-        rows = frame.join(other, on=KEY, how="anti", maintain_order="left")[KEY]
+    for frame, counterpart in ((start, now), (now, start)):
+        rows = frame.join(counterpart, on=KEY, how="anti", maintain_order="left")[KEY]
         moved += [Moved(table, row, "", *(("row", None) if frame is start else (None, "row"))) for row in rows]
     matched = start.select(KEY).join(now.select(KEY), on=KEY, how="inner", maintain_order="left")
     start, now = (matched.join(frame, on=KEY, how="left", maintain_order="left") for frame in (start, now))

@@ -188,14 +188,14 @@ def measured(case: str, path: Path) -> None:
 def run(case: str, path: Path) -> dict[str, Any]:
     """Run one case; return CPU seconds and peak memory of its process and all descendants (a JVM, its executors)."""
     command = [sys.executable, "-W", "ignore", __file__, "--case", case, "--path", str(path)]
-    ticks, page, own, peak = os.sysconf("SC_CLK_TCK"), os.sysconf("SC_PAGE_SIZE"), dict[str, float](), 0
+    ticks, page, cpu, peak = os.sysconf("SC_CLK_TCK"), os.sysconf("SC_PAGE_SIZE"), dict[str, float](), 0
     spilled = 0
     with tempfile.TemporaryFile("w+") as out:
         child = subprocess.Popen(command, stdout=out, stderr=subprocess.DEVNULL)
         while child.poll() is None:
             resident = 0
             for number, seconds, pages in below(child.pid):
-                own[number] = seconds / ticks
+                cpu[number] = seconds / ticks
                 resident += pages * page
             peak = max(peak, resident)
             spilled = max(spilled, disk_usage(path.parent / SPILL))
@@ -204,7 +204,7 @@ def run(case: str, path: Path) -> dict[str, Any]:
             raise SystemExit(f"{case} failed")
         out.seek(0)
         return json.loads(out.read().strip().splitlines()[-1]) | {
-            "cpu": sum(own.values()),
+            "cpu": sum(cpu.values()),
             "gib": peak / 2**30,
             "spilled": spilled / 1e9,
         }

@@ -158,10 +158,10 @@ def main() -> None:
         results = {name: run(Path(sys.executable), "ours", model, arguments.items) for name, model in models.items()}
     results["ours, transformers"] = run(PEER, "ours", str(whole), arguments.items)
     peer_result = run(PEER, "peer", str(whole), arguments.items)
-    there = ",".join(closure({"custodes"}))
+    core = ",".join(closure({"custodes"}))
     sizes = [
-        run(Path(sys.executable), "size", f"onnxruntime,tokenizers:{there}", 0)["mb"],
-        run(PEER, "size", f"bert-score:{there}", 0)["mb"],
+        run(Path(sys.executable), "size", f"onnxruntime,tokenizers:{core}", 0)["mb"],
+        run(PEER, "size", f"bert-score:{core}", 0)["mb"],
     ]
     return print_table(results, peer_result, sizes)
 

@@ -144,7 +144,7 @@ def differences(case: Case, start: Answer, now: Answer, names: Names, second: An
         if start.document.get(name) != now.document.get(name)
     ]
     old = names.tables(case.question, start.tables)
-    other = names.tables(case.question, second.tables) if second else {}
+    second_tables = names.tables(case.question, second.tables) if second else {}
     declared = declarations(question)
     for name in dict.fromkeys((*old, *now.tables)):
         if (name in old) != (name in now.tables):
@@ -158,7 +158,7 @@ def differences(case: Case, start: Answer, now: Answer, names: Names, second: An
             now.tables[name].drop(times, strict=False),
             roles_of(declared.get(name, scores)),
             draws=case.options.get("resamples") or case.options.get("replications") or DRAWS,
-            second=other.get(name),
+            second=second_tables.get(name),
         )
     return moved
 

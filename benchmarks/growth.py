@@ -94,15 +94,15 @@ def measured(verb: str, by: str, size: int, sizes: dict[str, int], *, limits: di
 
 
 def series(
-    verb: str, by: str, sizes: tuple[int, ...], *, known: list[Case], path: Path | None, only_known: bool, **how: Any
+    verb: str, by: str, sizes: tuple[int, ...], *, saved: list[Case], path: Path | None, only_known: bool, **how: Any
 ) -> list[Case]:
     """Run the smallest study (size 0), then every size until a limit is exceeded."""
     dimension, results = DIMENSIONS[by], []
     for size in (0, *sizes):
-        case = next((value for value in known if (value.verb, value.by, value.size) == (verb, by, size)), None)
+        case = next((value for value in saved if (value.verb, value.by, value.size) == (verb, by, size)), None)
         if case is None and not size and by != "resamples":  # the smallest study is common to other dimensions
             same = [name for name, value in DIMENSIONS.items() if value.kind == dimension.kind and name != "resamples"]
-            case = next((value for value in known if value.verb == verb and value.by in same and not value.size), None)
+            case = next((value for value in saved if value.verb == verb and value.by in same and not value.size), None)
             case = case and replace(case, by=by)
         if case is None and only_known:
             break
@@ -111,7 +111,7 @@ def series(
             steps = 250 if by == "resamples" and not size else size
             case = measured(verb, by, steps, dimension.fixed | grown if size else SMALLEST[dimension.kind], **how)
             case = Case(verb, by, size, case.run, case.answer)
-            known.append(case)
+            saved.append(case)
             if path:
                 with path.open("a") as file:
                     file.write(case.line() + "\n")
@@ -164,10 +164,10 @@ def summary(cases: list[Case]) -> tuple[list[str], str]:
     return [f"`{first.verb}`", *results, *(number if good else ["", "", ""])], words
 
 
-def page(found: dict[str, list[list[Case]]], *, verbs: list[str], seconds: float, gib: float, note: str) -> str:
+def page(results: dict[str, list[list[Case]]], *, verbs: list[str], seconds: float, gib: float, note: str) -> str:
     """Markdown with commands above their bound, then a table for each dimension."""
     parts, passing = [], []
-    for by, rows in found.items():
+    for by, rows in results.items():
         sizes = [f"{size:,}" for size in DIMENSIONS[by].sizes]
         cells = []
         for cases in (row for row in rows if len(row) > 1):
@@ -175,8 +175,8 @@ def page(found: dict[str, list[list[Case]]], *, verbs: list[str], seconds: float
             cells.append(lines)
             passing += [words] if words else []
         heads = ["verb", "smallest", *sizes, "time ~ n^", "memory ~ n^", "answer ~ n^"]
-        there = {cases[0].verb for cases in rows if len(cases) > 1}
-        absent = ", ".join(f"`{verb}`" for verb in verbs if verb not in there and suits(verb, by))
+        verbs_with_cases = {cases[0].verb for cases in rows if len(cases) > 1}
+        absent = ", ".join(f"`{verb}`" for verb in verbs if verb not in verbs_with_cases and suits(verb, by))
         words = f"\nNot run this time: {absent}.\n" if absent else ""
         text = table(heads, cells) if cells else ""
         parts.append(f"## By {by}\n\n{DIMENSIONS[by].told}.\n\n{text}{words}")
@@ -216,7 +216,7 @@ def main() -> None:
     arguments = parser.parse_args()
     verbs, dimensions = arguments.verb or list(VERBS), arguments.by or list(DIMENSIONS)
     lines = arguments.kept.read_text().splitlines() if arguments.kept and arguments.kept.exists() else []
-    known = [Case.read(line) for line in lines]
+    saved = [Case.read(line) for line in lines]
     seconds = arguments.seconds or (20 if arguments.quick else 120)
     results: dict[str, list[list[Case]]] = {}
     with tempfile.TemporaryDirectory() as name:
@@ -230,7 +230,7 @@ def main() -> None:
             how = {"limits": limits, "folder": Path(name)}
             results[by] = [
                 series(
-                    verb, by, dimension.sizes, known=known, path=arguments.kept, only_known=arguments.only_kept, **how
+                    verb, by, dimension.sizes, saved=saved, path=arguments.kept, only_known=arguments.only_kept, **how
                 )
                 for verb in suited
             ]

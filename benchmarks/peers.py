@@ -127,17 +127,17 @@ def compared(comparison: Beside, python: Path, times: int) -> Made:
 
 def row(comparison: Beside, result: Made) -> Row:
     """Cells of a row, where the peer is better, and whether the numbers agree."""
-    mine, other, first, their_first = (result[name] for name in ("ours", "theirs", "first", "their_first"))
+    mine, theirs, first, their_first = (result[name] for name in ("ours", "theirs", "first", "their_first"))
     mb, their_mb, same = result["mb"], result["their_mb"], result["apart"] <= comparison.tolerance
     difference = (
         f"{result['apart']:.0e} (<= {comparison.tolerance:g}{', ' + comparison.because if comparison.because else ''})"
     )
-    behind = [f"in time, {other:.3g} s against our {mine:.3g}"] if other < mine else []
-    behind += [f"in time beyond noise, {other:.3g} s against our {mine:.3g}"] if mine <= other < NOISE * mine else []
+    behind = [f"in time, {theirs:.3g} s against our {mine:.3g}"] if theirs < mine else []
+    behind += [f"in time beyond noise, {theirs:.3g} s against our {mine:.3g}"] if mine <= theirs < NOISE * mine else []
     behind += [f"in the first call, {their_first:.3g} s against our {first:.3g}"] if their_first < first else []
     behind += [f"in memory, {their_mb:.0f} MB against our {mb:.0f}"] if mb > WORTH * their_mb else []
     behind += [] if same else [f"other numbers, by {difference}"]
-    cells = [f"{mine:.3g}", f"{other:.3g}", f"{other / max(mine, 1e-4):.3g}"]
+    cells = [f"{mine:.3g}", f"{theirs:.3g}", f"{theirs / max(mine, 1e-4):.3g}"]
     cells += [f"{first:.3g}", f"{their_first:.3g}", f"{mb:.0f}", f"{their_mb:.0f}"]
     return [comparison.peer, comparison.what, *cells, difference], behind, same
 
@@ -174,7 +174,7 @@ def main() -> int:
         side(arguments.peer, arguments.side, arguments.folder)
         return 0
     lines = arguments.kept.read_text().splitlines() if arguments.kept and arguments.kept.exists() else []
-    cached = {made["peer"]: made for made in map(json.loads, lines)}
+    cached = {result["peer"]: result for result in map(json.loads, lines)}
     rows, missing, failed = [], [], []
     for comparison in comparisons():
         if arguments.only and not any(fnmatch(comparison.peer, glob) for glob in arguments.only):
@@ -199,12 +199,12 @@ def main() -> int:
                     file.write(json.dumps(cached[comparison.peer]) + "\n")
         rows.append(row(comparison, cached[comparison.peer]))
         print(" | ".join(rows[-1][0]), file=sys.stderr, flush=True)
-    told = page(rows, missing, arguments.times)
-    print(told)
+    table_text = page(rows, missing, arguments.times)
+    print(table_text)
     if arguments.write:
         text = README.read_text()
         head, rest = text.split(START)
-        README.write_text(head + START + told + END + rest.split(END)[1])
+        README.write_text(head + START + table_text + END + rest.split(END)[1])
     for problem in failed:
         print(problem, file=sys.stderr)
     return int(bool(failed) or not all(same for *_, same in rows))

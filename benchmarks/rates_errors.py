@@ -340,10 +340,10 @@ def replacing(studies: int, rng: np.random.Generator) -> dict[tuple[int, int, fl
     large = 400_000
     for n_annotators, size, excess in product((3, 8), (1, 5), (0.0, 0.2)):
         grid = np.linspace(0.4, 0.8, 41)
-        people = (rng.random((n_annotators, large)) < 0.8).astype(float)
+        labels = (rng.random((n_annotators, large)) < 0.8).astype(float)
         differences = []
         for accuracy in grid:
-            won = advantages((rng.random(large) < accuracy).astype(float), people, ordered=False)
+            won = advantages((rng.random(large) < accuracy).astype(float), labels, ordered=False)
             differences.append(float(np.nanmean(won.annotator - won.judge)))
         accuracy = float(np.interp(-(0.2 - excess), -np.array(differences), grid))
         passed = []

@@ -18,8 +18,8 @@ NONE = (
 )
 """Scripts that measure nothing by themselves, take hours, or need another version for comparison."""
 
-here = Path(__file__).parent
-scripts = [here / FIRST, *(script for script in sorted(here.glob("*.py")) if script.name not in NONE)]
+folder = Path(__file__).parent
+scripts = [folder / FIRST, *(script for script in sorted(folder.glob("*.py")) if script.name not in NONE)]
 failed = []
 for script in scripts:
     print(f"\n## {script.stem}\n", flush=True)

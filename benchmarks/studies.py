@@ -28,8 +28,8 @@ def scores(*, items: int, systems: int, metrics: int, people: int = 1, aspects: 
             human = np.clip(np.rint(3 + truth[a] + rng.normal(size=(items, systems)) * 0.7), 1, 5)
             parts.append(rows(item, system, f"person{p}", "human", f"aspect{a}" if aspects > 1 else "", human))
     for m in range(metrics):
-        made = truth.mean(axis=0) * rng.uniform(0.2, 1) + rng.normal(size=(items, systems))
-        parts.append(rows(item, system, f"metric{m:04}", "metric", "", made.round(6)))
+        metric_scores = truth.mean(axis=0) * rng.uniform(0.2, 1) + rng.normal(size=(items, systems))
+        parts.append(rows(item, system, f"metric{m:04}", "metric", "", metric_scores.round(6)))
     return pl.concat(parts)
 
 

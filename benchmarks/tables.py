@@ -52,23 +52,23 @@ def answers(name: str) -> Iterator[tuple[str, Any]]:
     """Every question on a study with few resamples, and its answer."""
     read, chosen, target = STUDIES[name]
     study = read()
-    people = {option: value for option, value in chosen.items() if option != "metrics"}
+    human_options = {option: value for option, value in chosen.items() if option != "metrics"}
     untargeted = {option: value for option, value in chosen.items() if option != "aspect"}
     estimators = ["ppi", "inversion", "poststratified", "pooled", *(["mixture"] if name == "demo" else [])]
     methods = ["ridge", "best", "equal", "pairwise", "xgboost", "blend"]
     few = {"resamples": 20}
-    yield "check", cu.check(study, **people)
+    yield "check", cu.check(study, **human_options)
     yield "agreement", cu.agreement(study, **few, **chosen)
     yield "agreement-calibrated", cu.agreement(study, ties="calibrated", aggregate="vote", **few, **chosen)
-    yield "favoritism", cu.favoritism(study, **few, **people)
-    yield "ranking", cu.ranking(study, **few, **people)
+    yield "favoritism", cu.favoritism(study, **few, **human_options)
+    yield "ranking", cu.ranking(study, **few, **human_options)
     yield "verdict", cu.verdict(study, **few, **chosen)
     yield "correction", cu.correction(study, estimator=estimators, equivalence=0.2, **chosen)
     options = {"estimator": ["human", "pooled"], "stopping": LOOKS, "replications": 4, "null": True}
-    yield "protocol", cu.protocol(study, **options, **few, **people)
+    yield "protocol", cu.protocol(study, **options, **few, **human_options)
     yield "plan", cu.plan(study, estimator="ppi", replications=5, items=60, **chosen)
     yield "plan-assumed", cu.plan(channel="ideal", estimator="ppi", replications=10, stopping=PLANS)
-    yield "complementarity", cu.complementarity(study, **few, **people)
+    yield "complementarity", cu.complementarity(study, **few, **human_options)
     yield "ceiling", cu.ceiling(study, model="ridge", steps=3, **few, **chosen)
     yield "combine", cu.combine(study, target=target, method=methods, repeats=1, **few, **untargeted)
 
@@ -90,16 +90,16 @@ def compare(before: Path, after: Path, renamed: list[tuple[str, str]]) -> int:
     differing = 0
     for path in sorted(before.iterdir()):
         name = path.name.removesuffix(path.suffix)
-        other = after / path.name
-        if not other.exists():
+        path_after = after / path.name
+        if not path_after.exists():
             results = ["is gone"]
         elif path.suffix == ".json":
-            results = ["other notes"] if path.read_text() != other.read_text() else []
+            results = ["other notes"] if path.read_text() != path_after.read_text() else []
         else:
             _, question, table = name.split(".")
-            here = ((*old.rsplit(".", 1), new) for old, new in renamed)
-            names = {old: new for where, old, new in here if fnmatch(f"{question}.{table}", where)}
-            results = list(_differences(pl.read_parquet(path).rename(names, strict=False), pl.read_parquet(other)))
+            names_here = ((*old.rsplit(".", 1), new) for old, new in renamed)
+            names = {old: new for where, old, new in names_here if fnmatch(f"{question}.{table}", where)}
+            results = list(_differences(pl.read_parquet(path).rename(names, strict=False), pl.read_parquet(path_after)))
         differing += bool(results)
         for difference in results:
             print(f"{name}: {difference}")
@@ -121,12 +121,12 @@ def _differences(old: pl.DataFrame, new: pl.DataFrame) -> Iterator[str]:
         x, y = old[name], new[name]
         if numeric:
             x, y = x.cast(pl.Float64), y.cast(pl.Float64)
-            other = ((x - y).abs() > TOLERANCE * (1 + x.abs())).fill_null(False) | (x.is_null() != y.is_null())
+            differs = ((x - y).abs() > TOLERANCE * (1 + x.abs())).fill_null(False) | (x.is_null() != y.is_null())
         else:
-            other = pl.Series([a != b for a, b in zip(x.to_list(), y.to_list(), strict=True)], dtype=pl.Boolean)
-        if other.any():
-            places = f"{other.sum()} of {old.height} rows"
-            yield f"{name} differs in {places}: {x.filter(other)[0]} before, {y.filter(other)[0]} after"
+            differs = pl.Series([a != b for a, b in zip(x.to_list(), y.to_list(), strict=True)], dtype=pl.Boolean)
+        if differs.any():
+            places = f"{differs.sum()} of {old.height} rows"
+            yield f"{name} differs in {places}: {x.filter(differs)[0]} before, {y.filter(differs)[0]} after"
 
 
 def main() -> int:

@@ -185,12 +185,12 @@ def functions(study: cu.Study, model: str) -> Iterator[tuple[Any, dict[str, Any]
 
 def test_every_argument_of_all_else_that_is_public(tiny: cu.Study, model: str) -> None:
     worse = [*BAD, np.array(5), np.array([]), iter(["x"]), Unprintable(), "\ud800", "a" * 300]
-    for function, given in functions(tiny, model):
+    for function, valid in functions(tiny, model):
         sources = [tiny.ratings.frame] if function is cu.read else []
-        for name in given:
+        for name in valid:
             for value in worse:
                 try:
-                    function(*sources, **{**given, name: value})
+                    function(*sources, **{**valid, name: value})
                     message = ""
                 except CustodesError as problem:
                     message = str(problem)

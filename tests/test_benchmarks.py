@@ -71,12 +71,12 @@ def test_simulated_studies_are_read_and_are_the_same_again(script, tmp_path):
     import custodes as cu
 
     studies = script("studies")
-    for made in (
+    for rows in (
         lambda: studies.scores(items=12, systems=3, metrics=2, people=2, aspects=2),
         lambda: studies.battles(battles=60, models=4, judges=1),
     ):
-        assert made().equals(made())
-        assert cu.read(made()).systems
+        assert rows().equals(rows())
+        assert cu.read(rows()).systems
 
 
 START = pl.DataFrame(

@@ -119,9 +119,9 @@ def test_another_seed_changes_only_what_is_drawn_and_a_file_holds_the_same_bytes
     assert ran.err == ""  # no progress without a terminal
     assert custodes(*command, "1", "-o", "answer.json").out == ""
     assert Path("answer.json").read_text() == ran.out
-    first, other = (json.loads(text)["metrics"] for text in (ran.out, custodes(*command, "2").out))
-    assert [row["kendall_item"] for row in first] == [row["kendall_item"] for row in other]
-    assert [row["kendall_item_low"] for row in first] != [row["kendall_item_low"] for row in other]
+    first, second = (json.loads(text)["metrics"] for text in (ran.out, custodes(*command, "2").out))
+    assert [row["kendall_item"] for row in first] == [row["kendall_item"] for row in second]
+    assert [row["kendall_item_low"] for row in first] != [row["kendall_item_low"] for row in second]
 
 
 def test_ties_takes_a_number_and_is_recorded(custodes: Run) -> None:
@@ -505,8 +505,8 @@ def test_many_raters_show_people_and_the_metrics_closest_to_them(custodes: Run) 
     ask = ("complementarity", "study.csv", *QUICK)
     output = custodes(*ask).out
     raters = json.loads(custodes(*ask, "--format", "json").out)["raters"]
-    known = [row for row in raters if row["with_humans"] is not None and row["kind"] == "metric"]
-    near = sorted(known, key=lambda row: row["with_humans"])[:15]
+    with_distance = [row for row in raters if row["with_humans"] is not None and row["kind"] == "metric"]
+    near = sorted(with_distance, key=lambda row: row["with_humans"])[:15]
     table = output[output.index("\nraters\n") :].split("rows not shown")[0]
     assert [row["rater"] for row in raters if row["rater"] in table] == [
         row["rater"] for row in raters if row["kind"] == "human" or row in near

@@ -43,18 +43,18 @@ def test_what_a_refused_file_answers_can_be_typed(custodes: Run, mine: Path) -> 
 
 
 def test_a_schema_that_convert_wrote_gives_the_same_answer(custodes: Run, mine: Path) -> None:
-    kept = custodes("convert", "mine.csv", *OPTIONS, *PATTERNS, "--aspect", "fluency", "-o", "study.toml")
-    assert (kept.status, kept.out) == (0, "study.toml\n")
+    converted = custodes("convert", "mine.csv", *OPTIONS, *PATTERNS, "--aspect", "fluency", "-o", "study.toml")
+    assert (converted.status, converted.out) == (0, "study.toml\n")
     assert Path("study.toml").read_text() == (
         'aspect = ["fluency"]\n\n[columns]\nitem = "doc_id"\nsystem = "model"\n'
         'score = ["human_{aspect}_{rater}", "metric:{rater}"]\n'
     )
     ran = custodes("ranking", "mine.csv", *OPTIONS, *PATTERNS, "--aspect", "fluency", "--format", "json", "--no-timing")
     read = custodes("ranking", "mine.csv", "--schema", "study.toml", "--format", "json", "--no-timing")
-    first, other = json.loads(ran.out), json.loads(read.out)
+    first, second = json.loads(ran.out), json.loads(read.out)
     assert first.pop("provenance")["options"]["aspect"] == "fluency"
-    assert other.pop("provenance")["options"]["aspect"] == ["fluency"]
-    assert first == other
+    assert second.pop("provenance")["options"]["aspect"] == ["fluency"]
+    assert first == second
     # command line options take precedence over the schema file
     beside = custodes("check", "mine.csv", "--schema", "study.toml", "--aspect", "coherence", "--format", "json")
     assert [row["aspect"] for row in json.loads(beside.out)["summary"]] == ["coherence"]

@@ -184,10 +184,12 @@ def test_the_python_page_has_every_public_method() -> None:
     for name, value in {"Result": Result, **public()}.items():
         if not inspect.isclass(value):
             continue
-        own = {member for member in dir(value) if not member.startswith("_")} - set(dir(Exception)) - set(dir(tuple))
+        members = (
+            {member for member in dir(value) if not member.startswith("_")} - set(dir(Exception)) - set(dir(tuple))
+        )
         if issubclass(value, Result) and value is not Result:
-            own -= of_results
-        for member in own:
+            members -= of_results
+        for member in members:
             attribute = inspect.getattr_static(value, member)
             if isinstance(attribute, property) or callable(getattr(value, member)):
                 assert f"- `{member}" in sections[name], f"{name}.{member}"
@@ -211,11 +213,11 @@ def modules() -> list[str]:
 def test_examples_of_docstrings(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))  # examples must not write to the user's cache
-    told = io.StringIO()
+    output = io.StringIO()
     module = importlib.import_module(name)
     for example in doctest.DocTestFinder(exclude_empty=True).find(module):
-        failed, _ = doctest.DocTestRunner().run(example, out=told.write)
-        assert not failed, told.getvalue()
+        failed, _ = doctest.DocTestRunner().run(example, out=output.write)
+        assert not failed, output.getvalue()
 
 
 def public() -> dict[str, object]:

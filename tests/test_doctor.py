@@ -54,8 +54,8 @@ def test_what_is_missing_or_too_old_shows(monkeypatch: pytest.MonkeyPatch, capsy
     ]
     monkeypatch.setattr(metadata, "requires", lambda name: needed)
     result = doctor_tables(capsys, 1)
-    shown = {row["package"]: (row["needed"], row["version"] is None, row["fits"]) for row in result["packages"]}
-    assert shown == {
+    packages = {row["package"]: (row["needed"], row["version"] is None, row["fits"]) for row in result["packages"]}
+    assert packages == {
         "numpy": (">=99", False, False),
         "no-such-package": (">=1.2", True, False),
         "polars": ("any", False, True),

@@ -263,10 +263,10 @@ def test_every_verb_answers_without_docstrings(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     answers = [json.loads(line) for line in done.stdout.splitlines()]
-    for command, (status, told) in zip(commands, answers, strict=True):
+    for command, (status, errors) in zip(commands, answers, strict=True):
         if command[0] == "report" or "xgboost" in command:
-            assert (status, told.count("\n")) == (2, 1)
-            assert "docstrings, which python -OO removes; run python with -O" in told
+            assert (status, errors.count("\n")) == (2, 1)
+            assert "docstrings, which python -OO removes; run python with -O" in errors
         else:
-            assert status in (0, 1), (command, told)
+            assert status in (0, 1), (command, errors)
     assert {command[0] for command in commands} == set(cli.VERBS) - {"doctor"}

@@ -167,13 +167,13 @@ def test_imports_by_a_name_in_a_string_count() -> None:
 
 
 def test_questions_know_nothing_of_each_other() -> None:
-    homes = {asked.__module__: question for question, asked in QUESTIONS.items()}
+    homes = {function.__module__: question for question, function in QUESTIONS.items()}
     assert len(homes) == len(QUESTIONS)
     for path in SOURCE.glob("evaluate/**/*.py"):
         module = module_name(path)
-        own = homes.get(module, path.parent.name)  # the layer of a question's part is its folder
+        part = homes.get(module, path.parent.name)  # the layer of a question's part is its folder
         others = {homes[name] for name in imported(module) if name in homes}
-        assert others <= {own, *TOGETHER.get(own, set())}, f"{path.relative_to(SOURCE)} imports {others}"
+        assert others <= {part, *TOGETHER.get(part, set())}, f"{path.relative_to(SOURCE)} imports {others}"
 
 
 def loaded_by(code: str) -> set[str]:
@@ -194,8 +194,8 @@ def test_a_verb_loads_no_other_and_the_list_of_verbs_loads_none() -> None:
     assert "custodes.evaluate.favoritism" in helped
     others = {function.__module__ for name, function in QUESTIONS.items() if name != "favoritism"}
     assert not (HEAVY - MARKDOWN | others | {"custodes.reporting"}) & helped
-    answered = loaded_by("import custodes as cu\ncu.favoritism(cu.read('demo'), resamples=20)")
-    assert not (HEAVY - {"scipy"} | others | {"scipy.stats", "custodes.reporting", "rich"}) & answered
+    modules = loaded_by("import custodes as cu\ncu.favoritism(cu.read('demo'), resamples=20)")
+    assert not (HEAVY - {"scipy"} | others | {"scipy.stats", "custodes.reporting", "rich"}) & modules
 
 
 def test_a_server_holds_no_tables_and_no_questions() -> None:

@@ -158,9 +158,9 @@ def test_forms_for_programs_are_exact_and_all_are_harmless_on_a_terminal(
     terminal = Terminal()
     monkeypatch.setattr(sys, "stdout", terminal)
     assert cli.run(ask) in (0, 1)
-    shown = terminal.buffer.getvalue().decode()
-    assert not CONTROLS.search(shown)
-    assert shown.count("\n") == exact.count("\n")
+    text = terminal.buffer.getvalue().decode()
+    assert not CONTROLS.search(text)
+    assert text.count("\n") == exact.count("\n")
 
 
 @pytest.mark.parametrize(
@@ -390,5 +390,5 @@ def test_the_status_is_that_of_the_answer_also_where_nobody_reads_on(
 
 
 def test_what_a_command_reads() -> None:
-    here = str(Path(__file__))
-    assert options.read_by(["a.csv"], None, 1, [here, "no such"], Path(here), True) == ["a.csv", here, Path(here)]
+    path = str(Path(__file__))
+    assert options.read_by(["a.csv"], None, 1, [path, "no such"], Path(path), True) == ["a.csv", path, Path(path)]

@@ -160,13 +160,13 @@ exec(compile(sys.argv[2], "README.md", "exec"))
 
 def test_the_python_of_the_readme_needs_no_more_than_make_report_installs(tmp_path: Path) -> None:
     """The code runs in an environment where other packages cannot be imported."""
-    there = required(*extras_of_make_report())
-    assert {"polars", "xgboost-cpu", "xgboost"} & there
-    assert "pandas" not in there
+    available = required(*extras_of_make_report())
+    assert {"polars", "xgboost-cpu", "xgboost"} & available
+    assert "pandas" not in available
     blocked = [
         module
         for module, names in metadata.packages_distributions().items()
-        if not there & {canonicalize_name(name) for name in names}
+        if not available & {canonicalize_name(name) for name in names}
     ]
     (code,) = (text for _, text in blocks(ROOT / "README.md", "python"))
     custodes = (sys.executable, "-m", "custodes", "convert", "demo", "-o", "./")
@@ -243,8 +243,8 @@ def environment(uv: str, folder: Path, *what: object, python: str = sys.executab
 def needs(extra: str, version: str) -> set[str]:
     """Requirements of an extra for a Python version."""
     lines = map(Requirement, PROJECT["project"]["optional-dependencies"][extra])
-    here = {"python_version": version}
-    return {line.name for line in lines if line.marker is None or line.marker.evaluate(here)}
+    markers = {"python_version": version}
+    return {line.name for line in lines if line.marker is None or line.marker.evaluate(markers)}
 
 
 def check_works(installed: Environment, *extras: str) -> None:
@@ -253,9 +253,11 @@ def check_works(installed: Environment, *extras: str) -> None:
     assert all(row["fits"] for row in data["packages"])
     assert all(row["passed"] for row in data["tests"])
     version = data["provenance"]["versions"]["python"].rpartition(".")[0]
-    there = {package for extra in extras for package in needs(extra, version)}
+    expected = {package for extra in extras for package in needs(extra, version)}
     present = {row["extra"] for row in data["extras"] if row["present"]}
-    assert present == {row["extra"] for row in data["extras"] if needs(row["extra"], version) <= there} >= set(extras)
+    assert (
+        present == {row["extra"] for row in data["extras"] if needs(row["extra"], version) <= expected} >= set(extras)
+    )
     installed.says("custodes", "report", "demo", "--resamples", "20", "-o", "report.html")
     page = (installed.folder / "report.html").read_text(encoding="utf-8")
     assert page.rstrip().endswith("</html>")
@@ -269,12 +271,12 @@ def test_the_wheel_holds_the_package_and_nothing_else(built: Built) -> None:
         about = message_from_bytes(wheel.read(next(name for name in names if name.endswith("METADATA"))))
     package = {name for name in names if ".dist-info/" not in name}
     source = ROOT / "src"
-    here = {
+    sources = {
         path.relative_to(source).as_posix()
         for path in source.rglob("*")
         if path.is_file() and path.suffix != ".pyc" and ".egg-info" not in str(path)
     }
-    assert package == here
+    assert package == sources
     assert {"custodes/py.typed", "custodes/reporting/templates/page.html"} <= package
     assert built.wheel.stat().st_size < 2**20
     check_absolute(about.get_payload())
@@ -316,9 +318,9 @@ def test_an_empty_environment_with_each_extra(extra: str, uv: str, built: Built,
 @pytest.mark.slow
 def test_without_the_extra_a_question_names_it(uv: str, built: Built, tmp_path: Path) -> None:
     installed = environment(uv, tmp_path / "empty", built.sdist)
-    told = installed.says("custodes", "ceiling", "demo", "--resamples", "20", status=2)
-    assert "custodes[learn]" in told
-    assert len(told.splitlines()) == 1
+    message = installed.says("custodes", "ceiling", "demo", "--resamples", "20", status=2)
+    assert "custodes[learn]" in message
+    assert len(message.splitlines()) == 1
 
 
 @pytest.mark.slow
@@ -349,8 +351,8 @@ def interpreter(uv: str, version: str) -> str | None:
     )
     if process.returncode == 0:
         return process.stdout.strip()
-    kept = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
-    return next((str(python) for python in sorted(kept.glob(f"{version}.*/bin/python"))), None)
+    versions = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
+    return next((str(python) for python in sorted(versions.glob(f"{version}.*/bin/python"))), None)
 
 
 @pytest.mark.slow
@@ -381,8 +383,8 @@ def test_the_lowest_versions_that_are_allowed(uv: str, built: Built, tmp_path: P
     numpy = next(line for line in PROJECT["project"]["dependencies"] if line.startswith("numpy"))
     assert metadata.version("numpy") not in numpy  # otherwise the test has no effect
     check_works(installed, "learn", "duckdb")
-    shown = json.loads(installed.says("custodes", "doctor", "--format", "json"))["packages"]
-    for row in shown:
+    packages = json.loads(installed.says("custodes", "doctor", "--format", "json"))["packages"]
+    for row in packages:
         assert row["version"].startswith(row["needed"].removeprefix(">=").removesuffix(".0")), row
 
 
@@ -450,8 +452,8 @@ def test_the_site() -> None:
     assert {"rates.md", "agreement.md", "howto/install.md", "explanation/statistics/agreement.md"} <= set(listed)
     assert all((site / name).exists() for name in listed)
     gallery = pages[site / "gallery.html"]
-    drawn = [name for name in cu.plots.__all__ if name.islower() and name != "save"]
-    for name in drawn:
+    names = [name for name in cu.plots.__all__ if name.islower() and name != "save"]
+    for name in names:
         assert f"{name}.svg" in gallery
         assert (site / "_images" / f"{name}.svg").stat().st_size < 100_000
     index = (site / "searchindex.js").read_text(encoding="utf-8")

@@ -75,17 +75,19 @@ def compare(path: str | Path, *more: str, **tolerance: float) -> None:
     """Assert that answers of both core types agree within the relative tolerance for each kind."""
     first, second = core_types()
     arguments = ["-m", "tests.answers_as_json", str(path), "coherence", *more]
-    one, other = output(arguments, first, 1), output(arguments, second, 2)
+    first_answer, second_answer = output(arguments, first, 1), output(arguments, second, 2)
     for kind, relative in tolerance.items():
-        texts = differences(one[kind], other[kind], kind, relative)
-        assert not texts, f"{one['architectures']} and {other['architectures']}:\n" + "\n".join(texts[:20])
+        texts = differences(first_answer[kind], second_answer[kind], kind, relative)
+        assert not texts, f"{first_answer['architectures']} and {second_answer['architectures']}:\n" + "\n".join(
+            texts[:20]
+        )
 
 
 def test_a_difference_is_seen() -> None:
-    one = {"a": [{"x": 1.0, "text": "B is best"}], "b": [{"n": 3}]}
-    assert not differences(one, {"a": [{"x": 1.0 + 1e-8, "text": "B is best"}], "b": [{"n": 3}]}, "", 1e-6)
-    other = {"a": [{"x": 1.0 + 1e-5, "text": "A is best"}], "b": [{"n": 4}]}
-    assert len(differences(one, other, "", 1e-6)) == 3
+    left = {"a": [{"x": 1.0, "text": "B is best"}], "b": [{"n": 3}]}
+    assert not differences(left, {"a": [{"x": 1.0 + 1e-8, "text": "B is best"}], "b": [{"n": 3}]}, "", 1e-6)
+    right = {"a": [{"x": 1.0 + 1e-5, "text": "A is best"}], "b": [{"n": 4}]}
+    assert len(differences(left, right, "", 1e-6)) == 3
 
 
 def test_every_question_on_the_demo() -> None:

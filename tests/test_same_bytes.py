@@ -74,11 +74,11 @@ def test_no_verb_changes_a_byte(tmp_path: Path, verb: str) -> None:
 def test_a_report_and_its_figures_are_the_same_bytes(tmp_path: Path) -> None:
     for suffix in ("svg", "png"):
         ask = ("report", "demo", *QUICK, "--aspect", "fluency", "--figures", ".", "--figure-format", suffix)
-        first, other = (
+        first, second = (
             output_bytes(ask, ONE, tmp_path / f"one-{suffix}"),
             output_bytes(ask, OTHER, tmp_path / f"other-{suffix}"),
         )
-        assert first == other
+        assert first == second
 
 
 @pytest.mark.slow

@@ -68,10 +68,10 @@ def test_threads_that_read_trees_first_never_crash(tmp_path: Path) -> None:
     ],
 )
 def test_what_cannot_be_is_told_in_one_line(content: bytes, reason: str) -> None:
-    with pytest.raises(InputError) as told:
+    with pytest.raises(InputError) as raised:
         decode(content, NUMBERS)
-    assert str(told.value).startswith(reason)
-    assert str(told.value).isprintable()
+    assert str(raised.value).startswith(reason)
+    assert str(raised.value).isprintable()
 
 
 def test_whether_all_of_a_text_was_read() -> None:

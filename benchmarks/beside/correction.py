@@ -114,7 +114,9 @@ def by_nuts(folder: Path) -> Work:
 
     paired, alone = (table[:FEW].astype(np.float32) for table in tables(folder))
     run = nuts(CHAINS, WARMUP, DRAWS)
-    inputs = [(table, other, np.zeros_like(other)) for table, other in zip(paired, alone, strict=True)]
+    inputs = [
+        (table, metric_only, np.zeros_like(metric_only)) for table, metric_only in zip(paired, alone, strict=True)
+    ]
     jax.block_until_ready(run(jax.random.key(1), *inputs[0]))
 
     def work() -> list[float]:

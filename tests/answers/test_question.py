@@ -61,14 +61,14 @@ def test_the_signature_names_every_argument_with_its_default() -> None:
 
 @pytest.mark.parametrize("name", QUESTIONS)
 def test_every_question_has_one(name: str) -> None:
-    asked = QUESTIONS[name]
-    about, *rest = inspect.signature(asked).parameters.values()
+    function = QUESTIONS[name]
+    about, *rest = inspect.signature(function).parameters.values()
     assert about.kind is about.POSITIONAL_OR_KEYWORD
     assert all(value.kind is value.KEYWORD_ONLY and value.default is not value.empty for value in rest)
     assert {"rng", "progress"} <= {value.name for value in rest}
-    assert get_type_hints(asked)["return"] is RESULTS[name]
-    assert asked.example.startswith("custodes ")
-    for option in options_of(asked):
+    assert get_type_hints(function)["return"] is RESULTS[name]
+    assert function.example.startswith("custodes ")
+    for option in options_of(function):
         assert option.help.endswith((".", "?")), option
 
 
@@ -129,14 +129,14 @@ def test_a_function_that_is_no_question_is_documented_alike() -> None:
     assert [option.name for option in options_of(page)] == ["title", *DEFAULTS]
 
 
-@pytest.mark.parametrize("asked", [cu.check, cu.favoritism, cu.plan])
-def test_a_question_takes_what_read_takes(asked: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize("function", [cu.check, cu.favoritism, cu.plan])
+def test_a_question_takes_what_read_takes(function: Any, tmp_path: Path) -> None:
     long_tables(demo_study())["ratings"].write_csv(tmp_path / "ratings.csv")
     frame = pl.read_csv(tmp_path / "ratings.csv")
     parts = [frame.filter(kind="human"), frame.filter(kind="metric").to_pandas()]
-    options = {} if asked is cu.check else {"resamples": 20} if asked is cu.favoritism else {"replications": 2}
+    options = {} if function is cu.check else {"resamples": 20} if function is cu.favoritism else {"replications": 2}
     results = [
-        asked(about, **options) for about in (frame, tmp_path / "ratings.csv", str(tmp_path / "ratings.csv"), parts)
+        function(about, **options) for about in (frame, tmp_path / "ratings.csv", str(tmp_path / "ratings.csv"), parts)
     ]
     for repeated in results[1:]:
         assert {name: table.height for name, table in repeated.tables().items()} == {
@@ -170,10 +170,10 @@ def test_what_is_no_study_is_an_error_of_one_line(name: str, about: Any, message
 
 
 @pytest.mark.parametrize("name", ["looks", "boundary", "stop", "batch", "budget", "futility", "gamma"])
-@pytest.mark.parametrize("asked", [cu.protocol, cu.plan])
-def test_what_became_a_part_of_stopping_says_so(asked: Any, name: str) -> None:
+@pytest.mark.parametrize("function", [cu.protocol, cu.plan])
+def test_what_became_a_part_of_stopping_says_so(function: Any, name: str) -> None:
     with pytest.raises(TypeError, match=rf"unknown argument '{name}': .* stopping=cu.Stopping\({name}=...\)"):
-        asked(demo_study(), **{name: 1})
+        function(demo_study(), **{name: 1})
 
 
 def test_a_provenance_is_a_line_without_brackets() -> None:

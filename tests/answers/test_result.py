@@ -144,8 +144,8 @@ def test_it_is_made_again_by_its_question_and_seed() -> None:
     assert fresh.provenance.seed is not None
     again = fresh.provenance.replay(study)
     assert again.to_dict() == fresh.to_dict()
-    other = cu.favoritism(study, resamples=20, metrics="judge", aspect="fluency", rng=None)
-    assert not other.pairs.equals(fresh.pairs)  # each call without a seed draws a new one
+    unseeded = cu.favoritism(study, resamples=20, metrics="judge", aspect="fluency", rng=None)
+    assert not unseeded.pairs.equals(fresh.pairs)  # each call without a seed draws a new one
 
 
 def test_a_callers_own_generator_is_not_replayed_into_other_numbers() -> None:

@@ -40,9 +40,9 @@ FRAME = pl.concat(
 
 
 def test_a_view_an_aspect_with_the_essential_columns_by_their_order() -> None:
-    first, other = views(MADE, FRAME, "the_metrics")
-    assert (first.title, other.title) == ("the metrics (x)", "the metrics (y)")
-    assert first.rows == other.rows
+    first, second = views(MADE, FRAME, "the_metrics")
+    assert (first.title, second.title) == ("the metrics (x)", "the metrics (y)")
+    assert first.rows == second.rows
     assert first.header == ("metric", "tau", "error", "half")  # column `never` is empty, `n` has a lower priority
     assert first.labels == ("Metric", "τ-b", "Error", "Half")
     assert first.numeric == (False, True, True, True)
@@ -55,8 +55,8 @@ def test_a_view_an_aspect_with_the_essential_columns_by_their_order() -> None:
 
 
 def test_the_best_values_are_marked_all_of_them_and_in_both_directions() -> None:
-    one, _ = views(MADE, FRAME, "m")
-    assert one.best == {(0, 1), (1, 2), (2, 2)}
+    view, _ = views(MADE, FRAME, "m")
+    assert view.best == {(0, 1), (1, 2), (2, 2)}
     alone = next(iter(views(MADE, FRAME.head(1), "m")))
     assert alone.best == frozenset()  # with a single metric nothing is best
 
@@ -119,10 +119,10 @@ def test_numbers_read_back_to_what_they_were(value: float) -> None:
 
 def test_what_has_a_better_end_is_shown_even_where_it_is_undefined() -> None:
     bare = FRAME.with_columns(pl.lit(None, pl.Float64).alias(name) for name in ("tau", "tau_low", "tau_high", "error"))
-    one, _ = views(MADE, bare, "m")
-    assert one.header == ("metric", "tau", "error", "half")
-    assert [row[1:3] for row in one.rows] == [("–", "–")] * 3
-    assert one.best == frozenset()
+    view, _ = views(MADE, bare, "m")
+    assert view.header == ("metric", "tau", "error", "half")
+    assert [row[1:3] for row in view.rows] == [("–", "–")] * 3
+    assert view.best == frozenset()
 
 
 def test_an_unreliable_interval_is_marked_and_only_that() -> None:

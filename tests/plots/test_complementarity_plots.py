@@ -143,8 +143,8 @@ def test_few_raters_are_all_named_of_many_people_those_like_them_and_the_ends(di
     ends = {metrics.sort(axis)["rater"][end] for axis in "xy" for end in (0, -1)}
     assert set(result.coordinates.filter(kind="human")["rater"]) | ends <= names
     assert len(names) <= 6 + 4 + NEAREST
-    other = sorted(set(metrics["rater"]) - names)[0]
-    assert named(plots.judges_map(result, named=other)) == names | {other}
+    unnamed = sorted(set(metrics["rater"]) - names)[0]
+    assert named(plots.judges_map(result, named=unnamed)) == names | {unnamed}
     with pytest.raises(OptionError, match="judges_map: rater='nobody' is not in the result"):
         plots.judges_map(result, named="nobody")
 
@@ -170,8 +170,8 @@ def test_names_hide_neither_each_other_nor_points() -> None:
     texts = ["abcdef", "abcdef", "abcdef", "abcdef"]
     centres = points + labels.beside(points / (400, 200), texts, range(4), widths=[400], height=200)
     half = np.array([labels.LETTER * 6, labels.LINE]) / 2
-    for (one, a), (other, b) in combinations(enumerate(centres), 2):
-        assert (np.abs(a - b) >= 2 * half - 1e-9).any(), (one, other)
+    for (one, a), (j, b) in combinations(enumerate(centres), 2):
+        assert (np.abs(a - b) >= 2 * half - 1e-9).any(), (one, j)
     for i, point in enumerate(points):
         assert all((np.abs(centre - point) >= half).any() for k, centre in enumerate(centres) if k != i)
     assert centres[3, 0] + half[0] <= 400  # at the right edge the label stands to the left

@@ -51,15 +51,15 @@ def test_a_pair_turns_with_its_systems(corrected: Correction) -> None:
         rows = rows_of(plots.pair_outcome(corrected, "judge", a, b, aspect="fluency"))
         return {(row["estimator"], row["outcome"]): row["share"] for row in rows}
 
-    first, other = shares("Aster", "Fir"), shares("Fir", "Aster")
+    first, second = shares("Aster", "Fir"), shares("Fir", "Aster")
     assert {estimator for estimator, _ in first} == {
         "naive",
         "human",
         "poststratified",
     }  # ppi estimates the margin only
     for estimator in ("naive", "human", "poststratified"):
-        assert first[estimator, "p_win"] == other[estimator, "p_loss"]
-        assert first[estimator, "p_tie"] == other[estimator, "p_tie"]
+        assert first[estimator, "p_win"] == second[estimator, "p_loss"]
+        assert first[estimator, "p_tie"] == second[estimator, "p_tie"]
         assert sum(first[estimator, name] for name in ("p_win", "p_tie", "p_loss")) == pytest.approx(1)
 
 

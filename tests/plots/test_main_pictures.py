@@ -94,7 +94,7 @@ ON_DARK_ONLY = {theme.ORANGE, theme.SKY}
 """Pale colours of the Okabe-Ito palette; the marks also differ by shape or position."""
 
 
-def contrast(one: str, other: str) -> float:
+def contrast(first: str, second: str) -> float:
     """Contrast ratio of two colours by WCAG 2.1, which requires 3 for parts of figures."""
 
     def luminance(colour: str) -> float:
@@ -102,7 +102,7 @@ def contrast(one: str, other: str) -> float:
         linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
         return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
-    low, high = sorted((luminance(one), luminance(other)))
+    low, high = sorted((luminance(first), luminance(second)))
     return (high + 0.05) / (low + 0.05)
 
 

@@ -91,10 +91,10 @@ def test_confusion_turns_with_its_systems(results: dict[str, Any]) -> None:
         row: dict[str, Any] = chart["data"]["values"][0]
         return row
 
-    first, other = counts("Aster", "Fir"), counts("Fir", "Aster")
-    assert first["win_loss"] == other["loss_win"]
-    assert first["tie_win"] == other["tie_loss"]
-    assert (other["system_a"], other["system_b"]) == ("Fir", "Aster")
+    first, second = counts("Aster", "Fir"), counts("Fir", "Aster")
+    assert first["win_loss"] == second["loss_win"]
+    assert first["tie_win"] == second["tie_loss"]
+    assert (second["system_a"], second["system_b"]) == ("Fir", "Aster")
 
 
 def test_importing_custodes_and_its_plots_loads_no_altair() -> None:

@@ -109,12 +109,12 @@ def replayed(pairs: RatedPairs, seed: int, *, by_lot: bool) -> Iterator[Replay]:
         systems=pairs.systems,
     )
     assert (kinds[:, :PILOT] < KINDS).all()
-    drawn = continued(pilot.outcome, posterior_shares(pilot, draws=DRAWS, rng=rng), items=items, rng=rng)
+    proportions = continued(pilot.outcome, posterior_shares(pilot, draws=DRAWS, rng=rng), items=items, rng=rng)
     shared = shared_items(pilot)
     for stopping in RULES:
         rule = stopping.rule(HUMAN, most=items, seed=0)
         end = replay(run, rule, reference=pairs.reference(0.05), truth=pairs.truth)
-        shares, _ = forecast(drawn, rule)
+        shares, _ = forecast(proportions, rule)
         low, high = percentile_interval(shares, confidence=CONFIDENCE)
         middle, reach = shortest(shares, confidence=CONFIDENCE)
         yield Replay(by_lot, float(end.n.mean() / items), middle, reach, float(low), float(high), shared)

@@ -15,7 +15,7 @@ def test_summeval(shared_data: Path) -> None:
     agreed = cu.agreement(study, metrics="bertscore-f1,rouge-l-f1", resamples=0, compare_by="kendall_item", **options)
     value = agreed.metrics.filter(metric="bertscore-f1")["kendall_item"].item()
     assert result.rules["value"].to_list() == pytest.approx([value, abs(agreed.comparisons["difference"].item())])
-    other = cu.gate(
+    second = cu.gate(
         study, metric="rouge-l-f1", require="kendall_item>=0.2", not_worse_than="bertscore-recall", **options
     )
-    assert (other.rules["outcome"].to_list(), other.status) == (["fails", "fails"], 1)
+    assert (second.rules["outcome"].to_list(), second.status) == (["fails", "fails"], 1)

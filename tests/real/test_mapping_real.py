@@ -27,8 +27,8 @@ def test_a_wide_table_gives_the_long_study_back(shared_data: Path) -> None:
     read = cu.read(table.with_columns(text=pl.lit("...")), columns=columns)
     assert set(read.humans) == set(study.humans)
     assert set(read.aspects) == set(study.aspects)
-    first, other = (
+    first, second = (
         value.ratings.frame.filter(pl.col("rater").is_in(study.humans)).sort(KEY) for value in (study, read)
     )
-    assert first.equals(other)
+    assert first.equals(second)
     assert len(read.metrics) == named.filter(~humans)["column"].n_unique()

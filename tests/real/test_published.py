@@ -64,8 +64,8 @@ def test_wmt23_acc_eq_of_rounded_scores_is_that_of_whole_numbers(shared_data: Pa
     assert results["cometoid22-wmt22-src"] == pytest.approx(0.577536, abs=1e-6)
     # mt-metrics-eval has .577734: its threshold lies between two floating-point values of the difference .0032.
     assert accuracy_by_threshold(human, rounded) == pytest.approx(0.577734, abs=1e-6)
-    other = scores["XCOMET-Ensemble-refA"]
-    assert results["XCOMET-Ensemble-refA"] == pytest.approx(accuracy_by_threshold(human, other), abs=1e-12)
+    continuous = scores["XCOMET-Ensemble-refA"]
+    assert results["XCOMET-Ensemble-refA"] == pytest.approx(accuracy_by_threshold(human, continuous), abs=1e-12)
 
 
 def test_summeval_ties_and_reproducibility(shared_data: Path) -> None:

@@ -140,15 +140,15 @@ def test_pandalm(shared_data: Path) -> None:
 def test_llmbar(shared_data: Path) -> None:
     study = read(shared_data / "llmbar/judgments.csv.gz")
     verdicts = study.preferences.frame
-    judged = verdicts.filter(pl.col("rater") != "gold")
+    judge_verdicts = verdicts.filter(pl.col("rater") != "gold")
     # 44,456 comparisons in two orders; cut and uniq -c count 174 empty preferences in each order
-    assert judged.height == 2 * 44456 - 2 * 174
+    assert judge_verdicts.height == 2 * 44456 - 2 * 174
     assert {note.rule: note.count for note in study.notes} == {"missing-verdict": 348}
-    assert dict(judged["order"].value_counts().iter_rows()) == {"ab": 44456 - 174, "ba": 44456 - 174}
+    assert dict(judge_verdicts["order"].value_counts().iter_rows()) == {"ab": 44456 - 174, "ba": 44456 - 174}
     gold = verdicts.filter(pl.col("rater") == "gold")
     assert gold.height == study.items.frame.height == verdicts["item"].n_unique()
     assert study.humans == ("gold",)
     assert set(study.items.frame["group"]) == set(study.items.frame["item"].str.replace(r"/[^/]*$", ""))
     # "60 % of verdicts are order-consistent" in the project's notes; by uniq -c of the three columns
-    both = judged.pivot("order", index=["item", "rater", "repeat"], values="preference").drop_nulls()
+    both = judge_verdicts.pivot("order", index=["item", "rater", "repeat"], values="preference").drop_nulls()
     assert (both["ab"] == both["ba"]).sum() == 8013 + 4943 + 4868 + 8499

@@ -15,7 +15,7 @@ def html_of(section: Section, context: Context) -> str:
 def section_of(page: str, question: str) -> str:
     """Return the HTML within the fold of one section of a page."""
     start = page.index(f'<details class="section" id="{question}">')
-    ends = [found.start() for found in re.finditer(r'<details class="section" id=|</main>', page)]
+    ends = [match.start() for match in re.finditer(r'<details class="section" id=|</main>', page)]
     return page[start : next(end for end in ends if end > start)]
 
 

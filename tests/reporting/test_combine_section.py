@@ -104,9 +104,9 @@ def test_the_combination_named_first_is_judged_whichever_wins(fitted: Combine, w
     lines = sentences(replace(gains(fitted, 0.001, 0.1), comparison=fitted.comparison.with_columns(wins)))
     names = {"equal": "mean of all metrics"}
     for _, sentence in lines:
-        judged, others = sentence.split(" Combinations that are not tested: ")
-        assert ", ridge regression reaches τ-b " in judged
-        assert not any(name in judged for name in names.values())
+        tested, others = sentence.split(" Combinations that are not tested: ")
+        assert ", ridge regression reaches τ-b " in tested
+        assert not any(name in tested for name in names.values())
         assert all(name in others for name in names.values())
         assert "better" not in others
         assert ("0.90" in others) is (winner in names)

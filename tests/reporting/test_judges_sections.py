@@ -162,7 +162,7 @@ def test_the_sentence_follows_the_interval(
 def test_one_aspect_of_people_has_no_distance_among_people(distances: Complementarity) -> None:
     among = pl.col("kinds_b") == "human-human"
     gaps = distances.gaps.with_columns(pl.when(among).then(None).otherwise("difference").alias("difference"))
-    assert not any("aspects" in told for told in said_of_judges(replace(distances, gaps=gaps)))
+    assert not any("aspects" in sentence for sentence in said_of_judges(replace(distances, gaps=gaps)))
 
 
 def test_the_dimension_is_told(distances: Complementarity) -> None:

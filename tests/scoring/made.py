@@ -89,7 +89,7 @@ def study(outputs: Mapping[str, Mapping[str, str]], **facts: Mapping[str, Any]) 
     from custodes.data.reading import read
 
     rows = [
-        {"item": item, "outputs": dict(output), **{name: said.get(item) for name, said in facts.items()}}
+        {"item": item, "outputs": dict(output), **{name: values.get(item) for name, values in facts.items()}}
         for item, output in outputs.items()
     ]
     return read(pl.DataFrame(rows, schema_overrides={"outputs": pl.Object}), reader="outputs")

@@ -115,9 +115,9 @@ def scored(texts: Study, spec: str, **options: Any) -> dict[tuple[str, str, str]
     return rows  # type: ignore[return-value]
 
 
-def close(one: dict[Any, float], two: dict[Any, float], tolerance: float = TOLERANCE) -> None:
-    assert one.keys() == two.keys()
-    assert one == pytest.approx(two, rel=tolerance, abs=tolerance)
+def close(first: dict[Any, float], second: dict[Any, float], tolerance: float = TOLERANCE) -> None:
+    assert first.keys() == second.keys()
+    assert first == pytest.approx(second, rel=tolerance, abs=tolerance)
 
 
 def test_names_and_orders_change_nothing(rules: str, image: str) -> None:
@@ -126,7 +126,7 @@ def test_names_and_orders_change_nothing(rules: str, image: str) -> None:
     items, systems = dict(zip("1234", "zxyw", strict=True)), dict(zip("ABC", "RPQ", strict=True))
     turned = {item: dict(reversed(value.items())) for item, value in reversed(OUTPUTS.items())}
     renamed = {items[item]: {systems[s]: text for s, text in value.items()} for item, value in turned.items()}
-    facts = [{items[item]: value for item, value in told.items()} for told in (REFERENCES, SOURCES)]
+    facts = [{items[item]: value for item, value in mapping.items()} for mapping in (REFERENCES, SOURCES)]
     texts = texts_of(
         renamed, references=facts[0], source=facts[1], context=facts[1], image=dict.fromkeys(renamed, image)
     )

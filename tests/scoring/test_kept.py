@@ -199,8 +199,8 @@ def test_a_metric_that_fails_keeps_what_it_had_scored(monkeypatch: pytest.Monkey
 
 
 def test_a_file_of_somebody_else_is_refused_and_stays_as_it_is(study: Study, tmp_path: Path) -> None:
-    other = tmp_path / "other.db"
-    with sqlite3.connect(other) as base:
+    other_file = tmp_path / "other.db"
+    with sqlite3.connect(other_file) as base:
         base.execute("CREATE TABLE mine (x)")
     base.close()
     text = tmp_path / "texts.csv"
@@ -212,7 +212,7 @@ def test_a_file_of_somebody_else_is_refused_and_stays_as_it_is(study: Study, tmp
         base.execute("PRAGMA user_version = 99")
     base.close()
     for place, message in (
-        (other, "a database of another program; name another file with --cache"),
+        (other_file, "a database of another program; name another file with --cache"),
         (text, r"not a file of cached scores or replies \(file is not a database\)"),
         (newer, "a database of version 99, not 1"),
         (tmp_path, "it is a folder"),
@@ -231,8 +231,8 @@ def test_a_file_is_made_when_there_is_something_to_keep(tmp_path: Path) -> None:
         assert not cache.replies(["k"])
         assert cache.seconds_of("m") is None
         assert not place.exists()
-        with Cache(place) as other:
-            other.keep_reply("k", b"{}", b"{}")
+        with Cache(place) as second:
+            second.keep_reply("k", b"{}", b"{}")
         assert cache.replies(["k"]) == {"k": b"{}"}
 
 

@@ -68,7 +68,7 @@ def test_metricx_tells_right_from_wrong(form: str) -> None:
     results = {"sources": sources, "references": [[good] for _, good, _ in GERMAN]}
     right = values(command, [good for _, good, _ in GERMAN], **results)
     wrong = values(command, [bad for *_, bad in GERMAN], **results)
-    assert all(0 <= value < other <= 25 for value, other in zip(right, wrong, strict=True))
+    assert all(0 <= right_score < wrong_score <= 25 for right_score, wrong_score in zip(right, wrong, strict=True))
     assert max(right) < 5 < min(wrong)
 
 

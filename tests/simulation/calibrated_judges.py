@@ -38,14 +38,14 @@ def draw_probabilities(sight: Sight, n: int, rng: np.random.Generator) -> tuple[
     (n,)."""
     document = np.arange(n) // sight.document
     quality = rng.normal(size=n)[document]
-    own = rng.normal(size=(len(sight.orders), sight.runs, n))
-    view = quality + np.sqrt(sight.shared) * rng.normal(size=n) + np.sqrt(1 - sight.shared) * own
+    separate = rng.normal(size=(len(sight.orders), sight.runs, n))
+    view = quality + np.sqrt(sight.shared) * rng.normal(size=n) + np.sqrt(1 - sight.shared) * separate
     # The perceived difference has variance 2, half of it from quality, which is then normal with mean view / 2 and
     # variance 1 / 2.
     sharp = (_chance(turn * view / 2, sight) ** (1 / sight.temperature) for turn in (1, -1))
-    first, other = sharp
+    first, last = sharp
     won = np.where(quality + sight.blur * rng.normal(size=(sight.people, n)) > 0, 1, -1)
-    return first / (first + other), won, document
+    return first / (first + last), won, document
 
 
 def calibrated(sight: Sight, n: int, seed: int) -> Study:
@@ -53,7 +53,7 @@ def calibrated(sight: Sight, n: int, seed: int) -> Study:
     chances, won, document = draw_probabilities(sight, n, np.random.default_rng(seed))
     item = [f"i{k:05}" for k in range(n)]
     pairs = pl.DataFrame({"item": item, "system_a": "Aster", "system_b": "Birch"})
-    judged = [
+    judge_rows = [
         pairs.with_columns(
             rater=pl.lit("judge"),
             kind=pl.lit("metric"),
@@ -71,7 +71,7 @@ def calibrated(sight: Sight, n: int, seed: int) -> Study:
         for k, value in enumerate(won)
     ]
     items = pl.DataFrame({"item": item, "cluster": [f"d{value}" for value in document]})
-    return cu.read(pl.concat([*judged, *humans], how="diagonal_relaxed"), items=items)
+    return cu.read(pl.concat([*judge_rows, *humans], how="diagonal_relaxed"), items=items)
 
 
 def _chance(mean: Floats, sight: Sight) -> Floats:
@@ -79,6 +79,6 @@ def _chance(mean: Floats, sight: Sight) -> Floats:
     quadrature."""
     if not sight.blur:
         return np.asarray(ndtr(mean * np.sqrt(2)))
-    one = ndtr((mean[..., None] + NODES * np.sqrt(0.5)) / sight.blur)
-    most = one if sight.people == 1 else one**2 * (3 - 2 * one)
+    person = ndtr((mean[..., None] + NODES * np.sqrt(0.5)) / sight.blur)
+    most = person if sight.people == 1 else person**2 * (3 - 2 * person)
     return np.asarray(most @ WEIGHTS / WEIGHTS.sum())

@@ -61,10 +61,11 @@ def studies(
         document, item = rng.normal(size=(n, len(sizes))), rng.normal(size=(n, len(units)))
         return np.sqrt(rho) * document[:, units] + np.sqrt(1 - rho) * item
 
-    own = noise()
-    seen = SIGHT * own + np.sqrt(1 - SIGHT**2) * noise()
+    latent_human = noise()
+    seen = SIGHT * latent_human + np.sqrt(1 - SIGHT**2) * noise()
     human, metric = (
-        np.sign(view * (np.abs(view) > TIE)).astype(np.int8) for view in (mean + own, SIGHT * mean + favour + seen)
+        np.sign(view * (np.abs(view) > TIE)).astype(np.int8)
+        for view in (mean + latent_human, SIGHT * mean + favour + seen)
     )
     half = {
         "all": np.ones((n, len(units)), dtype=bool),

@@ -140,8 +140,8 @@ FAIR: Mapping[str, Fair] = {
 def signs_of(persons: Floats, metric: Floats) -> tuple[NDArray[np.int8], NDArray[np.int8], NDArray[np.int64]]:
     """The scores as signs (pairs, items) of the human mean and of the metric, and the pairs."""
     pairs = np.array(list(combinations(range(metric.shape[1]), 2)))
-    human, own = (
+    human, metric_signs = (
         np.sign(scores[:, pairs[:, 0]] - scores[:, pairs[:, 1]]).T.astype(np.int8)
         for scores in (np.nanmean(persons, axis=0), metric)
     )
-    return human, own, pairs
+    return human, metric_signs, pairs

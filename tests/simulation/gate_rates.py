@@ -52,17 +52,21 @@ class World:
         units = np.arange(items) // self.cluster
         shape = (1 + ASPECTS + 1 + 2 * ASPECTS, items, self.systems)
         shared, *rest = rng.normal(size=shape)
-        own, both, apart = rest[:ASPECTS], rest[ASPECTS], np.reshape(rest[ASPECTS + 1 :], (ASPECTS, 2, items, -1))
+        separate, common_noise, metric_noise = (
+            rest[:ASPECTS],
+            rest[ASPECTS],
+            np.reshape(rest[ASPECTS + 1 :], (ASPECTS, 2, items, -1)),
+        )
         if self.cluster > 1:
             within = rng.normal(size=(1 + ASPECTS, units[-1] + 1, self.systems))[:, units]
-            mixed = [np.sqrt(ICC) * w + np.sqrt(1 - ICC) * o for w, o in zip(within, (shared, *own), strict=True)]
-            shared, own = mixed[0], mixed[1:]
+            mixed = [np.sqrt(ICC) * w + np.sqrt(1 - ICC) * o for w, o in zip(within, (shared, *separate), strict=True)]
+            shared, separate = mixed[0], mixed[1:]
         size = np.array([self.new, self.old])[:, None, None]
         results = []
         for k in range(ASPECTS):
-            quality = effects[k] + np.sqrt(ALIKE) * shared + np.sqrt(1 - ALIKE) * own[k]
+            quality = effects[k] + np.sqrt(ALIKE) * shared + np.sqrt(1 - ALIKE) * separate[k]
             human = np.round(quality + PEOPLE * rng.normal(size=quality.shape))
-            errors = np.sqrt(self.common) * both + np.sqrt(1 - self.common) * apart[k]
+            errors = np.sqrt(self.common) * common_noise + np.sqrt(1 - self.common) * metric_noise[k]
             results.append(comparison_of(human, quality + tastes[:, k] + size * errors, units))
         return results
 

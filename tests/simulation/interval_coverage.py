@@ -62,8 +62,8 @@ class Scenario:
         """System means by humans (systems,) and metrics (metrics, systems) in the k-th set."""
         rng = np.random.default_rng([self.systems, round(self.spread * 100), k])
         quality = rng.normal(size=self.systems) * self.spread
-        own = OWN[:, None] * self.spread * rng.normal(size=(len(OWN), self.systems))
-        return quality, LINKED[:, None] * quality + own
+        bias = OWN[:, None] * self.spread * rng.normal(size=(len(OWN), self.systems))
+        return quality, LINKED[:, None] * quality + bias
 
     def draw(self, rng: np.random.Generator, k: int) -> RaterComparison:
         """Draw a study."""
@@ -160,8 +160,8 @@ def intervals(
     results = {}
     for name in names:
         if name in STATISTICS:
-            own = STATISTICS[name]
-            results[name] = tuple(own.with_interval(name, sample, own.compute(sample), CONFIDENCE).values())
+            statistic = STATISTICS[name]
+            results[name] = tuple(statistic.with_interval(name, sample, statistic.compute(sample), CONFIDENCE).values())
     part = Counted(aspect="", counts=OutcomeCounts.of(comparison.preferences), comparison=comparison)
     ends = {"confidence": CONFIDENCE, "clusters": comparison.design.n_units}
     if "mean_abs_favi" in names:
@@ -199,14 +199,14 @@ def coverage(scenario: Scenario, studies: int, resamples: int, names: Sequence[s
     sets = np.arange(studies) % EFFECTS
     held = {}
     many = tuple(name for name in names if name in STATISTICS and name not in AS_MANY)
-    for name, made in result.items():
-        estimate, low, high = np.moveaxis(np.stack(made), 1, 0)
+    for name, bounds in result.items():
+        estimate, low, high = np.moveaxis(np.stack(bounds), 1, 0)
         truth = np.empty_like(estimate)
         for k in range(EFFECTS):
             mine = sets == k
             if mine.any():
-                own = truth_of(scenario.systems, scenario.spread, k, many)[name] if name in many else None
-                truth[mine] = np.nanmean(estimate[mine], axis=0) if own is None else own
+                true_values = truth_of(scenario.systems, scenario.spread, k, many)[name] if name in many else None
+                truth[mine] = np.nanmean(estimate[mine], axis=0) if true_values is None else true_values
         defined = np.isfinite(low)
         inside = (low - 1e-9 <= truth) & (truth <= high + 1e-9) & defined
         held[name] = inside.sum(axis=0) / defined.sum(axis=0)

@@ -72,6 +72,9 @@ def study(
         }
     )
     guesses = np.where((kind == 2)[:, None], 1 / 3, np.where((kind == 1)[:, None], [0.5, 0, 0.5], usual))
-    met = usual[:, None] * (knows[:, None, None] * np.eye(3) + (1 - knows)[:, None, None] * guesses[:, None, :])
-    same, chance = np.trace(met, axis1=1, axis2=2), (met.sum(axis=1) * met.sum(axis=2)).sum(axis=1)
+    probability = usual[:, None] * (knows[:, None, None] * np.eye(3) + (1 - knows)[:, None, None] * guesses[:, None, :])
+    same, chance = (
+        np.trace(probability, axis1=1, axis2=2),
+        (probability.sum(axis=1) * probability.sum(axis=2)).sum(axis=1),
+    )
     return rows, kind, (same - chance) / (1 - chance)

@@ -62,20 +62,20 @@ def coverage(*, skill: str, people: int, doubles: int, studies: int) -> np.ndarr
         coincidences_ = bootstrap.weighted_sums(
             times, np.moveaxis(coincidences(answers, units=units, n_units=doubles), 0, -1)
         )
-        known = moments(answers.task, VALUES[answers.label], units=units, n_units=doubles)
-        drawn = (
+        moments_ = moments(answers.task, VALUES[answers.label], units=units, n_units=doubles)
+        resampled = (
             alpha(coincidences_, scale="nominal"),
             alpha(coincidences_, scale="ordinal"),
-            interval_alpha(bootstrap.weighted_sums(times, known.T)),
+            interval_alpha(bootstrap.weighted_sums(times, moments_.T)),
         )
-        own = []
-        for draws, right in zip(drawn, truth, strict=True):
+        inside = []
+        for draws, right in zip(resampled, truth, strict=True):
             result = ResampledEstimate(
                 draws=draws, population=None, n_units=doubles, bounds=intervals.CORRELATION, width=1.0
             )
             low, high = result.interval(0.95)
-            own.append(low <= right <= high)
-        held.append(own)
+            inside.append(low <= right <= high)
+        held.append(inside)
     return np.mean(held, axis=0)
 
 

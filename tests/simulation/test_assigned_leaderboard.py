@@ -124,9 +124,9 @@ def coverage(folder: Path, better: float, kind: str, n: int) -> tuple[float, flo
             continue  # a system won or lost all battles
         hits.append([((low <= truth) & (truth <= high)).mean() for low, high in (v.T for v in bounds.values())])
         widths.append([float(np.diff(values).mean()) for values in bounds.values()])
-    own, corrected = np.mean(hits, axis=0)
+    human_only, corrected = np.mean(hits, axis=0)
     by_human, wide = np.mean(widths, axis=0)
-    return float(corrected), float(own), float(wide / by_human), refused
+    return float(corrected), float(human_only), float(wide / by_human), refused
 
 
 @pytest.mark.slow

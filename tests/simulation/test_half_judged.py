@@ -21,9 +21,9 @@ def judge_preferences(gap: float, lost: tuple[float, float], seed: int = 0) -> t
         frame = pl.DataFrame({"item": np.arange(ITEMS).astype(str), "preference": preference, "order": order})
         rows.append(frame.with_columns(kept=pl.Series(rng.random(ITEMS) > chance)))
     table = pl.concat(rows).with_columns(system_a=pl.lit("A"), system_b=pl.lit("B"), rater=pl.lit("j"))
-    answered = pl.when("kept").then("preference")
+    preference_or_null = pl.when("kept").then("preference")
     return Preferences.make(table.drop("kept"))[0], Preferences.make(
-        table.with_columns(preference=answered).drop("kept")
+        table.with_columns(preference=preference_or_null).drop("kept")
     )[0]
 
 

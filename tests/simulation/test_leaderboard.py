@@ -107,12 +107,12 @@ def correction(design: str, kind: str) -> tuple[float, float, float, float, int]
         if labels < 0:
             chance = np.where((human.first < 2) | (human.second < 2), 1.5, 0.5)
             chance = -labels * chance / chance.sum()
-            judged = rng.random(n) < chance
+            labelled = rng.random(n) < chance
         else:
-            judged = (rng.permutation(n // size) < labels // size)[human.unit]
+            labelled = (rng.permutation(n // size) < labels // size)[human.unit]
         result = corrected(
             replace(human, sign=judge_signs),
-            np.where(judged, human.sign, ABSENT).astype(np.int8),
+            np.where(labelled, human.sign, ABSENT).astype(np.int8),
             n_systems=systems,
             ties="davidson",
             probability=chance,
@@ -123,7 +123,7 @@ def correction(design: str, kind: str) -> tuple[float, float, float, float, int]
             continue
         hit, width = covers(result.strengths, arena.target[:systems])
         hits.append(hit)
-        weighted = replace(human, weight=judged * (1.0 if chance is None else 1 / chance))
+        weighted = replace(human, weight=labelled * (1.0 if chance is None else 1 / chance))
         by_human = strengths(weighted, n_systems=systems, ties="davidson", resamples=300, rng=rng)
         widths.append([width, covers(by_human, arena.target[:systems])[1]])
         saving.append(result.saving)

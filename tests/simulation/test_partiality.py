@@ -105,8 +105,8 @@ def detection_rates(kind: Fair, studies: int, seed: int) -> tuple[float, float, 
         named = (result.p_adjusted[0] <= 0.05).nonzero()[0]
         hits += bool(favoured in named and result.shift[0, favoured] > 0)
         others += bool(set(named.tolist()) - {favoured})
-        known = metric - persons.mean(axis=0) + 3 * kind.rounded
-        z = known.mean(axis=0) / known.std(axis=0, ddof=1) * np.sqrt(kind.items)
+        residual = metric - persons.mean(axis=0) + 3 * kind.rounded
+        z = residual.mean(axis=0) / residual.std(axis=0, ddof=1) * np.sqrt(kind.items)
         oracle += bool(2 * norm.sf(abs(z[favoured])) * kind.systems <= 0.05)
     return hits / studies, others / studies, oracle / studies
 

@@ -78,12 +78,12 @@ def test_labels_by_expected_error_save_labels_and_the_rate_is_unbiased() -> None
     errors, widths, inside = [], [], 0
     for seed in range(40):
         n = 3000
-        good, one = rng.random(n) < 0.7, judge(n, error=0.15, auc=0.9, rng=rng)
+        good, sample = rng.random(n) < 0.7, judge(n, error=0.15, auc=0.9, rng=rng)
         data = pl.DataFrame(
             {
                 "id": np.arange(n).astype(str),
-                "judge": words[(good ^ one.wrong).astype(int)],
-                "judge_confidence": one.confidence,
+                "judge": words[(good ^ sample.wrong).astype(int)],
+                "judge_confidence": sample.confidence,
                 "human": pl.Series(words[good.astype(int)]).set(pl.Series(np.arange(n) >= 100), None),
             }
         )

@@ -102,8 +102,8 @@ def frequencies(model: Path) -> dict[int, float]:
 class Otherwise(dict[int, float]):
     """Value with an alternative for missing parts."""
 
-    def __init__(self, value: float, known: dict[int, float]) -> None:
-        super().__init__(known)
+    def __init__(self, value: float, values: dict[int, float]) -> None:
+        super().__init__(values)
         self.value = value
 
     def __missing__(self, key: int) -> float:
@@ -205,8 +205,8 @@ errors = {
     "device": refused(bert, Place(device="cuda:1")),
 }
 scores = {
-    "minilm": [ours(MINILM), known := theirs(MINILM, layers=6)],
-    "onnx": [ours(onnx), known],
+    "minilm": [ours(MINILM), reference_scores := theirs(MINILM, layers=6)],
+    "onnx": [ours(onnx), reference_scores],
     "bert": [ours(bert), theirs(bert)],
     "precision": [ours(bert, measure="precision"), theirs(bert, measure=0)],
     "recall": [ours(bert, measure="recall"), theirs(bert, measure=1)],

@@ -137,8 +137,8 @@ def test_a_digest_is_of_content(encoder: Path, tmp_path: Path) -> None:
     with_weights = find(str(tmp_path), "auto", "").digest
     (tmp_path / "model.onnx_data").unlink()
     onnx_model(tmp_path / "model.onnx", seed=1)
-    other = find(str(tmp_path), "auto", "").digest
-    assert len({whole, with_settings, with_weights, other}) == 4
+    second = find(str(tmp_path), "auto", "").digest
+    assert len({whole, with_settings, with_weights, second}) == 4
 
 
 def test_weights_for_transformers(encoder: Path, tmp_path: Path) -> None:

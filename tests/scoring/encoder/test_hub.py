@@ -30,8 +30,8 @@ def test_a_paraphrase_is_nearer_than_a_recipe() -> None:
     for values in results:
         assert values[0, 0] > values[0, 1] + 0.2
     pytest.importorskip("transformers")
-    other = loaded(BERTSCORE, model=MINILM, backend="transformers").score(inputs).values
-    np.testing.assert_allclose(other, results[0], atol=1e-4)
+    pytorch_scores = loaded(BERTSCORE, model=MINILM, backend="transformers").score(inputs).values
+    np.testing.assert_allclose(pytorch_scores, results[0], atol=1e-4)
 
 
 def test_bertscore_as_its_authors_have_it() -> None:

@@ -64,8 +64,8 @@ def test_a_device_is_given_to_the_session(encoder: Path, monkeypatch: pytest.Mon
 
 
 def test_of_several_devices_it_takes_the_first(encoder: Path) -> None:
-    one, several = (scorer(BERTSCORE, encoder, Place(device=name)) for name in ("cpu", "cpu,cuda:1"))
-    assert several.signature == one.signature
+    single, several = (scorer(BERTSCORE, encoder, Place(device=name)) for name in ("cpu", "cpu,cuda:1"))
+    assert several.signature == single.signature
     with pytest.raises(OptionError, match=r"device='gpu'; allowed"):
         scorer(BERTSCORE, encoder, Place(device="gpu,cpu"))
 
@@ -74,15 +74,15 @@ def test_a_device_of_pytorch() -> None:
     torch = SimpleNamespace(
         cuda=SimpleNamespace(device_count=lambda: 2),
         backends=SimpleNamespace(mps=SimpleNamespace(is_available=lambda: False)),
-        device=lambda *own: own,
+        device=lambda *devices: devices,
     )
     assert [_device(torch, Device.of(name)) for name in ("cpu", "cuda", "cuda:1")] == [
         ("cpu",),
         ("cuda", 0),
         ("cuda", 1),
     ]
-    for name, there in (("cuda:2", "2"), ("mps", "none")):
-        with pytest.raises(OptionError, match=rf"device={name}: PyTorch finds {there} of this kind"):
+    for name, available in (("cuda:2", "2"), ("mps", "none")):
+        with pytest.raises(OptionError, match=rf"device={name}: PyTorch finds {available} of this kind"):
             _device(torch, Device.of(name))
 
 

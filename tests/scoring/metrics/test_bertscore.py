@@ -21,12 +21,14 @@ MEASURES = ("precision", "recall", "f")
 def by_definition(output: Encoded, reference: Encoded, weights: dict[int, float] | None = None) -> list[float]:
     """Precision, recall and F of Zhang et al. (2020), one token at a time."""
 
-    def mean(own: Encoded, other: Encoded) -> float:
+    def mean(first: Encoded, second: Encoded) -> float:
         above = below = 0.0
-        for at, vector in enumerate(own.vectors):
-            number = int(own.tokens.ids[at])
+        for at, vector in enumerate(first.vectors):
+            number = int(first.tokens.ids[at])
             weight = weights[number] if weights else float(number not in (2, 3))
-            cosines = [vector @ one / np.linalg.norm(vector) / np.linalg.norm(one) for one in other.vectors]
+            cosines = [
+                vector @ vector_ / np.linalg.norm(vector) / np.linalg.norm(vector_) for vector_ in second.vectors
+            ]
             above, below = above + weight * max(cosines), below + weight
         return above / below
 
@@ -54,11 +56,11 @@ def test_it_is_as_defined(encoder: Path) -> None:
 
 def test_swapped_texts_swap_precision_and_recall(encoder: Path) -> None:
     outputs, references = sentences(10, seed=1), sentences(10, seed=2)
-    there = texts(outputs, [[text] for text in references])
+    inputs = texts(outputs, [[text] for text in references])
     back = texts(references, [[text] for text in outputs])
     for measure, swapped_measure in (("precision", "recall"), ("recall", "precision"), ("f", "f")):
         np.testing.assert_allclose(
-            scorer(BERTSCORE, encoder, measure=measure).score(there).values,
+            scorer(BERTSCORE, encoder, measure=measure).score(inputs).values,
             scorer(BERTSCORE, encoder, measure=swapped_measure).score(back).values,
             atol=1e-6,
         )

@@ -24,8 +24,8 @@ def test_it_is_as_defined(encoder: Path, pooling: str) -> None:
         text: value.vectors.mean(axis=0) if pooling == "mean" else value.vectors[0] for text, value in every.items()
     }
 
-    def cosine(one: str, other: str) -> float:
-        return float(pooled[one] @ pooled[other] / np.linalg.norm(pooled[one]) / np.linalg.norm(pooled[other]))
+    def cosine(first: str, second: str) -> float:
+        return float(pooled[first] @ pooled[second] / np.linalg.norm(pooled[first]) / np.linalg.norm(pooled[second]))
 
     inputs = texts(outputs, references, item=item, sources=sources)
     result = scorer(COSINE, encoder, pooling=pooling).score(inputs)

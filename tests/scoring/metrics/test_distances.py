@@ -14,12 +14,12 @@ from custodes.scoring.metrics.distances import NO_WORDS
 from tests.scoring.metrics.given import LINES, pairs, random_inputs, scored, texts
 
 
-def changes(one: Sequence[str], other: Sequence[str]) -> int:
+def changes(first: Sequence[str], second: Sequence[str]) -> int:
     """Levenshtein distance, row by row of the table."""
-    row = list(range(len(other) + 1))
-    for i, value in enumerate(one, start=1):
+    row = list(range(len(second) + 1))
+    for i, value in enumerate(first, start=1):
         before, row[0] = row[0], i
-        for j, their in enumerate(other, start=1):
+        for j, their in enumerate(second, start=1):
             before, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, before + (value != their))
     return row[-1]
 

@@ -11,9 +11,9 @@ from custodes.scoring.preparing import TOKENIZERS
 from tests.scoring.metrics.given import LINES, pairs, scored, texts
 
 
-def of_scipy(one: list[str], other: list[str]) -> float:
-    words = sorted({*one, *other})
-    return float(jensenshannon([one.count(w) for w in words], [other.count(w) for w in words], base=2) ** 2)
+def of_scipy(first: list[str], second: list[str]) -> float:
+    words = sorted({*first, *second})
+    return float(jensenshannon([first.count(w) for w in words], [second.count(w) for w in words], base=2) ** 2)
 
 
 @drawn_from(output=LINES, reference=LINES)
