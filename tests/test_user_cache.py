@@ -1,4 +1,4 @@
-"""Cached texts in the user's folder: written once, and rebuilt if incomplete or owned by someone else."""
+"""Cached texts in the user's folder: written once, and built again if damaged or in an unsafe folder."""
 
 from __future__ import annotations
 

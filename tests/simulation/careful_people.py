@@ -105,7 +105,7 @@ def expert(rng: np.random.Generator, *, tasks: int = 150, knows: float = 0.0) ->
 
 
 def expert_rates(rng: np.random.Generator) -> Crowd:
-    """An expert uses the full scale; two careless annotators use its upper end at random."""
+    """An expert uses the full scale; two careless annotators use its upper end, nearly at random."""
     task, person = np.repeat(np.arange(300), 3), np.tile(np.arange(3), 300)
     quality = rng.normal(size=300)[task]
     careless = 1.4 + 0.3 * quality + 0.5 * rng.normal(size=len(task))

@@ -28,7 +28,7 @@ class Judge:
     own system.
 
     `steep` is the weight of quality; `scores`: the judge rates outputs; `fails` is the failure rate, multiplied by
-    exp(`more`) in odds for comparisons with its own system.
+    exp(`more`) for comparisons with its own system.
     """
 
     name: str
