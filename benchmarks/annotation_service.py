@@ -53,7 +53,7 @@ def study(path: Path) -> Path:
             order = Random(pair).sample(items, ITEMS)
             base.executemany(
                 "INSERT INTO unit (pair, place, item) VALUES (?, ?, ?)",
-                [(pair, k, value) for k, value in enumerate(order)],
+                [(pair, place, item) for place, item in enumerate(order)],
             )
 
     return create(path, plan, fill)

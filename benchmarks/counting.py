@@ -118,11 +118,11 @@ def with_pandas(path: Path) -> Any:
 
 def behind() -> Path:
     """Packages of the environment of engines, which `make test-slow` creates."""
-    result = next((ROOT / ".venv-engines" / "lib").glob("python*/site-packages"), None)
-    if result is None:
+    folder = next((ROOT / ".venv-engines" / "lib").glob("python*/site-packages"), None)
+    if folder is None:
         raise SystemExit("make .venv-engines/.installed first: Ibis, Dask and PySpark are measured there")
-    sys.path.append(str(result))
-    return result
+    sys.path.append(str(folder))
+    return folder
 
 
 def with_ibis(path: Path) -> Any:
@@ -231,11 +231,11 @@ def below(root: int) -> list[tuple[str, int, int]]:
             continue
         parents[place.parent.name] = fields[1]
         facts[place.parent.name] = (int(fields[11]) + int(fields[12]), int(fields[21]))
-    results, more = set[str](), {str(root)}
+    processes, more = set[str](), {str(root)}
     while more:
-        results |= more
-        more = {number for number, parent in parents.items() if parent in more} - results
-    return [(number, *facts[number]) for number in results if number in facts]
+        processes |= more
+        more = {number for number, parent in parents.items() if parent in more} - processes
+    return [(number, *facts[number]) for number in processes if number in facts]
 
 
 def main() -> None:

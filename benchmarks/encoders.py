@@ -86,14 +86,16 @@ def closure(names: set[str]) -> set[str]:
     seen: set[str] = set()
     while names := names - seen:
         seen |= names
-        results: set[str] = set()
+        requirements: set[str] = set()
         for name in names:
             try:
                 lines = [Requirement(line) for line in metadata.requires(name) or ()]
             except metadata.PackageNotFoundError:
                 continue
-            results |= {line.name.lower() for line in lines if not line.marker or line.marker.evaluate({"extra": ""})}
-        names = results
+            requirements |= {
+                line.name.lower() for line in lines if not line.marker or line.marker.evaluate({"extra": ""})
+            }
+        names = requirements
     return seen
 
 
@@ -102,9 +104,9 @@ def megabytes(names: set[str], without: set[str]) -> float:
     from importlib import metadata
 
     total = 0
-    for value in closure(names) - without:
+    for package in closure(names) - without:
         try:
-            files = metadata.files(value) or []
+            files = metadata.files(package) or []
         except metadata.PackageNotFoundError:
             continue
         total += sum(path.stat().st_size for file in files if (path := Path(str(file.locate()))).is_file())

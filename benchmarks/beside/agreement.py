@@ -87,7 +87,7 @@ def by_scipy(folder: Path) -> Work:
                 for statistic in statistics:
                     statistic(x, metric[resample].ravel())
         seconds = (time.process_time() - began) * RESAMPLES * METRICS / (PEER_RESAMPLES * PEER_METRICS)
-        return [float(value(human.ravel(), metric.ravel())[0]) for value in statistics for metric in metrics], seconds
+        return [float(statistic(human.ravel(), y.ravel())[0]) for statistic in statistics for y in metrics], seconds
 
     return work
 

@@ -41,8 +41,8 @@ def arrays(folder: Path) -> Any:
 def dawid_skene(folder: Path) -> Work:
     from custodes.stats.annotator_models import dawid_skene
 
-    result = arrays(folder)
-    return lambda: as_floats(dawid_skene(result(), iterations=ITERATIONS).posterior.argmax(axis=1))
+    load = arrays(folder)
+    return lambda: as_floats(dawid_skene(load(), iterations=ITERATIONS).posterior.argmax(axis=1))
 
 
 def mace(folder: Path) -> Work:
@@ -50,9 +50,9 @@ def mace(folder: Path) -> Work:
 
     from custodes.stats.annotator_models import mace
 
-    result, rng = arrays(folder), np.random.default_rng(0)
+    load, rng = arrays(folder), np.random.default_rng(0)
     how: dict[str, Any] = {"restarts": RESTARTS, "iterations": STEPS}
-    return lambda: as_floats(mace(result(), rng=rng, **how).posterior.argmax(axis=1))
+    return lambda: as_floats(mace(load(), rng=rng, **how).posterior.argmax(axis=1))
 
 
 def as_floats(labels: Any) -> list[float]:
@@ -70,8 +70,8 @@ def mace_by_crowd_kit(folder: Path) -> Work:
     from crowdkit.aggregation import MACE
 
     frame = answers(folder)
-    result = MACE(n_restarts=RESTARTS, n_iter=STEPS, method="vb", random_state=0)
-    return lambda: as_floats(result.fit_predict(frame).sort_index())
+    model = MACE(n_restarts=RESTARTS, n_iter=STEPS, method="vb", random_state=0)
+    return lambda: as_floats(model.fit_predict(frame).sort_index())
 
 
 SIZE = "25,000 answers of 100 people to 5,000 tasks"

@@ -59,14 +59,12 @@ def coverage(*, skill: str, people: int, doubles: int, studies: int) -> np.ndarr
     for _ in range(studies):
         answers, truth = study(rng, skill=skill, people=people, doubles=doubles)
         times = bootstrap.bootstrap_weights(doubles, 200, rng)
-        coincidences_ = bootstrap.weighted_sums(
-            times, np.moveaxis(coincidences(answers, units=units, n_units=doubles), 0, -1)
-        )
-        moments_ = moments(answers.task, VALUES[answers.label], units=units, n_units=doubles)
+        counts = bootstrap.weighted_sums(times, np.moveaxis(coincidences(answers, units=units, n_units=doubles), 0, -1))
+        cluster_moments = moments(answers.task, VALUES[answers.label], units=units, n_units=doubles)
         resampled = (
-            alpha(coincidences_, scale="nominal"),
-            alpha(coincidences_, scale="ordinal"),
-            interval_alpha(bootstrap.weighted_sums(times, moments_.T)),
+            alpha(counts, scale="nominal"),
+            alpha(counts, scale="ordinal"),
+            interval_alpha(bootstrap.weighted_sums(times, cluster_moments.T)),
         )
         inside = []
         for draws, right in zip(resampled, truth, strict=True):

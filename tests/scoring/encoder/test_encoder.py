@@ -152,9 +152,9 @@ def test_a_first_word_is_one_like_others_for_roberta(tmp_path: Path) -> None:
 
     onnx_model(tmp_path / "model.onnx")
     letters = models.BPE({name: at for at, name in enumerate(["a", "b", "Ġ"])}, [])
-    tokenizer_ = Tokenizer(letters)
-    tokenizer_.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer_.save(str(tmp_path / "tokenizer.json"))
+    byte_pairs = Tokenizer(letters)
+    byte_pairs.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    byte_pairs.save(str(tmp_path / "tokenizer.json"))
     for kind, ids in (("roberta", [2, 0, 2, 1]), ("modernbert", [0, 2, 1])):
         (tmp_path / "config.json").write_text(f'{{"model_type": "{kind}"}}')
         (encoding,) = tokenizer_of(find(str(tmp_path), "auto", ""))([" a b\n"])
