@@ -160,8 +160,8 @@ def _values(name: str, entry: str, labels: Collection[str], *, described: bool) 
     if described and colon:
         if "," in label:
             raise OptionError(
-                f"{name}={shown(entry)}: a value with a colon must be given alone, but a comma "
-                "precedes the colon; repeat the option (in Python: a list of texts)"
+                f"{name}={shown(entry)}: a comma precedes the colon, but a value with a colon must be "
+                "given alone; repeat the option for each value (in Python, give a list of texts)"
             )
         yield entry.strip()
         return
@@ -342,7 +342,8 @@ def _progress(value: Any) -> Any:
             ) from problem
         if not isinstance(wrapped, Iterable):
             raise OptionError(
-                f"progress={shown(value)}: returned {shown(wrapped)}, but it must return a wrapper of the iterable"
+                f"progress={shown(value)}: the callable returned {shown(wrapped)}, but it must return a "
+                "wrapper of the iterable"
             )
         return wrapped
 

@@ -92,7 +92,7 @@ class Cache:
             tables, application, version = (base.execute(query).fetchone()[0] for query in queries)
             if tables and (application, version) != (APPLICATION, VERSION):
                 what = f"of version {version}, not {VERSION}" if application == APPLICATION else "of another program"
-                raise InputError(f"{shown(str(self.path))}: this is a database {what}; name another file with --cache")
+                raise InputError(f"{shown(str(self.path))}: this database is {what}; name another file with --cache")
             base.executescript(SCHEMA)
         except BaseException:
             base.close()

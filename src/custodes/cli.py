@@ -46,7 +46,7 @@ VERBS: Mapping[str, str] = {
     **{name: line for name, line in QUESTIONS.items() if name != "validate"},
     "combine": "A combined metric from the metrics of a study: fit, score, validate",
     "report": "Answers to all questions in one HTML file",
-    "count": "Wins, ties and losses in tables larger than memory",
+    "count": "Counts of wins, ties and losses from tables larger than memory",
     "score": "Scores of texts by metrics",
     "judge": "Verdicts of an LLM judge on texts",
     "annotate": "Annotation studies: plan, serve, monitor, export",

@@ -36,14 +36,14 @@ class Extra(NamedTuple):
 
 EXTRAS: Mapping[str, Extra] = {
     "learn": Extra("boosted trees of ceiling and combine", ("xgboost",)),
-    "duckdb": Extra("DuckDB files, and counts of wins in tables larger than memory", ("duckdb", "pyarrow")),
+    "duckdb": Extra("DuckDB files, and counting in tables larger than memory", ("duckdb", "pyarrow")),
     "arrow": Extra("Arrow files, folders of HF datasets, safe handling of damaged Parquet", ("pyarrow",)),
     "excel": Extra("spreadsheets (.xlsx and others)", ("fastexcel", "pyarrow")),
-    "logs": Extra("logs of Inspect that are compressed by zstd, before Python 3.14", ("backports.zstd",)),
+    "logs": Extra("logs of Inspect with zstd compression (needed only before Python 3.14)", ("backports.zstd",)),
     "score": Extra(
         "metrics of texts: BLEU, chrF, TER, ROUGE, edit distance", ("sacrebleu", "rouge_score_rs", "rapidfuzz")
     ),
-    "encode": Extra("BERTScore and cosines of encoders, without PyTorch", ("onnxruntime", "tokenizers")),
+    "encode": Extra("BERTScore and the cosine similarity of encoders, without PyTorch", ("onnxruntime", "tokenizers")),
     "judge": Extra("LLM judges over HTTP, and the cost of their requests", ("httpx2", "genai_prices")),
     "vendors": Extra("LLM judges of vendors whose protocol differs from OpenAI's", ("pydantic_ai",)),
     "annotate": Extra(
@@ -78,7 +78,7 @@ class Doctor(Result):
     extras: pl.DataFrame = table(
         "One row per extra.",
         label("extra", "name of the extra"),
-        flag("present", "whether supported versions of all packages of the extra are installed"),
+        flag("present", "whether all packages of the extra are installed in supported versions"),
         labels("missing", "missing packages"),
         label("gives", "what the extra adds"),
         label("install", "the command that installs it"),
@@ -274,7 +274,7 @@ def _files(study: Any, rng: int | np.random.Generator) -> str:
         for suffix in ("csv", "jsonl.gz", "parquet"):
             read = cu.read(write_table(ratings, Path(folder) / f"ratings.{suffix}"))
             if not read.ratings.frame.equals(study.ratings.frame):
-                raise ValueError(f"ratings came back from .{suffix} with other rows")
+                raise ValueError(f"ratings that were written to .{suffix} and read again have different rows")
     return f"{ratings.height} rows through csv, jsonl.gz, parquet"
 
 

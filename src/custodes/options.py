@@ -91,8 +91,8 @@ class Reading:
     column: Annotated[
         list[str] | None,
         Parameter(
-            help="ROLE=NAME: a column or path (response.output); for text, human, metric patterns"
-            f" (output_{{system}}, scores.*); comma list or repeated. Roles: {', '.join(ROLES)}.",
+            help="ROLE=NAME: NAME is a column or a path (response.output); for the roles text, human and metric, also "
+            f"a pattern (output_{{system}}, scores.*). Comma list or repeated. Roles: {', '.join(ROLES)}.",
             negative="",
         ),
     ] = None
@@ -103,14 +103,14 @@ class Reading:
             negative="",
         ),
     ] = None
-    schema: Annotated[Path | None, Parameter(help="Schema file (.toml) with these options, as convert writes it.")] = (
-        None
-    )
+    schema: Annotated[
+        Path | None, Parameter(help="Schema file (.toml) that stores these options; convert writes such files.")
+    ] = None
     invalid: Annotated[
         Invalid | None,
         Parameter(
-            help="Unreadable verdicts: error (default); drop: exclude them if at most 5 % are unreadable; "
-            "force: exclude any number."
+            help="How to treat unreadable verdicts: error (default), drop (exclude them if at most 5 % "
+            "are unreadable) or force (exclude any number)."
         ),
     ] = None
 
@@ -234,8 +234,8 @@ class Output:
             suffix = Path(check_writable(self.place)).suffix.lower()
             if suffix not in SUFFIXES and not is_stream(self.place):
                 raise OptionError(
-                    f"-o {self.place}: the suffix determines the format; allowed: {' '.join(SUFFIXES)}, or DIR/"
-                    f"{suggestion(suffix, SUFFIXES)}"
+                    f"-o {self.place}: the suffix names no format; give a name that ends in "
+                    f"{' '.join(SUFFIXES)}, or DIR/{suggestion(suffix, SUFFIXES)}"
                 )
             if self.format not in (None, self.shape):
                 raise OptionError(

@@ -67,7 +67,7 @@ def _points_of(package: Distribution, group: str) -> Iterable[EntryPoint]:
 
 
 def _leave_out(what: str, error: Exception) -> None:
-    warnings.warn(f"{what} is left out: {said(error)}; update or uninstall it", CustodesWarning, stacklevel=4)
+    warnings.warn(f"{what} is left out: {said(error)}; update or uninstall the package", CustodesWarning, stacklevel=4)
 
 
 def _package(point: EntryPoint) -> str:

@@ -235,6 +235,6 @@ def channel_table(text: str) -> list[list[float]] | str:
         ) from None
     except ValueError:
         raise InputError(
-            f"{text}: give three lines (human win, tie, loss) of three numbers "
-            "(the metric's frequencies of win, tie and loss), without a header"
+            f"{text}: give three lines without a header, one for each human outcome (win, tie, loss); "
+            "each line holds three numbers, the frequencies of win, tie and loss by the metric"
         ) from None

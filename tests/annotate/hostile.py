@@ -1,6 +1,7 @@
-"""Texts that try to run something, to leave the page, or to pass for a part of it. What runs calls `alert`.
+"""Texts that attempt cross-site scripting or imitate parts of a page; a script that runs calls `alert`.
 
-Kinds after OWASP's "Cross Site Scripting Prevention" and "XSS Filter Evasion" cheat sheets; the texts are our own.
+The kinds follow OWASP's "Cross Site Scripting Prevention" and "XSS Filter Evasion" cheat sheets; the texts
+were written for this project.
 """
 
 from __future__ import annotations
@@ -104,4 +105,4 @@ PAYLOADS = (
 )
 
 EVENTS = ("click", "mouseover", "focus", "toggle", "error", "load", "animationstart", "pointerdown", "keydown")
-"""What is sent to every element of a text, so that a handler would run."""
+"""Events that are sent to every element of a text, to trigger its handlers."""

@@ -11,5 +11,5 @@ URL = "http://testserver"
 
 
 def visitor(service: Service, address: str = "192.0.2.1") -> TestClient:
-    made = app({"study": service}, public_url=URL, secret="s" * 32, owner_key="the-key")
-    return TestClient(made, client=(address, 50_000))
+    site = app({"study": service}, public_url=URL, secret="s" * 32, owner_key="the-key")
+    return TestClient(site, client=(address, 50_000))

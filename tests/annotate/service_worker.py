@@ -1,7 +1,7 @@
-"""A process that keeps a service, and many people who answer as fast as they can; what is acknowledged is a line.
+"""A process that runs a service for many concurrent annotators and prints each acknowledged answer.
 
-`python service_worker.py STUDY TOKENS`: tokens in a file, a line each. A line `TOKEN ASSIGNMENT VALUE NEXT` says that
-this answer was acknowledged, and which question the reply showed (0: none).
+`python service_worker.py STUDY TOKENS`: TOKENS is a file with one token per line. The output line `TOKEN ASSIGNMENT
+VALUE NEXT` means that this answer was acknowledged and that the reply showed the question NEXT (0: none).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from custodes.annotate.views import Answer, Ask, Begin, Break, View, Wait
 
 
 def person(service: Service, token: str) -> None:
-    """Answer until the end."""
+    """Answer questions until none is left."""
     view: View | None = service.view(token).result()
     draw = Random(token)
     while True:
@@ -28,10 +28,10 @@ def person(service: Service, token: str) -> None:
         if not isinstance(view, Ask):
             return
         value = draw.choice((1, 0, -1))
-        after = service.act(token, Answer(assignment=view.assignment, values={"": value}, seconds=1.0)).result()
-        shown = after.assignment if isinstance(after, Ask) else 0
-        os.write(1, f"{token} {view.assignment} {value} {shown}\n".encode())
-        view = after
+        next_view = service.act(token, Answer(assignment=view.assignment, values={"": value}, seconds=1.0)).result()
+        next_question = next_view.assignment if isinstance(next_view, Ask) else 0
+        os.write(1, f"{token} {view.assignment} {value} {next_question}\n".encode())
+        view = next_view
 
 
 def main() -> None:
@@ -39,10 +39,10 @@ def main() -> None:
     service = Service.open(path)
     os.write(1, b"ready\n")
     annotators = [Thread(target=person, args=(service, token)) for token in Path(tokens).read_text().split()]
-    for own in annotators:
-        own.start()
-    for own in annotators:
-        own.join()
+    for thread in annotators:
+        thread.start()
+    for thread in annotators:
+        thread.join()
     service.close()
 
 

@@ -1,4 +1,4 @@
-"""Snapshots of studies for tests of what the owner is shown."""
+"""Snapshots of studies for tests of the owner's pages."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from custodes.annotate.plan import StudyPlan
 from custodes.annotate.snapshot import PairNow, PersonNow, Reach, Snapshot
 
 
-def pair(first: str = "Aster", second: str = "Birch", **given: Any) -> PairNow:
-    """An open pair before its first look, unless `given` says otherwise."""
-    usual = {
+def pair(first: str = "Aster", second: str = "Birch", **fields: Any) -> PairNow:
+    """Return an undecided pair before its first interim analysis; `fields` overrides values."""
+    defaults = {
         "answered": 0,
         "wanted": 10,
         "looks_done": 0,
@@ -27,12 +27,12 @@ def pair(first: str = "Aster", second: str = "Birch", **given: Any) -> PairNow:
         "impossible": 0,
         "annotators": 0,
     }
-    return PairNow(first=first, second=second, **usual | given)
+    return PairNow(first=first, second=second, **defaults | fields)
 
 
-def person(number: int = 1, **given: Any) -> PersonNow:
-    """Somebody who has not answered yet."""
-    usual = {
+def person(number: int = 1, **fields: Any) -> PersonNow:
+    """Return an annotator without answers; `fields` overrides values."""
+    defaults = {
         "label": f"w{number:03}",
         "source": "links",
         "external_id": "",
@@ -52,17 +52,17 @@ def person(number: int = 1, **given: Any) -> PersonNow:
         "flags": (),
         "code": None,
     }
-    return PersonNow(**usual | given)
+    return PersonNow(**defaults | fields)
 
 
-def snapshot(*pairs: PairNow, annotators: tuple[PersonNow, ...] = (), **given: Any) -> Snapshot:
-    """A study with these pairs."""
-    usual = {
+def snapshot(*pairs: PairNow, annotators: tuple[PersonNow, ...] = (), **fields: Any) -> Snapshot:
+    """Return the snapshot of a study with these pairs; `fields` overrides values."""
+    defaults = {
         "plan": StudyPlan(),
         "state": "open",
         "failing": "",
         "answers": 0,
-        "primary": sum(one.answered for one in pairs),
+        "primary": sum(p.answered for p in pairs),
         "second": 0,
         "gold": 0,
         "refused": 0,
@@ -76,4 +76,4 @@ def snapshot(*pairs: PairNow, annotators: tuple[PersonNow, ...] = (), **given: A
         "reach": Reach(),
         "excluded": (0, 0),
     }
-    return Snapshot(pairs=pairs, annotators=annotators, **usual | given)
+    return Snapshot(pairs=pairs, annotators=annotators, **defaults | fields)

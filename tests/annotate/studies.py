@@ -1,4 +1,4 @@
-"""Small studies for tests, made without the readers."""
+"""Small study files for tests, written directly to the database."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ GOLD = {"gold": 6, "attention": 4}
 
 
 def plan_of(**sections: Mapping[str, object]) -> StudyPlan:
-    """A plan with some fields of its sections set."""
+    """Return a plan with some fields of its sections set."""
     return msgspec.convert(sections, StudyPlan)
 
 
@@ -33,15 +33,15 @@ def study(
     plan: StudyPlan | None = None,
     systems: int = 2,
     items: int = 50,
-    known: Mapping[str, int] = GOLD,
+    known_questions: Mapping[str, int] = GOLD,
 ) -> Path:
-    """A file with `systems` x `items` outputs, all pairs (or systems), and known comparisons by kind."""
+    """Create a study of `systems` x `items` outputs with all pairs (or systems) and known questions by kind."""
     plan = plan or StudyPlan()
 
     def fill(base: sqlite3.Connection) -> None:
         add_items(base, items)
         add_systems(base, [f"s{k}" for k in range(systems)], seed=plan.seed, rate=plan.question.mode == "rate")
-        for kind, n in known.items():
+        for kind, n in known_questions.items():
             for k in range(n):
                 expected = 1 if k % 2 else -1
                 base.execute(
@@ -60,10 +60,10 @@ def add_items(base: sqlite3.Connection, items: int) -> None:
 
 
 def add_systems(base: sqlite3.Connection, names: list[str], *, seed: int, rate: bool = False) -> None:
-    """Systems with their outputs, and pairs with all that are there."""
+    """Add systems with their outputs, and pair them with all systems."""
     items = [item for (item,) in base.execute("SELECT item FROM item ORDER BY item")]
-    there = [system for (system,) in base.execute("SELECT system FROM system ORDER BY system")]
-    new = list(range(len(there), len(there) + len(names)))
+    existing = [system for (system,) in base.execute("SELECT system FROM system ORDER BY system")]
+    new = list(range(len(existing), len(existing) + len(names)))
     base.executemany(
         "INSERT INTO system VALUES (?, ?, ?)", [(k, n, time.time()) for k, n in zip(new, names, strict=True)]
     )
@@ -71,10 +71,10 @@ def add_systems(base: sqlite3.Connection, names: list[str], *, seed: int, rate: 
         "INSERT INTO output VALUES (?, ?, ?, ?, '[]')",
         [(item, k, f"text {item} {k}", f"<p>text {item} {k}</p>") for k in new for item in items],
     )
-    wanted = [(k, None) for k in new] if rate else [p for p in combinations([*there, *new], 2) if p[1] in new]
+    new_pairs = [(k, None) for k in new] if rate else [p for p in combinations([*existing, *new], 2) if p[1] in new]
     (pair,) = base.execute("SELECT coalesce(max(pair), -1) FROM pair").fetchone()
     (unit,) = base.execute("SELECT coalesce(max(unit), -1) FROM unit").fetchone()
-    for first, second in wanted:
+    for first, second in new_pairs:
         pair += 1
         base.execute("INSERT INTO pair VALUES (?, ?, ?)", (pair, first, second))
         order = items.copy()
@@ -86,7 +86,7 @@ def add_systems(base: sqlite3.Connection, names: list[str], *, seed: int, rate: 
 
 
 def add_later(base: sqlite3.Connection, items: int) -> None:
-    """Items with outputs of all systems, behind those that every pair has."""
+    """Add items with outputs of all systems after the existing items of every pair."""
     (first,) = base.execute("SELECT count(*) FROM item").fetchone()
     new = range(first, first + items)
     base.executemany(
@@ -102,13 +102,13 @@ def add_later(base: sqlite3.Connection, items: int) -> None:
 
 
 @dataclass
-class Hands:
-    """A clock that tests move by hand."""
+class ManualClock:
+    """A clock that tests advance manually."""
 
     now: float = 1_700_000_000.0
     steady: float = 0.0
 
-    def clock(self) -> Clock:
+    def source(self) -> Clock:
         return Clock(wall=lambda: self.now, steady=lambda: self.steady)
 
     def wait(self, seconds: float) -> None:
@@ -116,13 +116,13 @@ class Hands:
         self.steady += seconds
 
 
-def at_once(path: Path, hands: Hands | None = None) -> Service:
-    """A service without a thread of its own, whose clock stands still."""
-    return Service.open(path, clock=(hands or Hands()).clock(), threaded=False, durable=False)
+def open_service(path: Path, clock: ManualClock | None = None) -> Service:
+    """Open a service without a thread, on a manual clock."""
+    return Service.open(path, clock=(clock or ManualClock()).source(), threaded=False, durable=False)
 
 
-def begun(service: Service) -> str:
-    """The token of somebody who has read the instructions."""
+def new_annotator(service: Service) -> str:
+    """Return the token of a new annotator who has read the instructions."""
     ((_, token),) = service.invite(1).result()
     if isinstance(view := service.view(token).result(), Consent):
         service.act(token, Agree(digest=view.digest)).result()
@@ -130,81 +130,108 @@ def begun(service: Service) -> str:
     return token
 
 
-def asked(service: Service, token: str) -> Ask:
-    """The question before somebody."""
+def current_question(service: Service, token: str) -> Ask:
+    """Return the question that an annotator sees."""
     view = service.view(token).result()
     assert isinstance(view, Ask), view
     return view
 
 
 def answer(service: Service, token: str, value: int = 1, *, seconds: float | None = 5.0) -> View | None:
-    """Answer what is there, in every aspect."""
-    ask = asked(service, token)
-    return service.act(token, said(service, ask, value, seconds=seconds)).result()
+    """Answer the current question with one value for all aspects."""
+    ask = current_question(service, token)
+    return service.act(token, answer_to(service, ask, value, seconds=seconds)).result()
 
 
-def said(service: Service, ask: Ask, value: int = 1, *, seconds: float | None = 5.0) -> Answer:
-    """An answer to a question."""
+def answer_to(service: Service, ask: Ask, value: int = 1, *, seconds: float | None = 5.0) -> Answer:
+    """Return an answer to a question, with one value for all aspects."""
     values = dict.fromkeys(service.plan.question.aspects, value)
     return Answer(assignment=ask.assignment, values=values, seconds=seconds)
 
 
-def rightly(service: Service, token: str, value: int, *, seconds: float | None = 5.0) -> View | None:
-    """Answer what is there, a known comparison as it should be."""
-    given = service._log.state.issued[asked(service, token).assignment]
-    if given.gold is not None:
-        expected = service._log.state.gold[given.gold][1]
-        value = -expected if given.flip else expected
+def answer_correctly(service: Service, token: str, value: int, *, seconds: float | None = 5.0) -> View | None:
+    """Answer the current question; a known question gets its expected answer."""
+    issued = service._log.state.issued[current_question(service, token).assignment]
+    if issued.gold is not None:
+        expected = service._log.state.gold[issued.gold][1]
+        value = -expected if issued.flip else expected
     return answer(service, token, value, seconds=seconds)
 
 
 def state_of(service: Service) -> bytes:
-    """The whole state but clocks, as bytes that are equal where states are; also after a restart."""
+    """Serialise the state of a service without clocks: equal states give equal bytes, also after a restart."""
     state = service._do(lambda: service._log.state).result()
     annotators = [
         (
-            *(one.id, one.label, one.excluded, one.by, one.reason, one.forgotten, one.qualified, one.batches),
             *(
-                sorted(one.seen),
-                sorted(one.had),
-                sorted(one.known),
-                sorted(one.refused),
-                sorted((+one.load).items()),
+                worker.id,
+                worker.label,
+                worker.excluded,
+                worker.by,
+                worker.reason,
+                worker.forgotten,
+                worker.qualified,
+                worker.batches,
             ),
-            *(sorted((unit, issued.id) for unit, issued in table.items()) for table in (one.votes, one.lapsed)),
-            *(getattr(one.work, name) for name in one.work.__slots__[:-1]),
-            one.work.times.tolist(),
+            *(
+                sorted(worker.seen),
+                sorted(worker.had),
+                sorted(worker.known),
+                sorted(worker.refused),
+                sorted((+worker.load).items()),
+            ),
+            *(sorted((unit, issued.id) for unit, issued in table.items()) for table in (worker.votes, worker.lapsed)),
+            *(getattr(worker.work, name) for name in worker.work.__slots__[:-1]),
+            worker.work.times.tolist(),
         )
-        for one in state.workers.values()
+        for worker in state.workers.values()
     ]
     visits = [
         (
-            *(one.id, one.agreed, one.declined, one.begun, one.finished, one.batch, one.number, one.last_item),
-            *(sorted(one.known.items()), sorted(one.codes.items()), sorted(one.params.items())),
-            *([issued.id for issued in table] for table in (one.open, one.answered)),
+            *(
+                session.id,
+                session.agreed,
+                session.declined,
+                session.begun,
+                session.finished,
+                session.batch,
+                session.number,
+                session.last_item,
+            ),
+            *(sorted(session.known.items()), sorted(session.codes.items()), sorted(session.params.items())),
+            *([issued.id for issued in table] for table in (session.open, session.answered)),
         )
-        for one in state.sessions.values()
+        for session in state.sessions.values()
     ]
     units = [
         (
-            *(one.id, sorted(one.votes.items()), sorted(one.seconds.items()), one.leased),
-            *map(sorted, (one.holders, one.asked, one.refused)),
+            *(unit.id, sorted(unit.votes.items()), sorted(unit.seconds.items()), unit.leased),
+            *map(sorted, (unit.holders, unit.asked, unit.refused)),
         )
-        for one in state.assignments.units.values()
-        if one.votes or one.seconds or one.holders or one.asked or one.refused
+        for unit in state.assignments.units.values()
+        if unit.votes or unit.seconds or unit.holders or unit.asked or unit.refused
     ]
     questions = [
-        (one.id, one.role, one.flip, one.holds, one.expired, one.counts, one.value, one.is_void)
-        for one in state.issued.values()
+        (
+            question.id,
+            question.role,
+            question.flip,
+            question.holds,
+            question.expired,
+            question.counts,
+            question.value,
+            question.is_void,
+        )
+        for question in state.issued.values()
     ]
     totals = [getattr(state.totals, name) for name in state.totals.__slots__]
     rest = [list(state.paces), list(state.primaries), state.comments, state.control, state.version, state.last, totals]
     engine = state.assignments.engine
     tokens = sorted((token, session.id) for token, session in state.tokens.items())
     singles = [sorted(units) for units in state.assignments.singles]
-    asked = (
+    engine_state = (
         engine.state_bytes()
         if isinstance(engine, ConcurrentAnnotation)
         else repr([engine.n, engine.target, engine.is_open]).encode()
     )
-    return msgspec.json.encode([annotators, visits, units, questions, tokens, singles, rest]) + asked
+    return msgspec.json.encode([annotators, visits, units, questions, tokens, singles, rest]) + engine_state

@@ -1,4 +1,4 @@
-"""How workers arrive and leave: ids of links and typed ones, completion codes, the way back, codes compared."""
+"""How annotators arrive and leave: ids from links and forms, completion codes, return links, reconciliation."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ def test_any_parameter_may_hold_the_id() -> None:
 
 def test_other_parameters_are_stored_where_they_are_ids() -> None:
     params = {"PID": " a1 ", "STUDY_ID": "7", "note": "<b>two words</b>", "é": "1", "long": "x" * 101}
-    opened = plan(recruit="open", worker_id="PID")
-    assert link_parameters(opened, params) == {"PID": "a1", "STUDY_ID": "7"}
-    assert len(link_parameters(opened, {f"p{k}": "1" for k in range(99)})) == 10
+    open_plan = plan(recruit="open", worker_id="PID")
+    assert link_parameters(open_plan, params) == {"PID": "a1", "STUDY_ID": "7"}
+    assert len(link_parameters(open_plan, {f"p{k}": "1" for k in range(99)})) == 10
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,7 @@ def test_other_parameters_are_stored_where_they_are_ids() -> None:
     ["{{%PROLIFIC_PID%}}", "a" * 101, "<b>", "a\nb", "a b"],
     ids=["placeholder", "long", "markup", "lines", "words"],
 )
-def test_what_is_no_id_is_refused(worker: str) -> None:
+def test_invalid_ids_are_refused(worker: str) -> None:
     with pytest.raises(InputError, match="PID is not a valid id .* Please start again"):
         link_parameters(plan(recruit="open", worker_id="PID"), {"PID": worker})
 
@@ -58,19 +58,19 @@ def test_what_is_no_id_is_refused(worker: str) -> None:
         ({"return_url": "//example.org/{code}"}, "an address with {code} in it"),
     ],
 )
-def test_a_plan_that_cannot_be(annotators: dict[str, str], message: str) -> None:
+def test_invalid_plans(annotators: dict[str, str], message: str) -> None:
     with pytest.raises(OptionError) as problem:
         check_plan(plan(**annotators))
     assert message in str(problem.value)
 
 
-def test_the_way_back() -> None:
+def test_return_links() -> None:
     complete = plan(return_url="https://app.prolific.com/submissions/complete?cc={code}")
     assert return_link(complete, "C1&x") == "https://app.prolific.com/submissions/complete?cc=C1%26x"
     assert return_link(complete, None) is return_link(plan(), "C1") is None
 
 
-def test_who_gets_which_code() -> None:
+def test_codes_by_kind_of_end() -> None:
     fixed = plan(codes=Codes(finished="C1", failed="C2", no_work="C3"))
     codes = {why: code_of(fixed, why, "K7") for why in ("finished", "no-work", "stopped", "failed", "blocked")}
     assert codes == {"finished": "C1", "no-work": "C3", "stopped": "C3", "failed": "C2", "blocked": "C2"}
@@ -92,8 +92,8 @@ def test_codes_are_compared() -> None:
         }
     )
     rows = list(matched(frame, annotators, StudyPlan(), name="codes.csv"))
-    seen = [(row["person"], row["worker"], row["verdict"]) for row in rows]
-    assert seen == [
+    verdicts = [(row["person"], row["worker"], row["verdict"]) for row in rows]
+    assert verdicts == [
         *(("A", "w001", "ours"), ("B", "w002", "no such code"), ("A", "w001", "twice"), ("Z", "", "another's code")),
         *(("Z", "", "unknown"), ("D", "w004", "no such code"), ("C", "w003", "missing")),
     ]
@@ -107,13 +107,13 @@ def test_codes_are_compared() -> None:
 def test_a_platforms_list_against_a_study(tmp_path: Path) -> None:
     path = study(tmp_path / "study.db", plan=plan(codes=Codes(finished="C1")))
     with closing(Service.open(path, threaded=False, durable=False)) as service:
-        for who in ("A", "B"):
-            service.join(external_id=who, params={}, address=who).result()
-        listed = tmp_path / "codes.csv"
-        listed.write_text("Participant id,Status,Completion code\nA,APPROVED,C1\nB,AWAITING REVIEW,NOCODE\n")
-        made = reconcile(path, listed)  # also while it is served
-    assert made.codes["verdict"].to_list() == ["ours", "no such code"]
-    assert made.status == 1
-    listed.write_text("Status,Completion code\nAPPROVED,C1\n")
+        for worker in ("A", "B"):
+            service.join(external_id=worker, params={}, address=worker).result()
+        codes_file = tmp_path / "codes.csv"
+        codes_file.write_text("Participant id,Status,Completion code\nA,APPROVED,C1\nB,AWAITING REVIEW,NOCODE\n")
+        result = reconcile(path, codes_file)  # also while the study is served
+    assert result.codes["verdict"].to_list() == ["ours", "no such code"]
+    assert result.status == 1
+    codes_file.write_text("Status,Completion code\nAPPROVED,C1\n")
     with pytest.raises(InputError, match=r"codes.csv: the list has no column of annotators"):
-        reconcile(path, listed)
+        reconcile(path, codes_file)

@@ -1,4 +1,4 @@
-"""Which question comes next: by the chances that are kept with it."""
+"""Choice of the next question, with the probabilities that are logged with it."""
 
 from __future__ import annotations
 
@@ -16,127 +16,138 @@ from custodes.annotate import assignment_policy
 from custodes.annotate.engine import Quota
 from custodes.annotate.service import Service
 from custodes.annotate.views import Ask, Begin, Break, Decline, Done, Wait
-from tests.annotate.studies import answer, asked, at_once, begun, plan_of, rightly, state_of, study
+from tests.annotate.studies import (
+    answer,
+    answer_correctly,
+    current_question,
+    new_annotator,
+    open_service,
+    plan_of,
+    state_of,
+    study,
+)
 
 DRAWS = 4000
 UNKNOWN = {"gold_every": 0, "attention": 0}
-"""Nothing but real questions."""
+"""Settings without known questions."""
 LONG = {"looks": (10, 40), "stop": "decided", "boundary": 9.0}
-"""Two looks that decide nothing."""
+"""Two interim analyses that decide nothing."""
 
 
-def drawn(service: Service, token: str) -> list[assignment_policy.NextQuestion]:
-    """The choice that was made for this question, drawn again and again from the state in which it was made."""
+def draw_choices(service: Service, token: str) -> list[assignment_policy.NextQuestion]:
+    """Draw the next question of an annotator repeatedly from the same state."""
     state = service._log.state
-    session = next(own for own in state.sessions.values() if own.worker.label == token)
+    session = next(candidate for candidate in state.sessions.values() if candidate.worker.label == token)
     choices = [assignment_policy.real(state, session, Random(k)) for k in range(DRAWS)]
     return [choice for choice in choices if choice is not None]
 
 
 @pytest.mark.parametrize("systems", [2, 4])
-def test_chances_are_true(tmp_path: Path, systems: int) -> None:
+def test_logged_probabilities_match_frequencies(tmp_path: Path, systems: int) -> None:
     plan = plan_of(annotators={"batch": 30, **UNKNOWN, "overlap": 0.2})
-    with at_once(study(tmp_path / "study.db", plan=plan, systems=systems)) as service:
+    with open_service(study(tmp_path / "study.db", plan=plan, systems=systems)) as service:
         for k in range(4):
-            token = begun(service)
+            token = new_annotator(service)
             for value in range(1 if systems == 2 else 3 + k):
                 answer(service, token, value % 3 - 1)
-        begun(service)
-        choices = drawn(service, "w005")
-        roles = Counter(own.role for own in choices)
+        new_annotator(service)
+        choices = draw_choices(service, "w005")
+        roles = Counter(choice.role for choice in choices)
         assert set(roles) == {"primary", "second"}
         for role, n in roles.items():
-            those = [own for own in choices if own.role == role]
-            (p_role,) = {own.p_role for own in those}
+            same_role = [choice for choice in choices if choice.role == role]
+            (p_role,) = {choice.p_role for choice in same_role}
             assert n / DRAWS == pytest.approx(p_role, abs=4 * (p_role * (1 - p_role) / DRAWS) ** 0.5)
-            (p_pair,) = {own.p_pair for own in those}
-            pairs = Counter(own.unit.pair for own in those if own.unit is not None)
+            (p_pair,) = {choice.p_pair for choice in same_role}
+            pairs = Counter(choice.unit.pair for choice in same_role if choice.unit is not None)
             assert p_pair == 1 / len(pairs)
-            for found in pairs.values():
-                assert found / n == pytest.approx(p_pair, abs=4 * (p_pair * (1 - p_pair) / n) ** 0.5 + 1e-9)
-        first = {own.unit.place for own in choices if own.role == "primary" and own.unit is not None}
-        assert max(first) < 10  # inside the look
+            for count in pairs.values():
+                assert count / n == pytest.approx(p_pair, abs=4 * (p_pair * (1 - p_pair) / n) ** 0.5 + 1e-9)
+        first = {choice.unit.place for choice in choices if choice.role == "primary" and choice.unit is not None}
+        assert max(first) < 10  # within the interim analysis
 
 
-def test_what_is_logged_is_what_was_drawn(tmp_path: Path) -> None:
+def test_roles_have_their_logged_probabilities(tmp_path: Path) -> None:
     plan = plan_of(annotators={**UNKNOWN, "overlap": 0.3})
-    with at_once(study(tmp_path / "study.db", plan=plan, systems=4, items=60)) as service:
-        work(service, [begun(service) for _ in range(25)])
+    with open_service(study(tmp_path / "study.db", plan=plan, systems=4, items=60)) as service:
+        work(service, [new_annotator(service) for _ in range(25)])
         with closing(sqlite3.connect(service.path)) as base:
             rows = base.execute("SELECT asked_as, p_role FROM answers WHERE pair IS NOT NULL")
-            told = rows.fetchall()
-    both = [(role, p) for role, p in told if p < 1]
-    assert {p for role, p in both if role == "second"} == {0.3}
-    assert {p for role, p in both if role == "primary"} == {0.7}
-    share = sum(role == "second" for role, _ in both) / len(both)
-    assert share == pytest.approx(0.3, abs=4 * (0.21 / len(both)) ** 0.5)
+            role_probabilities = rows.fetchall()
+    random_roles = [(role, p) for role, p in role_probabilities if p < 1]
+    assert {p for role, p in random_roles if role == "second"} == {0.3}
+    assert {p for role, p in random_roles if role == "primary"} == {0.7}
+    share = sum(role == "second" for role, _ in random_roles) / len(random_roles)
+    assert share == pytest.approx(0.3, abs=4 * (0.21 / len(random_roles)) ** 0.5)
 
 
 def work(service: Service, tokens: list[str], *, value: int = 0) -> Counter[str]:
-    """Everybody answers in turn until nothing is left; how it ended."""
+    """Let annotators answer in turn until none has a task, and count why they ended."""
     ends: Counter[str] = Counter()
-    left = list(tokens)
-    while left:
-        for token in list(left):
+    remaining = list(tokens)
+    while remaining:
+        for token in list(remaining):
             view = service.view(token).result()
             if isinstance(view, Ask):
-                rightly(service, token, value)
+                answer_correctly(service, token, value)
             elif isinstance(view, Break):
                 service.act(token, Begin()).result()
             elif isinstance(view, Done):
                 ends[view.why] += 1
-                left.remove(token)
+                remaining.remove(token)
             else:
-                assert isinstance(view, Wait)  # others have something before them
+                assert isinstance(view, Wait)  # others still have open questions
     return ends
 
 
 def test_sides_are_balanced_in_every_prefix(tmp_path: Path) -> None:
     plan = plan_of(stopping={"looks": (20, 40), "stop": "decided", "boundary": 9.0}, annotators={"cap": 1.0, **UNKNOWN})
-    with at_once(study(tmp_path / "study.db", plan=plan, systems=3, items=40)) as service:
-        assert work(service, [begun(service) for _ in range(6)]) == {"no-work": 6}
+    with open_service(study(tmp_path / "study.db", plan=plan, systems=3, items=40)) as service:
+        assert work(service, [new_annotator(service) for _ in range(6)]) == {"no-work": 6}
         with closing(sqlite3.connect(service.path)) as base:
             rows = base.execute(
                 "SELECT pair, place, \"order\" FROM answers WHERE role = 'primary' ORDER BY pair, place"
             ).fetchall()
     for pair in range(3):
-        orders = [order for own, _, order in rows if own == pair]
+        orders = [order for row_pair, _, order in rows if row_pair == pair]
         assert len(orders) == 40
         for n in range(1, 41):
             assert abs(orders[:n].count("ab") - orders[:n].count("ba")) <= 1
-    assert len({tuple(order for own, _, order in rows if own == pair) for pair in range(3)}) == 3  # drawn for each
+    assert (
+        len({tuple(order for row_pair, _, order in rows if row_pair == pair) for pair in range(3)}) == 3
+    )  # drawn per pair
 
 
-def test_nobody_answers_more_than_his_share(tmp_path: Path) -> None:
+def test_shares_are_limited_with_open_recruitment(tmp_path: Path) -> None:
     plan = plan_of(stopping=LONG, annotators={"overlap": 0.0, "recruit": "open", **UNKNOWN})
-    with at_once(study(tmp_path / "study.db", plan=plan, items=60)) as service:
-        tokens = [begun(service) for _ in range(4)]
+    with open_service(study(tmp_path / "study.db", plan=plan, items=60)) as service:
+        tokens = [new_annotator(service) for _ in range(4)]
         work(service, tokens)
-        assert service.snapshot().result().pairs[0].answered == 8  # two of each, and then more people are needed
-        work(service, [begun(service) for _ in range(20)])
+        assert service.snapshot().result().pairs[0].answered == 8  # two per annotator; more annotators are needed
+        work(service, [new_annotator(service) for _ in range(20)])
         state = service._log.state
         assert max(worker.load[0] for worker in state.workers.values()) <= 4
         assert service.snapshot().result().pairs[0].answered == 40
 
 
 @pytest.mark.parametrize("annotators", [1, 3, 4])
-def test_few_annotator_with_links_share_all_of_it(tmp_path: Path, annotators: int) -> None:
+def test_few_annotators_with_links_share_all_of_it(tmp_path: Path, annotators: int) -> None:
     plan = plan_of(stopping=LONG, annotators={"overlap": 0.0, **UNKNOWN})
-    with at_once(study(tmp_path / "study.db", plan=plan, items=60)) as service:
-        tokens = [begun(service) for _ in range(annotators)]
+    with open_service(study(tmp_path / "study.db", plan=plan, items=60)) as service:
+        tokens = [new_annotator(service) for _ in range(annotators)]
         assert work(service, tokens) == {"no-work": annotators}
         pair, state = service.snapshot().result().pairs[0], service._log.state
         assert (pair.n, pair.is_open, pair.annotators) == (40, False, annotators)
         assert max(worker.load[0] for worker in state.workers.values()) <= -(-40 // annotators)
 
 
-def test_who_cannot_answer_takes_no_share(tmp_path: Path) -> None:
+def test_absent_annotators_take_no_share(tmp_path: Path) -> None:
     plan = plan_of(stopping=LONG, annotators={"overlap": 0.0, **UNKNOWN})
-    with at_once(study(tmp_path / "study.db", plan=plan, items=60)) as service:
-        tokens = [begun(service) for _ in range(4)]
-        ((label, other),) = service.invite(1).result()
+    with open_service(study(tmp_path / "study.db", plan=plan, items=60)) as service:
+        tokens = [new_annotator(service) for _ in range(4)]
+        ((label, other_token),) = service.invite(1).result()
         assert assignment_policy.there(service._log.state) == 5
-        service.act(other, Decline()).result()
+        service.act(other_token, Decline()).result()
         service.exclude("w004", "asked to").result()
         assert (label, assignment_policy.there(service._log.state)) == ("w005", 3)
         assert work(service, tokens) == {"no-work": 3, "excluded": 1}
@@ -144,12 +155,14 @@ def test_who_cannot_answer_takes_no_share(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("mode", ["compare", "rate"])
-def test_idle_annotator_give_no_more_second_opinions(tmp_path: Path, mode: str) -> None:
+def test_idle_annotators_give_no_more_second_opinions(tmp_path: Path, mode: str) -> None:
     annotators = {"recruit": "open", "cap": 1.0, "overlap": 0.12, "gold_every": 15, "attention": 0}
     plan = plan_of(question={"mode": mode}, stopping=LONG, annotators=annotators)
-    known = {"gold": 30} if mode == "compare" else {}
-    with at_once(study(tmp_path / "study.db", plan=plan, systems=3, items=40, known=known)) as service:
-        tokens = [begun(service) for _ in range(20)]
+    gold_counts = {"gold": 30} if mode == "compare" else {}
+    with open_service(
+        study(tmp_path / "study.db", plan=plan, systems=3, items=40, known_questions=gold_counts)
+    ) as service:
+        tokens = [new_annotator(service) for _ in range(20)]
         work(service, tokens, value=int(mode == "rate"))
         now = service.snapshot().result()
     assert not any(pair.is_open for pair in now.pairs)
@@ -162,15 +175,15 @@ def test_known_comparisons_stand_at_random_places(tmp_path: Path) -> None:
     plan = plan_of(
         annotators={"cap": 1.0, "batches": 2}, stopping={"looks": (60, 80), "stop": "decided", "boundary": 9.0}
     )
-    with at_once(
-        study(tmp_path / "study.db", plan=plan, systems=4, items=80, known={"gold": 9, "attention": 9})
+    with open_service(
+        study(tmp_path / "study.db", plan=plan, systems=4, items=80, known_questions={"gold": 9, "attention": 9})
     ) as service:
-        tokens = [begun(service) for _ in range(12)]
+        tokens = [new_annotator(service) for _ in range(12)]
         for _ in range(31):
             for token in tokens:
                 view = service.view(token).result()
                 if isinstance(view, Ask):
-                    rightly(service, token, 0)
+                    answer_correctly(service, token, 0)
                 elif isinstance(view, Break):
                     service.act(token, Begin()).result()
         with closing(sqlite3.connect(service.path)) as base:
@@ -182,26 +195,26 @@ def test_known_comparisons_stand_at_random_places(tmp_path: Path) -> None:
     assert {n for (_, batch, role), n in by_batch.items() if batch == 1 and role == "gold"} == {2}
     assert {n for (_, batch, role), n in by_batch.items() if batch == 2 and role == "gold"} == {1}
     assert {n for (_, _, role), n in by_batch.items() if role == "attention"} == {1}
-    assert max(Counter((worker, gold) for worker, _, _, _, gold in rows).values()) == 1  # none twice
+    assert max(Counter((worker, gold) for worker, _, _, _, gold in rows).values()) == 1  # no known question is repeated
     assert len({number for _, _, number, _, _ in rows}) > 10
 
 
 @pytest.mark.parametrize(
     ("values", "outcome"), [((1, 1, -1), (4, 0, 0)), ((1, 0, 0), (4, 0, 0)), ((1, 0, -1), (0, 4, 0))], ids=str
 )
-def test_three_answers_are_one_by_the_sign_of_their_sum(
+def test_three_answers_count_by_the_sign_of_their_sum(
     tmp_path: Path, values: tuple[int, ...], outcome: tuple[int, ...]
 ) -> None:
     plan = plan_of(
         annotators={"per_item": 3, "cap": 1.0, "overlap": 0.0, **UNKNOWN},
         stopping={"looks": (4,), "stop": "decided"},
     )
-    with at_once(study(tmp_path / "study.db", plan=plan, items=4)) as service:
+    with open_service(study(tmp_path / "study.db", plan=plan, items=4)) as service:
         tokens = []
         for value in values:
-            tokens.append(token := begun(service))
+            tokens.append(token := new_annotator(service))
             for _ in range(4):
-                flip = service._log.state.issued[asked(service, token).assignment].flip
+                flip = service._log.state.issued[current_question(service, token).assignment].flip
                 answer(service, token, -value if flip else value)
         assert work(service, tokens) == {"no-work": 3}
         pair = service.snapshot().result().pairs[0]
@@ -212,14 +225,14 @@ def test_three_answers_are_one_by_the_sign_of_their_sum(
 
 @pytest.mark.parametrize(("per_item", "budget", "outputs"), [(1, 7, [3, 2, 2]), (2, 7, [1, 1, 1]), (1, 30, [6, 6, 6])])
 def test_ratings_end_with_their_budget(tmp_path: Path, per_item: int, budget: int, outputs: list[int]) -> None:
-    """Evenly over systems, from the front of each order; a larger one goes on."""
+    """Ratings are spread evenly over systems in their fixed order, and continue after a larger budget."""
     plan = plan_of(
         question={"mode": "rate"},
         annotators={"per_item": per_item, "cap": 1.0, "overlap": 0.0, **UNKNOWN},
         stopping={"budget": budget},
     )
-    with at_once(study(tmp_path / "study.db", plan=plan, systems=3, items=6)) as service:
-        tokens = [begun(service) for _ in range(3)]
+    with open_service(study(tmp_path / "study.db", plan=plan, systems=3, items=6)) as service:
+        tokens = [new_annotator(service) for _ in range(3)]
         assert work(service, tokens, value=4) == {"no-work": 3}
         pairs = service.snapshot().result().pairs
         assert [(pair.answered, pair.wanted, pair.is_open) for pair in pairs] == [(n, n, False) for n in outputs]
@@ -233,22 +246,22 @@ def test_ratings_end_with_their_budget(tmp_path: Path, per_item: int, budget: in
         service.replan(more).result()
         assert any(pair.is_open for pair in service.snapshot().result().pairs) == (budget < 18)
         state = state_of(service)
-    with at_once(service.path) as service:
+    with open_service(service.path) as service:
         assert state_of(service) == state
 
 
-def test_what_cannot_be_rated_costs_no_budget() -> None:
-    made = Quota(budget=3)
-    made.add([3, 1])
-    assert [made.wanted(pair) for pair in (0, 1)] == [[0, 1], [0]]
-    made.impossible(1, 0)
-    assert (made.wanted(0), made.is_open, made.target) == ([0, 1, 2], [True, False], [3, 0])
-    made.impossible(0, 1)
-    assert (made.wanted(0), made.target) == ([0, 2], [2, 0])
-    made.add([3])
-    assert (made.wanted(2), made.target) == ([0], [2, 0, 1])
-    made.set_budget(None)
-    assert [made.wanted(pair) for pair in range(3)] == [[0, 2], [], [0, 1, 2]]
+def test_skipped_outputs_cost_no_budget() -> None:
+    quota = Quota(budget=3)
+    quota.add([3, 1])
+    assert [quota.wanted(pair) for pair in (0, 1)] == [[0, 1], [0]]
+    quota.impossible(1, 0)
+    assert (quota.wanted(0), quota.is_open, quota.target) == ([0, 1, 2], [True, False], [3, 0])
+    quota.impossible(0, 1)
+    assert (quota.wanted(0), quota.target) == ([0, 2], [2, 0])
+    quota.add([3])
+    assert (quota.wanted(2), quota.target) == ([0], [2, 0, 1])
+    quota.set_budget(None)
+    assert [quota.wanted(pair) for pair in range(3)] == [[0, 2], [], [0, 1, 2]]
 
 
 def test_a_budget_counts_the_answers_of_a_comparison(tmp_path: Path) -> None:
@@ -256,44 +269,48 @@ def test_a_budget_counts_the_answers_of_a_comparison(tmp_path: Path) -> None:
         annotators={"per_item": 3, "cap": 1.0, "overlap": 0.0, **UNKNOWN},
         stopping={"looks": (4, 8), "stop": "decided", "boundary": "none", "budget": 10},
     )
-    with at_once(study(tmp_path / "study.db", plan=plan, items=8)) as service:
-        assert work(service, [begun(service) for _ in range(3)]) == {"no-work": 3}
+    with open_service(study(tmp_path / "study.db", plan=plan, items=8)) as service:
+        assert work(service, [new_annotator(service) for _ in range(3)]) == {"no-work": 3}
         now = service.snapshot().result()
         assert (now.primary, now.pairs[0].answered) == (9, 3)
 
 
-def test_ratings_of_an_item_by_one_person_and_apart(tmp_path: Path) -> None:
+def test_ratings_of_an_item_are_by_one_annotator_and_not_adjacent(tmp_path: Path) -> None:
     plan = plan_of(question={"mode": "rate"}, annotators={"cap": 1.0, "overlap": 0.0, **UNKNOWN, "batch": 60})
-    with at_once(study(tmp_path / "study.db", plan=plan, systems=3, items=12)) as service:
-        tokens = [begun(service) for _ in range(2)]
+    with open_service(study(tmp_path / "study.db", plan=plan, systems=3, items=12)) as service:
+        tokens = [new_annotator(service) for _ in range(2)]
         assert work(service, tokens, value=4) == {"no-work": 2}
         with closing(sqlite3.connect(service.path)) as base:
             rows = base.execute("SELECT rater, item, system, score FROM ratings").fetchall()
             assert base.execute("SELECT count(*) FROM battles").fetchone() == (0,)
         assert all(not pair.is_open for pair in service.snapshot().result().pairs)
     assert len(rows) == 36
-    raters = {item: {rater for rater, own, *_ in rows if own == item} for _, item, *_ in rows}
-    assert sum(len(own) == 1 for own in raters.values()) >= 10
+    raters = {item: {rater for rater, row_item, *_ in rows if row_item == item} for _, item, *_ in rows}
+    assert sum(len(names) == 1 for names in raters.values()) >= 10
     for rater in ("w001", "w002"):
-        items = [item for own, item, *_ in rows if own == rater]
-        assert sum(a == b for a, b in pairwise(items)) <= 1  # at the very end only
+        items = [item for row_rater, item, *_ in rows if row_rater == rater]
+        assert sum(a == b for a, b in pairwise(items)) <= 1  # only at the end
 
 
-def test_chances_of_ratings_are_true(tmp_path: Path) -> None:
+def test_logged_probabilities_of_ratings_match_frequencies(tmp_path: Path) -> None:
     plan = plan_of(question={"mode": "rate"}, annotators={"cap": 1.0, "overlap": 0.25, "batch": 40, **UNKNOWN})
-    with at_once(study(tmp_path / "study.db", plan=plan, systems=4, items=12)) as service:
+    with open_service(study(tmp_path / "study.db", plan=plan, systems=4, items=12)) as service:
         for n in (9, 14):
-            token = begun(service)
+            token = new_annotator(service)
             for value in range(n):
                 answer(service, token, 1 + value % 5)
-        choices = drawn(service, "w002")
+        choices = draw_choices(service, "w002")
         for role in ("primary", "second"):
-            those = [own for own in choices if own.role == role]
-            p = those[0].p_role
-            assert len(those) / DRAWS == pytest.approx(p, abs=4 * (p * (1 - p) / DRAWS) ** 0.5)
-            what = Counter(own.unit.id if role == "primary" else own.unit.pair for own in those if own.unit is not None)
-            assert len(what) > 1
-            for n in what.values():
-                q = 1 / len(what)
-                assert those[0].p_pair == q
-                assert n / len(those) == pytest.approx(q, abs=4 * (q * (1 - q) / len(those)) ** 0.5)
+            same_role = [choice for choice in choices if choice.role == role]
+            p = same_role[0].p_role
+            assert len(same_role) / DRAWS == pytest.approx(p, abs=4 * (p * (1 - p) / DRAWS) ** 0.5)
+            counts = Counter(
+                choice.unit.id if role == "primary" else choice.unit.pair
+                for choice in same_role
+                if choice.unit is not None
+            )
+            assert len(counts) > 1
+            for n in counts.values():
+                q = 1 / len(counts)
+                assert same_role[0].p_pair == q
+                assert n / len(same_role) == pytest.approx(q, abs=4 * (q * (1 - q) / len(same_role)) ** 0.5)

@@ -1,4 +1,4 @@
-"""What `check` finds before anybody is asked, and that it is silent where there is nothing."""
+"""Problems that `check` reports before annotation, and its silence on sound studies."""
 
 from __future__ import annotations
 
@@ -24,31 +24,31 @@ def rules(path: Path) -> list[str]:
     return check(path).problems["rule"].to_list()
 
 
-def of_texts(tmp_path: Path, rows: dict[str, list[str]], **more: object) -> list[str]:
-    """The rules that fire on outputs by system."""
+def of_texts(tmp_path: Path, rows: dict[str, list[str]], **columns: object) -> list[str]:
+    """Return the rules that fire on outputs by system."""
     names = list(rows)
     frame = pl.DataFrame(
         [(f"i{k}", name, rows[name][k]) for k in range(len(rows[names[0]])) for name in names],
         schema=["item", "system", "text"],
         orient="row",
-    ).with_columns(**{name: pl.lit(own) for name, own in more.items()})
-    place = tmp_path / "study.db"
-    new(frame, place, plan=SOUND)
-    return rules(place)
+    ).with_columns(**{name: pl.lit(value) for name, value in columns.items()})
+    path = tmp_path / "study.db"
+    new(frame, path, plan=SOUND)
+    return rules(path)
 
 
 def test_a_sound_study_has_no_problem(tmp_path: Path) -> None:
-    place = new(texts(items=40), tmp_path / "study.db", plan=SOUND)
-    before = place.read_bytes()
-    found = check(place)
-    assert found.problems.height == 0
-    assert list(found.told()) == ["no problems found"]
-    assert found.status == 0
-    assert found.summary.select("items", "systems", "pairs", "questions", "known").row(0) == (40, 3, 3, 120, 20)
-    assert place.read_bytes() == before
+    path = new(texts(items=40), tmp_path / "study.db", plan=SOUND)
+    before = path.read_bytes()
+    result = check(path)
+    assert result.problems.height == 0
+    assert list(result.told()) == ["no problems found"]
+    assert result.status == 0
+    assert result.summary.select("items", "systems", "pairs", "questions", "known").row(0) == (40, 3, 3, 120, 20)
+    assert path.read_bytes() == before
 
 
-def test_outputs_that_say_who_wrote_them(tmp_path: Path) -> None:
+def test_outputs_that_name_their_system(tmp_path: Path) -> None:
     rows = {"A": [f"a {k}." for k in range(40)], "Birch": [f"b {k}." for k in range(40)]}
     rows["A"][3] = "As an AI language model, I cannot say."
     rows["Birch"][7] = "I am Claude, made by Anthropic."
@@ -57,7 +57,7 @@ def test_outputs_that_say_who_wrote_them(tmp_path: Path) -> None:
     rows["A"][3], rows["Birch"][7] = "ok.", "Here birch speaks."
     assert of_texts(tmp_path, rows) == ["names-system"]
     (tmp_path / "study.db").unlink()
-    assert of_texts(tmp_path, rows, source="Write of a birch.") == []  # the word stands above it, too
+    assert of_texts(tmp_path, rows, source="Write of a birch.") == []  # the source contains the word, too
 
 
 def test_form_that_differs_between_systems(tmp_path: Path) -> None:
@@ -77,31 +77,35 @@ def test_form_that_differs_between_systems(tmp_path: Path) -> None:
         *(('He says "yes"', False), ("see https://a.example/b", False), ("Paris", False), ("# In a word", False)),
     ],
 )
-def test_what_ends_within_a_sentence(text: str, is_cut: bool) -> None:
-    other = {"A": [text] * 40, "B": ["Whole."] * 40}
+def test_truncated_outputs(text: str, is_cut: bool) -> None:
+    texts_by_system = {"A": [text] * 40, "B": ["Whole."] * 40}
     items = tuple(Item(label=f"i{k}") for k in range(40))
-    outputs = {(f"i{k}", name): SystemOutput(text=own) for name, texts in other.items() for k, own in enumerate(texts)}
-    found = text_problems(StudyMaterial(items=items, systems=("A", "B"), outputs=outputs), [("A", "B")])
-    assert ("unlike-ending" in [problem.rule for problem in found]) == is_cut
+    outputs = {
+        (f"i{k}", name): SystemOutput(text=output)
+        for name, texts in texts_by_system.items()
+        for k, output in enumerate(texts)
+    }
+    problems = text_problems(StudyMaterial(items=items, systems=("A", "B"), outputs=outputs), [("A", "B")])
+    assert ("unlike-ending" in [problem.rule for problem in problems]) == is_cut
 
 
 @pytest.mark.parametrize(
-    ("budget", "found"),
+    ("budget", "expected"),
     [(None, []), (36, []), (30, [("info", "small-budget")]), (2, [("error", "small-budget")])],
 )
-def test_a_budget_of_ratings(tmp_path: Path, budget: int | None, found: list[tuple[str, str]]) -> None:
+def test_a_budget_of_ratings(tmp_path: Path, budget: int | None, expected: list[tuple[str, str]]) -> None:
     plan = StudyPlan(texts=SOUND.texts, question=Question(mode="rate"), stopping=Ending(budget=budget))
     problem = check(new(texts(items=12), tmp_path / "study.db", plan=plan)).problems
-    assert problem.select("severity", "rule").rows() == found
+    assert problem.select("severity", "rule").rows() == expected
 
 
 @pytest.mark.slow
-def test_form_of_systems_that_are_alike_is_said_to_differ_in_one_of_twenty_studies_at_most() -> None:
+def test_false_warnings_about_form_are_rare() -> None:
     rng = np.random.default_rng(0)
-    said = 0
+    n_flagged = 0
     for _ in range(1000):
         names = ["A", "B", "C", "D"]
-        hard = rng.random(30)  # items differ in how often they are listed or cut
+        hard = rng.random(30)  # items differ in the probability of lists and cut endings
         outputs = {
             (f"i{k}", name): SystemOutput(
                 text=f"{'- ' if rng.random() < hard[k] else ''}x y{'.' if rng.random() < hard[k] else ''}"
@@ -112,8 +116,8 @@ def test_form_of_systems_that_are_alike_is_said_to_differ_in_one_of_twenty_studi
         items = tuple(Item(label=f"i{k}") for k in range(30))
         material = StudyMaterial(items=items, systems=tuple(names), outputs=outputs)
         pairs = [(a, b) for a in names for b in names if a < b]
-        said += any(text_problems(material, pairs))
-    assert said <= 60
+        n_flagged += any(text_problems(material, pairs))
+    assert n_flagged <= 60
 
 
 @pytest.mark.parametrize(
@@ -143,26 +147,26 @@ def test_form_of_systems_that_are_alike_is_said_to_differ_in_one_of_twenty_studi
         (StudyPlan(texts=SOUND.texts, stopping=Ending(boundary="none")), 40, "no-boundary"),
     ],
 )
-def test_plans_that_would_fool_somebody(plan: StudyPlan, items: int, rule: str, tmp_path: Path) -> None:
-    place = new(texts(items=items), tmp_path / "study.db", plan=plan)
-    found = check(place)
-    assert rule in found.problems["rule"].to_list()
-    severity = found.problems.filter(pl.col("rule") == rule)["severity"][0]
-    assert found.status == int(severity != "info")
+def test_problems_of_plans(plan: StudyPlan, items: int, rule: str, tmp_path: Path) -> None:
+    path = new(texts(items=items), tmp_path / "study.db", plan=plan)
+    result = check(path)
+    assert rule in result.problems["rule"].to_list()
+    severity = result.problems.filter(pl.col("rule") == rule)["severity"][0]
+    assert result.status == int(severity != "info")
 
 
 def test_gold_that_runs_out(tmp_path: Path) -> None:
     gold = pl.DataFrame({"item": ["i0"], "system_a": ["A"], "system_b": ["B"], "expected": ["1"]})
-    place = new(texts(items=41), tmp_path / "study.db", plan=SOUND, gold=gold)
-    assert rules(place) == ["little-gold", "known-answers"]
+    path = new(texts(items=41), tmp_path / "study.db", plan=SOUND, gold=gold)
+    assert rules(path) == ["little-gold", "known-answers"]
 
 
 def test_a_study_that_another_program_changed_is_one_line(tmp_path: Path) -> None:
-    place = new(texts(), tmp_path / "study.db", plan=SOUND)
-    with closing(sqlite3.connect(place)) as base, base:
+    path = new(texts(), tmp_path / "study.db", plan=SOUND)
+    with closing(sqlite3.connect(path)) as base, base:
         base.execute("UPDATE plan SET json = '{}x'")
     with pytest.raises(InputError, match="this study cannot be read"):
-        check(place)
+        check(path)
     with pytest.raises(InputError, match="not a study"):
         check(Path(__file__))
     with pytest.raises(InputError, match="no such file"):

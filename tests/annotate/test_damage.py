@@ -1,4 +1,4 @@
-"""Damaged studies: each verb answers, or says in one line what is wrong; nothing is left behind."""
+"""Damaged studies: each verb answers, or reports the problem in one line and leaves no files behind."""
 
 from __future__ import annotations
 
@@ -19,7 +19,18 @@ from custodes.annotate.study_status import status
 from custodes.annotate.views import Agree, Ask, Begin, Consent
 from custodes.data.reading import read
 from custodes.errors import CustodesError, InputError
-from tests.annotate.studies import GOLD, Hands, asked, at_once, begun, plan_of, rightly, said, state_of, study
+from tests.annotate.studies import (
+    GOLD,
+    ManualClock,
+    answer_correctly,
+    answer_to,
+    current_question,
+    new_annotator,
+    open_service,
+    plan_of,
+    state_of,
+    study,
+)
 
 PLAN = plan_of(
     annotators={"gold_every": 5, "attention": 1, "overlap": 0.2, "batch": 12},
@@ -38,21 +49,21 @@ SEEDS = [0, 1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2,
 
 @pytest.fixture(scope="module")
 def sound(tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    """A study with answers, looks, an exclusion and events."""
-    hands, rng = Hands(), Random(1)
+    """Return the bytes of a study with answers, interim analyses, an exclusion and events."""
+    clock, rng = ManualClock(), Random(1)
     path = study(
         tmp_path_factory.mktemp("sound") / "study.db",
         plan=PLAN,
         systems=3,
         items=12,
-        known={**GOLD, "example": 1, "qualification": 1},
+        known_questions={**GOLD, "example": 1, "qualification": 1},
     )
-    with at_once(path, hands) as service:
-        for token in [begun(service) for _ in range(3)]:
+    with open_service(path, clock) as service:
+        for token in [new_annotator(service) for _ in range(3)]:
             for _ in range(12):
-                hands.wait(7)
+                clock.wait(7)
                 if isinstance(service.view(token).result(), Ask):
-                    rightly(service, token, rng.choice([1, 1, 0, -1]))
+                    answer_correctly(service, token, rng.choice([1, 1, 0, -1]))
         service.exclude("w002", "bad").result()
     with closing(sqlite3.connect(path)) as base:
         base.execute("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -60,9 +71,9 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     return path.read_bytes()
 
 
-def served(path: Path) -> None:
-    """Somebody comes and answers; the owner stops the study."""
-    with at_once(path) as service:
+def serve(path: Path) -> None:
+    """Serve a study to one annotator, then stop it."""
+    with open_service(path) as service:
         service.snapshot().result()
         state_of(service)
         assert service.examples is not None
@@ -72,11 +83,11 @@ def served(path: Path) -> None:
         service.act(token, Begin()).result()
         for _ in range(3):
             if isinstance(service.view(token).result(), Ask):
-                service.act(token, said(service, asked(service, token))).result()
+                service.act(token, answer_to(service, current_question(service, token))).result()
         service.control("stop").result()
 
 
-def copied(path: Path) -> None:
+def backup(path: Path) -> None:
     study_file.copy(study_file.check(path), path.with_name("copy.db"))
 
 
@@ -86,33 +97,33 @@ VERBS: dict[str, Callable[[Path], object]] = {
     "status": status,
     "check": check,
     "export": lambda path: export(path, path.with_name("exported")),
-    "serve": served,
-    "backup": copied,
+    "serve": serve,
+    "backup": backup,
     "add": lambda path: add(path, NEW),
 }
 
 
 def outcomes(damaged: bytes, folder: Path) -> dict[str, str]:
-    """The line of each verb that refuses a damaged study; any other error fails the test."""
-    told = {}
+    """Return the message of each verb that refuses a damaged study; any other error fails the test."""
+    messages = {}
     for name, verb in VERBS.items():
-        for left in folder.iterdir():
-            if left.is_file():
-                left.unlink()
+        for file in folder.iterdir():
+            if file.is_file():
+                file.unlink()
         path = folder / "study.db"
         path.write_bytes(damaged)
         try:
             verb(path)
         except CustodesError as error:
-            told[name] = str(error)
-            assert "\n" not in told[name]
+            messages[name] = str(error)
+            assert "\n" not in messages[name]
             assert not (folder / "copy.db").exists()
         assert not list(folder.glob(".custodes-*"))
-    return told
+    return messages
 
 
-def changed(sound: bytes, folder: Path, *statements: str) -> bytes:
-    """The file after statements of another program, which no rule of its tables stops."""
+def modify(sound: bytes, folder: Path, *statements: str) -> bytes:
+    """Return the study file after statements of another program that ignore its constraints."""
     path = folder / "changed.db"
     path.write_bytes(sound)
     with closing(sqlite3.connect(path, isolation_level=None)) as base:
@@ -130,18 +141,18 @@ def test_a_sound_study_is_answered(sound: bytes, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("table", TABLES)
 def test_a_table_without_rows(sound: bytes, table: str, tmp_path: Path) -> None:
-    told = outcomes(changed(sound, tmp_path, f"DELETE FROM {table}"), tmp_path)
+    messages = outcomes(modify(sound, tmp_path, f"DELETE FROM {table}"), tmp_path)
     if table == "plan":
-        assert told.keys() == VERBS.keys() - {"read"}  # which asks for none
-        assert all("without a plan" in line for name, line in told.items() if name != "export")
+        assert messages.keys() == VERBS.keys() - {"read"}  # `read` needs no plan
+        assert all("without a plan" in line for name, line in messages.items() if name != "export")
     elif table not in ("look", "exclusion", "event", "judgment", "gold"):
-        assert told.keys() >= VERBS.keys() - {"read", "export"}  # which need no texts
+        assert messages.keys() >= VERBS.keys() - {"read", "export"}  # both need no texts
 
 
 @pytest.mark.parametrize("table", ["item", "output", "pair", "unit", "worker", "session", "assignment", "event"])
 def test_a_table_without_some_of_its_rows(sound: bytes, table: str, tmp_path: Path) -> None:
     key = "system" if table == "output" else "rowid"
-    outcomes(changed(sound, tmp_path, f"DELETE FROM {table} WHERE {key} % 2"), tmp_path)
+    outcomes(modify(sound, tmp_path, f"DELETE FROM {table} WHERE {key} % 2"), tmp_path)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -155,7 +166,7 @@ def test_cells_that_another_program_wrote(sound: bytes, seed: int, tmp_path: Pat
         key = "rowid" if table != "output" else "item"
         rows = rng.choice(["", f" WHERE {key} = (SELECT max({key}) FROM {table})"])
         try:
-            damaged = changed(sound, tmp_path, f'UPDATE {table} SET "{column}" = {rng.choice(VALUES)}{rows}')
+            damaged = modify(sound, tmp_path, f'UPDATE {table} SET "{column}" = {rng.choice(VALUES)}{rows}')
         except sqlite3.Error:  # the type of the column or a unique key forbids it
             continue
         outcomes(damaged, tmp_path)
@@ -200,19 +211,18 @@ def test_bytes_that_changed(sound: bytes, seed: int, tmp_path: Path) -> None:
 )
 def test_the_line_says_what_is_wrong(sound: bytes, statement: str, expected: str, tmp_path: Path) -> None:
     path = tmp_path / "study.db"
-    path.write_bytes(changed(sound, tmp_path, statement))
+    path.write_bytes(modify(sound, tmp_path, statement))
     with pytest.raises(InputError, match=expected) as error:
         status(path)
     assert "restore a backup" in str(error.value)
 
 
 def test_a_study_whose_history_contradicts_itself(sound: bytes, tmp_path: Path) -> None:
-    """A visit that is numbered behind its own questions: every reference holds, and the order of what happened does
-    not."""
+    """A visit is numbered after its questions: references are valid, but the order of events is not."""
     path = tmp_path / "study.db"
     number = "(SELECT min(session) FROM session)"
     path.write_bytes(
-        changed(
+        modify(
             sound,
             tmp_path,
             f"UPDATE assignment SET session = 5000 WHERE session = {number}",

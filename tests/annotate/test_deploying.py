@@ -1,4 +1,4 @@
-"""The page on deploying: its own block runs in nginx on this machine, each line with what it is there for."""
+"""The how-to on deployment: its nginx configuration, plan and systemd unit work as documented."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "howto" / "deploy-annotation.md"
 NAME = "ask.example.org"
 NGINX = shutil.which("nginx", path=os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin"]))
 CONNECTIONS = 8
-"""Instead of the page's hundred."""
+"""Limit of connections in place of the page's 100."""
 FORM = "application/x-www-form-urlencoded"
 
 needs_nginx = pytest.mark.skipif(
@@ -38,13 +38,13 @@ needs_nginx = pytest.mark.skipif(
 
 
 def block(kind: str) -> str:
-    """The one fenced block of a kind on the page."""
-    (found,) = re.findall(rf"```{kind}\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
-    return str(found)
+    """Return the only fenced block of a language on the page."""
+    (code,) = re.findall(rf"```{kind}\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    return str(code)
 
 
 class Proxy(NamedTuple):
-    """nginx before a site: its ports, and where its files are."""
+    """nginx in front of a site, with its ports and folder."""
 
     site: ServedSite
     plain: int
@@ -55,10 +55,10 @@ class Proxy(NamedTuple):
     def ask(
         self, method: str, path: str, body: Any = None, *, source: str = "127.0.0.1", **headers: str
     ) -> tuple[int, Any, str]:
-        """Status, headers and text of a request over HTTPS."""
+        """Send a request over HTTPS and return status, headers and text."""
         with closing(self.line(source)) as line:
-            own = {"Host": NAME, **{name.replace("_", "-"): value for name, value in headers.items()}}
-            line.request(method, path, body=body, headers=own)
+            all_headers = {"Host": NAME, **{name.replace("_", "-"): value for name, value in headers.items()}}
+            line.request(method, path, body=body, headers=all_headers)
             reply = line.getresponse()
             return reply.status, reply.headers, reply.read().decode("utf-8", "replace")
 
@@ -71,12 +71,12 @@ class Proxy(NamedTuple):
 
 
 def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as door:
-        return int(door.getsockname()[1])
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return int(listener.getsockname()[1])
 
 
 def certificate(folder: Path) -> None:
-    """Of our name, signed by itself."""
+    """Write a self-signed certificate for the host name."""
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes, serialization
     from cryptography.hazmat.primitives.asymmetric import ec
@@ -84,20 +84,22 @@ def certificate(folder: Path) -> None:
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, NAME)])
     now = datetime.datetime.now(datetime.UTC)
-    made = x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key())
-    made = made.serial_number(x509.random_serial_number())
-    made = made.not_valid_before(now - datetime.timedelta(days=1)).not_valid_after(now + datetime.timedelta(days=2))
-    made = made.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+    builder = x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key())
+    builder = builder.serial_number(x509.random_serial_number())
+    builder = builder.not_valid_before(now - datetime.timedelta(days=1)).not_valid_after(
+        now + datetime.timedelta(days=2)
+    )
+    builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
     pem = serialization.Encoding.PEM
-    (folder / "fullchain.pem").write_bytes(made.sign(key, hashes.SHA256()).public_bytes(pem))
+    (folder / "fullchain.pem").write_bytes(builder.sign(key, hashes.SHA256()).public_bytes(pem))
     private = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
     (folder / "privkey.pem").write_bytes(private)
 
 
 def configuration(folder: Path, *, port: int, plain: int, secure: int, timeout: str) -> str:
-    """The page's block, with ports, places and limits of this test and nothing else changed."""
+    """Return the page's nginx block with the ports, paths and limits of this test."""
     text = block("nginx")
-    for was, now in {
+    for old, new in {
         "listen 80;": f"listen 127.0.0.1:{plain};",
         "listen 443 ssl;": f"listen 127.0.0.1:{secure} ssl;",
         "/etc/letsencrypt/live/ask.example.org/": f"{folder}/",
@@ -106,8 +108,8 @@ def configuration(folder: Path, *, port: int, plain: int, secure: int, timeout: 
         "_timeout 10s;": f"_timeout {timeout};",
         "limit_conn people 100;": f"limit_conn people {CONNECTIONS};",
     }.items():
-        assert was in text, was
-        text = text.replace(was, now)
+        assert old in text, old
+        text = text.replace(old, new)
     text, n = re.subn(r"\n *listen \[::\]:(80|443)( ssl)?;", "", text)  # not every machine has IPv6
     assert n == 2
     kinds = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
@@ -119,13 +121,13 @@ def configuration(folder: Path, *, port: int, plain: int, secure: int, timeout: 
 
 @pytest.fixture(scope="module")
 def proxy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxy]:
-    with proxied(tmp_path_factory.mktemp("nginx"), timeout=f"{2 * PATIENCE:.0f}s") as own:
-        yield own
+    with run_proxy(tmp_path_factory.mktemp("nginx"), timeout=f"{2 * PATIENCE:.0f}s") as running_proxy:
+        yield running_proxy
 
 
 @contextmanager
-def proxied(folder: Path, *, timeout: str) -> Iterator[Proxy]:
-    """nginx with the page's block, which closes connections that are idle for `timeout`."""
+def run_proxy(folder: Path, *, timeout: str) -> Iterator[Proxy]:
+    """Run nginx with the page's block and `timeout` for idle connections."""
     certificate(folder)
     path = study(folder / "study.db", plan=plan_of(annotators={"recruit": "open"}))
     with serving([path], port=0, public_url=f"https://{NAME}") as site:
@@ -134,23 +136,23 @@ def proxied(folder: Path, *, timeout: str) -> Iterator[Proxy]:
         place = folder / "nginx.conf"
         text = configuration(folder, port=site.port, plain=plain, secure=secure, timeout=timeout)
         place.write_text(text, encoding="utf-8")
-        with running(place):
+        with run_nginx(place):
             until(lambda: http_status(plain))
             yield Proxy(site, plain, secure, folder, token)
 
 
 def http_status(port: int) -> int:
-    """The status of a request without TLS."""
+    """Return the status of a request without TLS."""
     with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)) as line:
         line.request("GET", "/", headers={"Host": NAME})
         return line.getresponse().status
 
 
 @contextmanager
-def running(place: Path) -> Iterator[None]:
+def run_nginx(path: Path) -> Iterator[None]:
     assert NGINX is not None
     process = subprocess.Popen(
-        [NGINX, "-e", str(place.with_name("start.log")), "-c", str(place)],
+        [NGINX, "-e", str(path.with_name("start.log")), "-c", str(path)],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
@@ -175,7 +177,7 @@ def test_the_site_answers_over_https(proxy: Proxy) -> None:
     assert (status, text) == (200, "ok")
     assert headers["Strict-Transport-Security"] == "max-age=31536000"
     assert "default-src 'none'" in headers["Content-Security-Policy"]
-    assert proxy.ask("GET", "/none")[1]["Strict-Transport-Security"]  # of errors too
+    assert proxy.ask("GET", "/none")[1]["Strict-Transport-Security"]  # also for errors
     with closing(proxy.line()) as line:
         line.connect()
         assert line.sock.version() in ("TLSv1.2", "TLSv1.3")
@@ -188,18 +190,18 @@ def test_the_owner_signs_in_and_acts(proxy: Proxy) -> None:
     assert (status, headers["Location"]) == (303, "/admin")
     assert "; secure" in headers["Set-Cookie"].lower()
     cookie = headers["Set-Cookie"].partition(";")[0]
-    own = {"Cookie": cookie, "Content_Type": FORM}
+    signed_in = {"Cookie": cookie, "Content_Type": FORM}
     assert proxy.ask("GET", "/admin/study", Cookie=cookie)[0] == 200
-    for origin, wanted in ((f"https://{NAME}", 303), (f"http://{NAME}", 403), ("https://evil.example", 403)):
-        assert proxy.ask("POST", "/admin/study/pause", "sent=1", Origin=origin, **own)[0] == wanted
-    proxy.ask("POST", "/admin/study/resume", "sent=1", Origin=f"https://{NAME}", **own)
-    # X-Forwarded-Proto and Host: what we send browsers to is https, at our name
+    for origin, expected in ((f"https://{NAME}", 303), (f"http://{NAME}", 403), ("https://evil.example", 403)):
+        assert proxy.ask("POST", "/admin/study/pause", "sent=1", Origin=origin, **signed_in)[0] == expected
+    proxy.ask("POST", "/admin/study/resume", "sent=1", Origin=f"https://{NAME}", **signed_in)
+    # X-Forwarded-Proto and Host: redirects lead to https at the public host name
     status, headers, _ = proxy.ask("GET", "/admin/study/", Cookie=cookie)
     assert (status, headers["Location"]) == (307, f"https://{NAME}/admin/study")
 
 
 @needs_nginx
-def test_somebody_answers(proxy: Proxy) -> None:
+def test_an_annotator_begins(proxy: Proxy) -> None:
     assert proxy.ask("GET", f"/s/{proxy.token}")[0] == 200
     body = urlencode({"do": "begin"})
     assert proxy.ask("POST", f"/s/{proxy.token}", body, Content_Type=FORM, Origin=f"https://{NAME}")[0] == 200
@@ -207,32 +209,34 @@ def test_somebody_answers(proxy: Proxy) -> None:
 
 @needs_nginx
 def test_addresses_are_those_of_connections(proxy: Proxy) -> None:
-    """A claim of a visitor changes nothing, and two addresses are two."""
-    seen = [proxy.ask("GET", f"/s/guess{k}", source="127.0.0.2", X_Forwarded_For=f"192.0.2.{k}")[0] for k in range(70)]
-    assert seen == [404] * 60 + [429] * 10
+    """Rate limits use the address of the connection, not the address that a visitor claims."""
+    statuses = [
+        proxy.ask("GET", f"/s/guess{k}", source="127.0.0.2", X_Forwarded_For=f"192.0.2.{k}")[0] for k in range(70)
+    ]
+    assert statuses == [404] * 60 + [429] * 10
     assert proxy.ask("GET", "/s/guess", source="127.0.0.3")[0] == 404
 
 
 @needs_nginx
-def test_large_bodies_end_at_the_proxy(proxy: Proxy) -> None:
+def test_the_proxy_refuses_large_bodies(proxy: Proxy) -> None:
     status, _, text = proxy.ask("POST", f"/s/{proxy.token}", "x" * (64 * 1024 + 1), Content_Type=FORM)
     assert status == 413
     assert "nginx" in text
 
 
 @needs_nginx
-def test_slow_requests_are_not_waited_for(tmp_path: Path) -> None:
-    """Neither where the headers have no end, nor the body."""
+def test_slow_requests_time_out(tmp_path: Path) -> None:
+    """Requests with incomplete headers or an incomplete body time out."""
 
-    def closed(proxy: Proxy, begun: bytes) -> bytes:
+    def reply_of(proxy: Proxy, request: bytes) -> bytes:
         with closing(proxy.line()) as line:
-            line.connect()  # OSError where this machine is too slow even for that: once more
-            line.sock.sendall(begun)
+            line.connect()  # OSError on a slow machine: `until` tries again
+            line.sock.sendall(request)
             return line.sock.recv(65536) or b"HTTP/1.1 408 without words"
 
-    with proxied(tmp_path, timeout="500ms") as hasty:
-        for begun in (b"GET /", b"POST /s/x HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\na"):
-            assert b" 408 " in until(lambda begun=begun: closed(hasty, begun)).partition(b"\r\n")[0]
+    with run_proxy(tmp_path, timeout="500ms") as fast_proxy:
+        for request in (b"GET /", b"POST /s/x HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\na"):
+            assert b" 408 " in until(lambda request=request: reply_of(fast_proxy, request)).partition(b"\r\n")[0]
 
 
 @needs_nginx
@@ -252,39 +256,39 @@ def test_connections_of_an_address(proxy: Proxy) -> None:
 
 @needs_nginx
 def test_logs_hold_no_link(proxy: Proxy) -> None:
-    """Neither of requests that went well, nor of those that failed, nor of those without HTTPS."""
+    """Logs contain no link of a successful, failed or unencrypted request."""
     test_http_leads_to_https(proxy)
     proxy.ask("GET", f"/s/{proxy.token}")
     proxy.ask("POST", f"/s/{proxy.token}", "x" * (64 * 1024 + 1), Content_Type=FORM)
     line = re.compile(r"^\d{4}-\d\d-\d\dT\S+ GET 200 \d+\.\d+$", re.MULTILINE)
     until(lambda: line.search((proxy.folder / f"{NAME}.log").read_text()))  # written after the reply
     assert not (proxy.folder / "usual.log").read_text()
-    for place in proxy.folder.glob("*.log"):
-        assert proxy.token not in place.read_text()
-        assert "/s/" not in place.read_text()
+    for path in proxy.folder.glob("*.log"):
+        assert proxy.token not in path.read_text()
+        assert "/s/" not in path.read_text()
 
 
 def test_the_plan_of_a_platform(tmp_path: Path) -> None:
-    place = tmp_path / "study.toml"
-    place.write_text(block("toml"), encoding="utf-8")
-    annotators = read_plan(place).annotators
+    path = tmp_path / "study.toml"
+    path.write_text(block("toml"), encoding="utf-8")
+    annotators = read_plan(path).annotators
     assert (annotators.recruit, annotators.worker_id, annotators.codes.finished) == ("open", "PROLIFIC_PID", "C1XXXXXX")
     assert annotators.return_url.endswith("complete?cc={code}")
 
 
-def test_the_service_starts_what_there_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Its command is one that the command line knows, and systemd understands the unit, where it is here."""
+def test_the_systemd_unit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The command of the systemd unit exists, and systemd accepts the unit where it is installed."""
     from custodes import cli
 
     unit = block("ini")
     (command,) = re.findall(r"^ExecStart=\S+/custodes (.*)$", unit, re.MULTILINE)
     assert cli.run([*command.split()[:2], "--help"]) == 0
-    helped = capsys.readouterr().out
+    help_text = capsys.readouterr().out
     for option in re.findall(r"--[\w-]+", command):
-        assert option in helped
+        assert option in help_text
     if shutil.which("systemd-analyze"):
-        place = tmp_path / "custodes.service"
+        path = tmp_path / "custodes.service"
         text = re.sub(r"^(ExecStart=)\S+/custodes", r"\1/bin/true", unit, flags=re.MULTILINE)
-        place.write_text(text.replace("User=custodes", "User=root"), encoding="utf-8")
-        made = subprocess.run(["systemd-analyze", "verify", str(place)], capture_output=True, text=True, check=False)
-        assert "Unknown" not in made.stderr
+        path.write_text(text.replace("User=custodes", "User=root"), encoding="utf-8")
+        result = subprocess.run(["systemd-analyze", "verify", str(path)], capture_output=True, text=True, check=False)
+        assert "Unknown" not in result.stderr

@@ -1,4 +1,4 @@
-"""A whole study: made of texts, answered by simulated people over HTTP, decided, exported, read by other questions."""
+"""A complete study: created from texts, answered over HTTP, decided, exported, and read by other commands."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from custodes import cli
 from custodes.annotate.demo import demo_texts
 from custodes.annotate.plan import AnnotatorPlan, Ending, StudyPlan
 from custodes.annotate.server import serving
-from tests.annotate.people import answer_all
+from tests.annotate.simulated_annotators import answer_all
 
 pytest.importorskip("uvicorn")
 
@@ -32,11 +32,11 @@ PLAN = StudyPlan(
 
 @pytest.fixture(scope="module")
 def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The study after six people have answered it."""
+    """Return a study that six simulated annotators have completed."""
     study = cu.annotate.new(demo_texts(items=24), tmp_path_factory.mktemp("whole") / "study.db", plan=PLAN)
     with serving([study], tell=lambda text: None) as site:
-        invited = site.services["study"].invite(6).result()
-        links = [f"{site.url}/s/{token}" for _, token in invited]
+        invitations = site.services["study"].invite(6).result()
+        links = [f"{site.url}/s/{token}" for _, token in invitations]
         answer_all(links, study, PLAN, better=0.6, rng=PLAN.seed)
     return study
 
@@ -46,18 +46,18 @@ def rows(study: Path, select: str) -> list[tuple[Any, ...]]:
         return base.execute(select).fetchall()
 
 
-def test_annotator_decide_and_nobody_is_left_waiting(study: Path) -> None:
+def test_annotators_decide_and_nobody_is_left_waiting(study: Path) -> None:
     pairs = cu.annotate.status(study).pairs
     assert not pairs["is_open"].any()
     assert (pairs["looks_done"] >= 1).all()
     decided = rows(study, "SELECT system_a, decision FROM looks WHERE decision <> 0")
     assert decided, "with so clear a difference some pair is decided"
-    assert all(decision == 1 for _, decision in decided)  # systems come in the order of their quality
+    assert all(decision == 1 for _, decision in decided)  # systems are ordered by quality
 
 
-def test_the_live_engine_says_the_same_of_the_same_answers(study: Path) -> None:
-    """The same answers given to the live engine make the same decisions after the same number of answers."""
-    given = {
+def test_the_live_engine_makes_the_same_decisions(study: Path) -> None:
+    """The live engine makes the same decisions after the same number of answers."""
+    preferences = {
         (item, a, b): preference
         for item, a, b, preference in rows(
             study, "SELECT item, system_a, system_b, preference FROM battles WHERE role = 'primary'"
@@ -69,7 +69,7 @@ def test_the_live_engine_says_the_same_of_the_same_answers(study: Path) -> None:
     systems = [system for (system,) in rows(study, "SELECT label FROM system ORDER BY system")]
     state = cu.live.start(systems, items, stopping=stopping, seed=PLAN.seed)
     while questions := cu.live.next_annotations(state):
-        state = cu.live.record(state, [(*own, given[tuple(own)]) for own in questions])
+        state = cu.live.record(state, [(*question, preferences[tuple(question)]) for question in questions])
     by_live = {(d.system_a, d.system_b): ("=+-".index(d.decision), d.annotations) for d in cu.live.decisions(state)}
     last = "SELECT system_a, system_b, decision, n FROM looks GROUP BY system_a, system_b HAVING look = max(look)"
     by_study = {(a, b): (decision % 3, n) for a, b, decision, n in rows(study, last)}
@@ -80,8 +80,8 @@ def test_the_export_is_complete_and_reads_as_the_study_does(study: Path, tmp_pat
     assert cli.run(["annotate", "export", str(study), "-o", f"{tmp_path}/out/"]) == 0
     with (tmp_path / "out" / "battles.csv").open(encoding="utf-8") as file:
         exported = list(csv.DictReader(file))
-    (kept,) = rows(study, "SELECT count(*) FROM battles")[0]
-    assert len(exported) == kept
+    (n_battles,) = rows(study, "SELECT count(*) FROM battles")[0]
+    assert len(exported) == n_battles
     out = tmp_path / "out"
     by_files = cu.read(out / "battles.csv", raters=out / "raters.csv", items=out / "items.csv").preferences.frame
     by_study = cu.read(study).preferences.frame
@@ -102,6 +102,6 @@ def test_second_opinions_are_no_evidence_on_systems(study: Path, capsys: pytest.
 def test_the_report_is_made_of_the_study_itself(study: Path, tmp_path: Path) -> None:
     page = tmp_path / "report.html"
     assert cli.run(["report", str(study), "-o", str(page), "--resamples", "20"]) == 0
-    told = page.read_text(encoding="utf-8")
-    assert "Aster" in told
-    assert "Annotators" in told
+    html = page.read_text(encoding="utf-8")
+    assert "Aster" in html
+    assert "Annotators" in html

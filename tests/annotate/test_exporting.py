@@ -1,4 +1,4 @@
-"""A study as files: what counts is read back as it is in the study, and everything that was said is there."""
+"""Export of a study: the files give the same data as the study, and contain every answer."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ FILES = {
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    made = new_file(
+    study_path = new_file(
         tmp_path / "study.db",
         items=[f"d{n}" for n in range(6)],
         systems=["Birch", "Aster", "Cedar"],
         plan=StudyPlan(money=Money(price=0.2)),
     )
-    with closing(connected(made)) as base:
+    with closing(connected(study_path)) as base:
         (first,) = say(base, Said(worker=1, item="d0", first="Birch", second="Aster", answer=1, flip=1))
         say(
             base,
@@ -49,46 +49,46 @@ def path(tmp_path: Path) -> Path:
             "INSERT INTO event (at, session, worker, kind, json) VALUES (5, 1, 1, 'comment', ?)",
             ('{"text": "=HYPERLINK(\\"http://evil\\")"}',),
         )
-    return made
+    return study_path
 
 
-def test_the_way_there_and_back(path: Path, tmp_path: Path) -> None:
+def test_an_export_is_read_back(path: Path, tmp_path: Path) -> None:
     folder = export(path, tmp_path / "out")
-    assert {own.name for own in folder.iterdir()} == FILES
+    assert {file.name for file in folder.iterdir()} == FILES
     study = read(path)
-    again = read(
+    exported = read(
         *(folder / name for name in ("battles.csv", "looks.csv", "outputs.jsonl")),
         raters=folder / "raters.csv",
         items=folder / "items.csv",
     )
-    for own in ("preferences", "second"):
-        assert getattr(again, own).frame.equals(getattr(study, own).frame)
-        assert getattr(again, own).missing.equals(getattr(study, own).missing)
-    assert again.looks.equals(study.looks)
-    assert again.raters.frame.equals(study.raters.frame)
-    assert again.items.frame.equals(study.items.frame)
-    assert again.outputs is not None
+    for table in ("preferences", "second"):
+        assert getattr(exported, table).frame.equals(getattr(study, table).frame)
+        assert getattr(exported, table).missing.equals(getattr(study, table).missing)
+    assert exported.looks.equals(study.looks)
+    assert exported.raters.frame.equals(study.raters.frame)
+    assert exported.items.frame.equals(study.items.frame)
+    assert exported.outputs is not None
     assert study.outputs is not None
     keys = ["item", "system"]
-    assert again.outputs.texts.sort(keys).equals(study.outputs.texts.sort(keys))
+    assert exported.outputs.texts.sort(keys).equals(study.outputs.texts.sort(keys))
 
 
 @pytest.mark.parametrize("systems", [("Aster", "Birch"), ("0", "1"), ("-1", "0"), ("aa", "ab"), ("a", "ba")], ids=str)
 @pytest.mark.parametrize("answers", [(1, 0, 1), (0, 0, 0), (1, 1, 1), (0, -1, 0)], ids=str)
-def test_signs_are_no_names(tmp_path: Path, systems: tuple[str, str], answers: tuple[int, ...]) -> None:
-    """Few answers, all of them 1 or 0, and systems that are called like these, or like an order."""
-    made = new_file(tmp_path / "study.db", items=["d0", "d1", "d2"], systems=systems)
-    with closing(connected(made)) as base:
+def test_preferences_are_not_read_as_names(tmp_path: Path, systems: tuple[str, str], answers: tuple[int, ...]) -> None:
+    """Numeric preferences are not confused with systems or orders of the same name."""
+    study_path = new_file(tmp_path / "study.db", items=["d0", "d1", "d2"], systems=systems)
+    with closing(connected(study_path)) as base:
         for k, value in enumerate(answers):
             say(base, Said(worker=1, item=f"d{k}", first=systems[0], second=systems[1], answer=value, flip=k % 2))
-    study = read(made)
+    study = read(study_path)
     assert study.preferences.frame["preference"].to_list() == [*answers]
-    for place in (f"{made}::battles", export(made, tmp_path / "out") / "battles.csv"):
-        assert read(place).preferences.frame.equals(study.preferences.frame), place
+    for path in (f"{study_path}::battles", export(study_path, tmp_path / "out") / "battles.csv"):
+        assert read(path).preferences.frame.equals(study.preferences.frame), path
 
 
-def test_all_that_is_known_of_texts_is_in_the_study(tmp_path: Path) -> None:
-    """Nothing of an item or output is lost on the way into a study, through later items, and out again."""
+def test_no_field_of_the_texts_is_lost(tmp_path: Path) -> None:
+    """No field of an item or output is lost from the input to the study, with later items, and in the export."""
     rows = [
         {
             "item": item,
@@ -102,44 +102,44 @@ def test_all_that_is_known_of_texts_is_in_the_study(tmp_path: Path) -> None:
     for name, some in (("first", rows[:2]), ("later", rows[2:]), ("all", rows)):
         lines = "".join(json.dumps(row) + "\n" for row in some)
         (tmp_path / f"{name}.jsonl").write_text(lines, encoding="utf-8")
-    place = new(tmp_path / "first.jsonl", tmp_path / "study.db")
-    add(place, tmp_path / "later.jsonl")
+    path = new(tmp_path / "first.jsonl", tmp_path / "study.db")
+    add(path, tmp_path / "later.jsonl")
     expected = read(tmp_path / "all.jsonl").outputs
-    out = export(place, tmp_path / "out")
-    for outputs in (read(place).outputs, read(out / "outputs.jsonl").outputs):
+    out = export(path, tmp_path / "out")
+    for outputs in (read(path).outputs, read(out / "outputs.jsonl").outputs):
         assert outputs.sources.sort("item").equals(expected.sources.sort("item"))
         assert outputs.texts.sort("item", "system").equals(expected.texts.sort("item", "system"))
 
 
-def test_everything_that_was_said_is_there(path: Path, tmp_path: Path) -> None:
+def test_every_answer_is_exported(path: Path, tmp_path: Path) -> None:
     answers = pl.read_csv(export(path, tmp_path / "out") / "answers.csv")
     assert answers.height == 6
     assert answers.filter(pl.col("taken_back") == 1)["answer"].to_list() == [1.0]
     assert answers.filter(pl.col("excluded") == 1)["rater"].to_list() == ["w003"]
-    known = {"rater", "item", "role", "order", "look", "place", "p_role", "p_pair", "late"}
-    assert known | {"visible_seconds", "server_seconds"} <= {*answers.columns}
+    columns = {"rater", "item", "role", "order", "look", "place", "p_role", "p_pair", "late"}
+    assert columns | {"visible_seconds", "server_seconds"} <= {*answers.columns}
 
 
 def test_the_signature_counts_the_rows(path: Path, tmp_path: Path) -> None:
     folder = export(path, tmp_path / "out")
-    told = dict(line.split(": ", 1) for line in (folder / "signature.txt").read_text().splitlines())
-    assert told["digest"] == read(path).digest
+    signature = dict(line.split(": ", 1) for line in (folder / "signature.txt").read_text().splitlines())
+    assert signature["digest"] == read(path).digest
     for name in FILES - {"signature.txt", "plan.json"}:
         table = pl.read_ndjson(folder / name) if name.endswith("jsonl") else pl.read_csv(folder / name)
-        assert told[name].startswith(f"{table.height} rows, sha256 ")
+        assert signature[name].startswith(f"{table.height} rows, sha256 ")
 
 
-def test_who_looked_between_looks_is_told(path: Path, tmp_path: Path) -> None:
+def test_the_signature_of_a_study_with_a_peek(path: Path, tmp_path: Path) -> None:
     with closing(connected(path)) as base:
         base.execute("INSERT INTO event (at, kind, json) VALUES (5, 'peeked', '{}')")
-    told = (export(path, tmp_path / "out") / "signature.txt").read_text()
+    signature = (export(path, tmp_path / "out") / "signature.txt").read_text()
     assert (
         f"study of people's answers: study.db\ncustodes: {version('custodes')}\ndigest: fda126eb0ef206e1\n"
-        "battles.csv: 4 rows, sha256" in told
+        "battles.csv: 4 rows, sha256" in signature
     )
 
 
-def test_words_of_annotator_are_text_in_a_spreadsheet(path: Path, tmp_path: Path) -> None:
+def test_words_of_annotators_are_text_in_a_spreadsheet(path: Path, tmp_path: Path) -> None:
     folder = export(path, tmp_path / "out")
     assert pl.read_csv(folder / "comments.csv")["text"].to_list() == ['\'=HYPERLINK("http://evil")']
     assert "'=other()" in pl.read_csv(folder / "answers.csv")["reason"].to_list()
@@ -159,40 +159,40 @@ def test_names_that_a_spreadsheet_would_run_are_text_in_it_and_the_same_study(pa
     for file in folder.glob("*.csv"):
         for column in pl.read_csv(file, infer_schema=False).iter_columns():
             assert not column.drop_nulls().str.contains(r"^[=+@\t\r\n]|^-[^0-9.]").any(), (file.name, column.name)
-    again = read(*(folder / name for name in ("battles.csv", "outputs.jsonl")), items=folder / "items.csv")
-    assert again.preferences.frame.equals(study.preferences.frame)
-    assert again.items.frame.equals(study.items.frame)
+    exported = read(*(folder / name for name in ("battles.csv", "outputs.jsonl")), items=folder / "items.csv")
+    assert exported.preferences.frame.equals(study.preferences.frame)
+    assert exported.items.frame.equals(study.items.frame)
     battles = folder / "battles.csv"
-    battles.write_bytes(battles.read_bytes().replace(b"w001", b"w009"))  # it is no part of the export any more
+    battles.write_bytes(battles.read_bytes().replace(b"w001", b"w009"))  # no longer part of the export
     assert set(read(battles).systems) <= {f"'{name}" for name in study.systems}
 
 
-def test_names_of_a_platform_are_told_where_they_are_asked_for(path: Path, tmp_path: Path) -> None:
+def test_external_ids_are_exported_on_request(path: Path, tmp_path: Path) -> None:
     plain = export(path, tmp_path / "plain")
-    assert not [own for own in plain.iterdir() if b"external-" in own.read_bytes() or b"hash" in own.read_bytes()]
+    assert not [file for file in plain.iterdir() if b"external-" in file.read_bytes() or b"hash" in file.read_bytes()]
     named = pl.read_csv(export(path, tmp_path / "named", external_ids=True) / "raters.csv")
     assert named.select("rater", "external_id").rows() == [("w001", "external-1"), ("w002", "external-2")]
 
 
 def test_ratings(tmp_path: Path) -> None:
     plan = StudyPlan(question=Question(mode="rate"))
-    made = new_file(tmp_path / "r.db", items=["d0", "d1"], systems=["Aster", "Birch"], plan=plan)
-    with closing(connected(made)) as base:
+    study_path = new_file(tmp_path / "r.db", items=["d0", "d1"], systems=["Aster", "Birch"], plan=plan)
+    with closing(connected(study_path)) as base:
         say(
             base,
             Said(worker=1, item="d0", second="", answer=4),
             Said(worker=2, item="d0", second="", answer=2, role="second"),
         )
-    folder = export(made, tmp_path / "out")
-    again, study = read(folder / "ratings.csv"), read(made)
-    assert again.ratings.frame.equals(study.ratings.frame)
-    assert again.second_ratings.frame.equals(study.second_ratings.frame)
+    folder = export(study_path, tmp_path / "out")
+    exported, study = read(folder / "ratings.csv"), read(study_path)
+    assert exported.ratings.frame.equals(study.ratings.frame)
+    assert exported.second_ratings.frame.equals(study.second_ratings.frame)
 
 
 def test_the_same_state_gives_the_same_bytes(path: Path, tmp_path: Path) -> None:
-    once, again = (export(path, tmp_path / name) for name in ("once", "again"))
-    assert {own.name: own.read_bytes() for own in once.iterdir()} == {
-        own.name: own.read_bytes() for own in again.iterdir()
+    first, second = (export(path, tmp_path / name) for name in ("once", "again"))
+    assert {file.name: file.read_bytes() for file in first.iterdir()} == {
+        file.name: file.read_bytes() for file in second.iterdir()
     }
 
 
@@ -208,38 +208,38 @@ def test_an_earlier_export_is_replaced_and_nothing_else(path: Path, tmp_path: Pa
     with pytest.raises(OptionError, match="contains files that do not belong to an export; give a new folder"):
         export(path, folder)
     assert (folder / "mine.txt").read_text() == "mine"
-    assert sorted(own.name for own in tmp_path.iterdir() if own.name.startswith(".")) == []
+    assert sorted(file.name for file in tmp_path.iterdir() if file.name.startswith(".")) == []
 
 
 def test_whole_or_not_at_all(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = export(path, tmp_path / "out")
-    before = {own.name: own.read_bytes() for own in folder.iterdir()}
-    written = Path.write_bytes
+    before = {file.name: file.read_bytes() for file in folder.iterdir()}
+    write_bytes = Path.write_bytes
 
     def full(self: Path, data: bytes) -> int:
         if self.name == "looks.csv":
             raise OSError(28, "No space left on device")
-        return written(self, data)
+        return write_bytes(self, data)
 
     monkeypatch.setattr(Path, "write_bytes", full)
     for place in (folder, tmp_path / "new"):
         with pytest.raises(OptionError, match=r"cannot write .*: No space left on device; choose another place"):
             export(path, place)
-    assert {own.name: own.read_bytes() for own in folder.iterdir()} == before
-    assert sorted(own.name for own in tmp_path.iterdir() if not own.name.startswith("study.db")) == ["out"]
+    assert {file.name: file.read_bytes() for file in folder.iterdir()} == before
+    assert sorted(file.name for file in tmp_path.iterdir() if not file.name.startswith("study.db")) == ["out"]
 
 
-def test_what_is_no_study(tmp_path: Path) -> None:
-    other = tmp_path / "a.csv"
-    other.write_text("item,system,ann\n1,A,1\n")
+def test_other_files_cannot_be_exported(tmp_path: Path) -> None:
+    ratings_file = tmp_path / "a.csv"
+    ratings_file.write_text("item,system,ann\n1,A,1\n")
     with pytest.raises(
         InputError, match=r"a\.csv: not a study file of annotations; create one with custodes annotate new"
     ):
-        export(other, tmp_path / "out")
+        export(ratings_file, tmp_path / "out")
 
 
 @pytest.mark.parametrize(
-    ("changed", "told"),
+    ("changes", "message"),
     [
         ({"decision": 2}, "decision 2"),
         ({"look": 1.5}, "look 1.5"),
@@ -248,8 +248,8 @@ def test_what_is_no_study(tmp_path: Path) -> None:
     ],
     ids=["decision", "look", "sum", "open"],
 )
-def test_looks_that_cannot_be(path: Path, tmp_path: Path, changed: dict[str, object], told: str) -> None:
+def test_invalid_interim_analyses(path: Path, tmp_path: Path, changes: dict[str, object], message: str) -> None:
     looks = pl.read_csv(export(path, tmp_path / "out") / "looks.csv").head(1)
-    made = looks.with_columns(**{name: pl.lit(value) for name, value in changed.items()})
-    with pytest.raises(InputError, match=told):
-        read(made)
+    table = looks.with_columns(**{name: pl.lit(value) for name, value in changes.items()})
+    with pytest.raises(InputError, match=message):
+        read(table)

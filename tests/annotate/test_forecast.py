@@ -1,4 +1,4 @@
-"""What a study will still need: bounds that must hold, and intervals that cover."""
+"""Forecasts of the remaining work of a study: bounds hold, and intervals cover."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from custodes.annotate.snapshot import Reach
 from custodes.annotate.views import Ask, Begin, Break
 from custodes.stats.stopping.rules import rule_on
 from tests.annotate.snapshots import pair, person, snapshot
-from tests.annotate.studies import answer, at_once, begun, plan_of, study
+from tests.annotate.studies import answer, new_annotator, open_service, plan_of, study
 
 PAIRS = 10
 
 
-def test_nothing_is_left_of_a_study_that_is_over() -> None:
+def test_a_finished_study_needs_no_answers() -> None:
     closed = pair(is_open=False, n=20, wins=18, losses=2, decision=1, looks_done=2, answered=20)
     for now in (snapshot(closed), snapshot(pair(), state="stopped")):
         assert forecast(now).answers == Range(0, 0, 0)
@@ -36,7 +36,7 @@ def test_answers_lie_between_the_next_look_and_the_last() -> None:
     now = snapshot(*(pair(second=str(i), answered=3) for i in range(4)))
     ahead = forecast(now).answers
     assert 4 * 7 <= ahead.low <= ahead.middle <= ahead.high <= 4 * 37
-    # what is in already is not asked again
+    # existing answers are not repeated
     more = forecast(snapshot(*(pair(second=str(i), answered=8) for i in range(4)))).answers
     assert more == Range(*(value - 20 for value in ahead))
 
@@ -46,12 +46,12 @@ def test_ratings_are_asked_as_planned() -> None:
     assert forecast(now).answers == Range(88, 88, 88)
 
 
-def test_answers_are_those_of_annotator_where_several_are_one_answer() -> None:
-    one = snapshot(pair(second="", looks=0, answered=12, wanted=50))
-    for budget, left in ((None, 3 * 38), (100, 100)):
+def test_answers_count_every_annotator_of_a_majority() -> None:
+    current = snapshot(pair(second="", looks=0, answered=12, wanted=50))
+    for budget, remaining in ((None, 3 * 38), (100, 100)):
         plan = StudyPlan(annotators=AnnotatorPlan(per_item=3), stopping=Ending(budget=budget))
-        now = replace(one, plan=plan, primary=0)
-        assert forecast(now).answers == Range(left, left, left)
+        now = replace(current, plan=plan, primary=0)
+        assert forecast(now).answers == Range(remaining, remaining, remaining)
 
 
 def test_the_budget_is_a_bound() -> None:
@@ -86,7 +86,7 @@ def test_money_and_wage() -> None:
     now = snapshot(pair(answered=5), plan=plan, paid=60, recent=10, annotators=(slow, fast))
     ahead = forecast(now)
     assert ahead.spent == pytest.approx(60 * 0.2 * 1.25)
-    assert ahead.paid == ahead.answers  # nothing but answers that decide
+    assert ahead.paid == ahead.answers  # only primary answers
     assert ahead.cost == pytest.approx([value * 0.25 for value in ahead.answers])
     assert ahead.hours == pytest.approx([value / 20 for value in ahead.answers])
     assert ahead.wage == pytest.approx(3600 / 40 * 0.2)  # 30 of 50 answers took 40 s each
@@ -94,26 +94,26 @@ def test_money_and_wage() -> None:
     assert forecast(snapshot(pair(), plan=plan, annotators=(slow, person(3, seconds=90.0, answers=40)))).is_low
 
 
-def test_what_is_not_known_is_not_said() -> None:
+def test_wage_and_hours_are_unknown_without_data() -> None:
     ahead = forecast(snapshot(pair(), annotators=(person(1, seconds=3.0, answers=29),)))
     assert (ahead.wage, ahead.hours, ahead.is_low) == (None, None, False)
 
 
-def test_others_than_deciding_answers_are_paid_too() -> None:
-    """40 deciding answers of 4 people: second opinions within 12 % of all and 3, known ones of 3 in 15."""
+def test_second_ratings_and_known_questions_are_paid() -> None:
+    """40 primary answers of 4 annotators, with second ratings (12 % of all, plus 3) and known questions (3 in 15)."""
     pairs = [pair(second=str(i), looks=0, wanted=10) for i in range(4)]
     annotators = tuple(person(i, answers=0) for i in range(4))
     ahead = forecast(snapshot(*pairs, annotators=annotators))
     assert ahead.answers == Range(40, 40, 40)
     assert 40 < ahead.paid.low < ahead.paid.middle < ahead.paid.high
-    # drawn so far: .12 / .88; up to the ceiling (.12 * 40 + 3) / .88; 3 known of 15 each beside, idle people 3 at most
+    # second ratings at most (.12 * 40 + 3) / .88 = 8.9; known questions 3 in 15, and at most 3 per idle annotator
     assert 46 <= ahead.paid.middle <= (40 + 8.9) / (1 - 3 / 15) + 4 * 3
     none = forecast(snapshot(*pairs, annotators=annotators, known=frozenset(), plan=_alone()))
     assert none.paid == none.answers
     refused = forecast(snapshot(*pairs, annotators=annotators, known=frozenset(), plan=_alone(), answers=10, refused=5))
     assert refused.paid == Range(60, 60, 60)
     more = forecast(snapshot(*pairs, annotators=(*annotators, person(9, began=False)))).paid.middle
-    assert more > ahead.paid.middle - 1  # who comes later is asked more known questions
+    assert more > ahead.paid.middle - 1  # later annotators receive more known questions
 
 
 def _alone() -> StudyPlan:
@@ -121,7 +121,7 @@ def _alone() -> StudyPlan:
 
 
 @pytest.mark.parametrize(
-    ("given", "stuck"),
+    ("fields", "stuck"),
     [
         ({"reach": Reach(free=8, short=3), "quiet": 60.0}, "annotators"),
         ({"quiet": 90_000.0}, "nobody"),
@@ -130,8 +130,8 @@ def _alone() -> StudyPlan:
     ],
     ids=str,
 )
-def test_no_hours_where_a_study_cannot_finish(given: dict[str, Any], stuck: str) -> None:
-    ahead = forecast(snapshot(pair(answered=5), recent=10, **given))
+def test_no_hours_where_a_study_cannot_finish(fields: dict[str, Any], stuck: str) -> None:
+    ahead = forecast(snapshot(pair(answered=5), recent=10, **fields))
     assert (ahead.stuck, ahead.hours is None) == (stuck, bool(stuck))
 
 
@@ -151,7 +151,7 @@ WORLDS: dict[str, Callable[[np.random.Generator], Any]] = {
 @pytest.mark.parametrize("look", [0, 1])
 @pytest.mark.parametrize("world", WORLDS)
 def test_intervals_of_80_percent_cover(world: str, look: int) -> None:
-    """Whole studies with known shares, forecast before a look: 120 each; .8 has a standard error of .037."""
+    """Intervals of 80 % cover in 120 complete studies with known proportions (standard error .037)."""
     rng = np.random.default_rng(look)
     covered = [_forecast_covers(WORLDS[world](rng), look, rng) for _ in range(120)]
     assert np.mean(covered) >= 0.8 - 2 * 0.037
@@ -160,24 +160,27 @@ def test_intervals_of_80_percent_cover(world: str, look: int) -> None:
 def _forecast_covers(shares: Any, stage: int, rng: np.random.Generator) -> bool:
     looks = Ending().looks
     rule = rule_of(StudyPlan(), pairs=PAIRS, items=looks[-1], has_metric=False)
-    counts, is_open, ahead, begun = np.zeros((PAIRS, 3), dtype=np.int64), np.ones(PAIRS, dtype=bool), None, 0
+    counts, is_open, ahead, n_before = np.zeros((PAIRS, 3), dtype=np.int64), np.ones(PAIRS, dtype=bool), None, 0
     for look, target in enumerate(looks):
         if look == stage:
-            begun, ahead = int(counts.sum()), forecast(snapshot(*map(_pair, counts, is_open, [look] * PAIRS))).answers
+            n_before, ahead = (
+                int(counts.sum()),
+                forecast(snapshot(*map(_pair, counts, is_open, [look] * PAIRS))).answers,
+            )
         counts = counts + rng.multinomial(np.where(is_open, target - counts.sum(axis=1), 0), shares)
         last = np.full(int(is_open.sum()), looks[-1])
         _, goes_on, _ = rule_on(rule, annotator_only(counts[is_open]), look=look, last=last, items=None, judged=is_open)
         is_open[is_open] = goes_on & (target < looks[-1])
         if not is_open.any():
             break
-    return ahead is None or ahead.low <= counts.sum() - begun <= ahead.high
+    return ahead is None or ahead.low <= counts.sum() - n_before <= ahead.high
 
 
 def _pair(counts: Any, is_open: bool, look: int) -> Any:
     wins, ties, losses = counts.tolist()
     n = wins + ties + losses
-    own = {"n": n, "wins": wins, "ties": ties, "losses": losses, "answered": n, "is_open": bool(is_open)}
-    return pair(**own, looks_done=look if is_open else 1, wanted=Ending().looks[look])
+    fields = {"n": n, "wins": wins, "ties": ties, "losses": losses, "answered": n, "is_open": bool(is_open)}
+    return pair(**fields, looks_done=look if is_open else 1, wanted=Ending().looks[look])
 
 
 @pytest.mark.slow
@@ -192,27 +195,30 @@ def _pair(counts: Any, is_open: bool, look: int) -> Any:
 def test_what_is_paid_until_the_end_is_covered(
     tmp_path: Path, annotators: int, systems: int, spread: float, looks: tuple[int, ...], overlap: float, marks: Any
 ) -> None:
-    """40 whole studies, people in turns, forecast after so many deciding answers: what was paid until the end lies in
-    the interval of 80 % in .7 of the studies at least (standard error .06)."""
+    """Intervals of 80 % for paid answers cover in at least .7 of 40 complete studies (standard error .06)."""
     rng, covered = Random(1), dict[int, list[bool]]()
     plan = plan_of(annotators={"overlap": overlap}, stopping={"looks": looks})
-    empty = study(tmp_path / "empty.db", plan=plan, systems=systems, items=60, known={"gold": 30, "attention": 20})
+    empty = study(
+        tmp_path / "empty.db", plan=plan, systems=systems, items=60, known_questions={"gold": 30, "attention": 20}
+    )
     for n in range(40):
         path = Path(shutil.copy(empty, tmp_path / f"{n}.db"))
-        good = {f"s{k}": rng.gauss(0, spread) for k in range(systems)}
-        with at_once(path) as service, closing(Answering(path)) as behind:
-            foretold = _until_the_end(service, [begun(service) for _ in range(annotators)], behind, good, marks, rng)
+        strengths = {f"s{k}": rng.gauss(0, spread) for k in range(systems)}
+        with open_service(path) as service, closing(Answering(path)) as answering:
+            forecasts = _forecasts_at_marks(
+                service, [new_annotator(service) for _ in range(annotators)], answering, strengths, marks, rng
+            )
             paid = service.snapshot().result().paid
-        for mark, (then, ahead) in foretold.items():
-            covered.setdefault(mark, []).append(ahead.low <= paid - then <= ahead.high)
-    assert {mark: round(float(np.mean(own)), 2) for mark, own in covered.items() if np.mean(own) < 0.7} == {}
+        for mark, (paid_before, ahead) in forecasts.items():
+            covered.setdefault(mark, []).append(ahead.low <= paid - paid_before <= ahead.high)
+    assert {mark: round(float(np.mean(hits)), 2) for mark, hits in covered.items() if np.mean(hits) < 0.7} == {}
 
 
-def _until_the_end(
-    service: Service, annotators: list[str], behind: Answering, good: dict[str, float], marks: Any, rng: Random
+def _forecasts_at_marks(
+    service: Service, annotators: list[str], answering: Answering, strengths: dict[str, float], marks: Any, rng: Random
 ) -> dict[int, tuple[int, Range]]:
-    """What was paid at each mark, and what was to come by the forecast then."""
-    foretold: dict[int, tuple[int, Range]] = {}
+    """Return the paid answers and the forecast of further ones at each mark."""
+    forecasts: dict[int, tuple[int, Range]] = {}
     is_moving = True
     while is_moving:
         is_moving = False
@@ -222,15 +228,15 @@ def _until_the_end(
                 service.act(token, Begin()).result()
                 is_moving = True
             elif isinstance(view, Ask):
-                asked = behind.question(view.assignment)
-                value = asked.expected
+                question = answering.question(view.assignment)
+                value = question.expected
                 if value is None:
-                    better = good[asked.shown[0]] - good[asked.shown[1]] + rng.gauss(0, 1)
+                    better = strengths[question.shown[0]] - strengths[question.shown[1]] + rng.gauss(0, 1)
                     value = 0 if abs(better) < 0.3 else 1 if better > 0 else -1
                 answer(service, token, value)
                 is_moving = True
                 now = service.snapshot().result()
                 for mark in marks:
-                    if now.primary >= mark and mark not in foretold:
-                        foretold[mark] = (now.paid, forecast(now).paid)
-    return foretold
+                    if now.primary >= mark and mark not in forecasts:
+                        forecasts[mark] = (now.paid, forecast(now).paid)
+    return forecasts

@@ -1,4 +1,4 @@
-"""Questions with a known answer: read, refused by row, made from the study's own texts, never asked as real ones."""
+"""Known questions: reading, rejected rows, attention checks from the study's texts, no overlap with real questions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from custodes.annotate.plan import AnnotatorPlan, Question, StudyPlan, StudyText
 from custodes.annotate.study_material import StudyMaterial
 from custodes.data.reading import read
 from custodes.errors import InputError
-from tests.annotate.files import opened, orders, texts
+from tests.annotate.files import connection, orders, texts
 
 PLAN = StudyPlan(annotators=AnnotatorPlan(attention=0))
 RATE = StudyPlan(question=Question(mode="rate"), annotators=AnnotatorPlan(attention=0))
@@ -31,18 +31,22 @@ def test_known_questions_are_kept_with_their_texts_and_not_asked_as_real_ones(tm
         "example,,,,Say hi,Hi,<b>,1,It is a greeting\n"
         "qualification,i1,A,B,,,,equal,\n"
     )
-    place = new(texts(), tmp_path / "study.db", plan=PLAN, gold=gold)
-    with opened(place) as base:
+    path = new(texts(), tmp_path / "study.db", plan=PLAN, gold=gold)
+    with connection(path) as base:
         rows = base.execute("SELECT kind, context, first, second, expected, why FROM gold ORDER BY gold").fetchall()
     assert rows == [
         ("gold", "", "<p>C says 0</p>", "<p>A says 0</p>", -1, "A is clear"),
         ("example", "<p>Say hi</p>", "<p>Hi</p>", "<p>&lt;b&gt;</p>", 1, "It is a greeting"),
         ("qualification", "", "<p>A says 1</p>", "<p>B says 1</p>", 0, ""),
     ]
-    asked = orders(place)
-    assert "i0" not in asked["A", "C"]
-    assert "i1" not in asked["A", "B"]
-    assert {pair: len(own) for pair, own in asked.items()} == {("A", "B"): 11, ("A", "C"): 11, ("B", "C"): 12}
+    items_by_pair = orders(path)
+    assert "i0" not in items_by_pair["A", "C"]
+    assert "i1" not in items_by_pair["A", "B"]
+    assert {pair: len(items) for pair, items in items_by_pair.items()} == {
+        ("A", "B"): 11,
+        ("A", "C"): 11,
+        ("B", "C"): 12,
+    }
 
 
 @pytest.mark.parametrize(
@@ -64,7 +68,7 @@ def test_known_questions_are_kept_with_their_texts_and_not_asked_as_real_ones(tm
         ({"item": "", "system_a": "", "system_b": "", "text_a": "x"}, "text_b is empty"),
     ],
 )
-def test_rows_that_cannot_be_asked_are_named(row: dict[str, str], message: str) -> None:
+def test_invalid_rows_are_named(row: dict[str, str], message: str) -> None:
     whole = {"item": "i0", "system_a": "A", "system_b": "B", "expected": "1", **row}
     with pytest.raises(InputError) as error:
         read_gold(pl.DataFrame([whole]), material(), PLAN)
@@ -84,39 +88,43 @@ def test_a_question_has_one_answer() -> None:
         read_gold(pl.DataFrame({"text_a": ["x"], "text_b": ["y"], "expected": ["1"]}), material(), RATE)
 
 
-def test_what_is_expected_is_what_annotator_can_answer() -> None:
+def test_expected_answers_must_be_possible() -> None:
     equal = pl.DataFrame({"item": ["i0"], "system_a": ["A"], "system_b": ["B"], "expected": ["equal"]})
     with pytest.raises(InputError, match=r"does not allow this answer \(equal = false\)"):
         read_gold(equal, material(), StudyPlan(question=Question(equal=False)))
     rated = pl.DataFrame({"item": ["i0", "i1"], "system_a": ["A", "B"], "expected": [5, 1]})
-    assert [own.expected for own in read_gold(rated, material(), RATE)] == [5, 1]
+    assert [question.expected for question in read_gold(rated, material(), RATE)] == [5, 1]
     with pytest.raises(InputError, match=r"row 1: expected '6' is not allowed; give a whole number from 1 to 5"):
         read_gold(rated.with_columns(expected=pl.Series([6, 1])), material(), RATE)
 
 
 def test_attention_checks_are_obvious_and_on_both_sides() -> None:
-    made = attention_checks(material(), StudyPlan(annotators=AnnotatorPlan(attention=2)))
-    assert len(made) == 36  # 2 x 20 batches at most, and there are 36 outputs
-    assert len({(own.context.label, own.first.text, getattr(own.second, "text", "")) for own in made}) == 36
-    assert {own.expected for own in made} == {1, 0, -1}
-    for own in made:
-        assert own.second is not None
-        told, other = (own.first, own.second) if "This text is not" in own.first.text else (own.second, own.first)
-        assert "says" in other.text
-        if own.expected:
-            assert "the other text is better" in told.text
-            assert (own.expected == 1) == (told is own.second)
+    checks = attention_checks(material(), StudyPlan(annotators=AnnotatorPlan(attention=2)))
+    assert len(checks) == 36  # 2 x 20 batches at most, and there are 36 outputs
+    assert len({(check.context.label, check.first.text, getattr(check.second, "text", "")) for check in checks}) == 36
+    assert {check.expected for check in checks} == {1, 0, -1}
+    for check in checks:
+        assert check.second is not None
+        instruction, output = (
+            (check.first, check.second) if "This text is not" in check.first.text else (check.second, check.first)
+        )
+        assert "says" in output.text
+        if check.expected:
+            assert "the other text is better" in instruction.text
+            assert (check.expected == 1) == (instruction is check.second)
         else:
-            assert "both texts are equal" in told.text
+            assert "both texts are equal" in instruction.text
     german = attention_checks(material(), StudyPlan(texts=StudyTexts(language="de")))
-    assert all("Dieser Text ist keine Antwort" in own.first.text + getattr(own.second, "text", "") for own in german)
+    assert all(
+        "Dieser Text ist keine Antwort" in check.first.text + getattr(check.second, "text", "") for check in german
+    )
     unequal = StudyPlan(question=Question(equal=False))
-    assert {own.expected for own in attention_checks(material(), unequal)} == {1, -1}
+    assert {check.expected for check in attention_checks(material(), unequal)} == {1, -1}
     assert attention_checks(material(), PLAN) == []
 
 
 def test_attention_checks_of_the_owner_take_the_place_of_ours(tmp_path: Path) -> None:
     gold = pl.DataFrame({"kind": ["attention"], "text_a": ["Press 1"], "text_b": ["no"], "expected": ["1"]})
-    place = new(texts(), tmp_path / "study.db", gold=gold)
-    with opened(place) as base:
+    path = new(texts(), tmp_path / "study.db", gold=gold)
+    with connection(path) as base:
         assert base.execute("SELECT count(*) FROM gold").fetchone() == (1,)

@@ -1,4 +1,4 @@
-"""A server that is killed at any moment: what was acknowledged is there, once, and people go on where they were."""
+"""Servers killed at random moments: acknowledged answers are stored once, and annotators keep their question."""
 
 from __future__ import annotations
 
@@ -21,8 +21,17 @@ import pytest
 import custodes
 from custodes.annotate.service import Service, StudyBusy
 from custodes.annotate.views import Ask
-from tests.annotate.people import Browser
-from tests.annotate.studies import answer, asked, at_once, begun, plan_of, said, state_of, study
+from tests.annotate.simulated_annotators import Browser
+from tests.annotate.studies import (
+    answer,
+    answer_to,
+    current_question,
+    new_annotator,
+    open_service,
+    plan_of,
+    state_of,
+    study,
+)
 from tests.waiting import until
 
 ANNOTATORS = 40
@@ -30,17 +39,17 @@ WORKER = Path(__file__).with_name("service_worker.py")
 
 
 def large(path: Path, items: int) -> Path:
-    """A study that is not soon at an end."""
+    """Create a study with enough questions for the whole test."""
     plan = plan_of(
         annotators={"cap": 1.0, "batch": 500, "batches": 100, "gold_every": 0, "attention": 0},
         stopping={"looks": (20, items), "stop": "decided", "boundary": 9.0},
     )
-    return study(path, plan=plan, systems=7, items=items, known={})
+    return study(path, plan=plan, systems=7, items=items, known_questions={})
 
 
 @contextmanager
-def served(path: Path, tokens: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """The process, once it is at work; killed at the end, whatever happens."""
+def run_worker(path: Path, tokens: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """Run the worker process, and kill it at the end."""
     env = {**os.environ, "PYTHONPATH": str(Path(custodes.__file__).parents[1])}
     with subprocess.Popen([sys.executable, str(WORKER), path, tokens], stdout=subprocess.PIPE, env=env) as process:
         assert process.stdout is not None
@@ -51,118 +60,121 @@ def served(path: Path, tokens: Path) -> Iterator[subprocess.Popen[bytes]]:
             process.kill()
 
 
-class Told:
-    """What was acknowledged: of every question the answer, of every person the question shown last."""
+class Acknowledged:
+    """Acknowledged answers by question, and the last question shown to each annotator."""
 
     def __init__(self) -> None:
         self.answers: dict[int, int] = {}
         self.shown: dict[str, int] = {}
 
     def read(self, lines: bytes) -> None:
-        """Lines of the process; the last one may be cut."""
+        """Read lines of the worker; the last line may be incomplete."""
         for line in lines.decode().split("\n")[:-1]:
             token, question, value, after = line.split()
             self.add(token, int(question), int(value), int(after))
 
     def add(self, token: str, question: int, value: int, after: int) -> None:
-        """An answer that was acknowledged, and the question that came with that (0: none)."""
+        """Add an acknowledged answer and the question that followed it (0: none)."""
         assert question not in self.answers
         self.answers[question] = value
         self.shown[token] = after
 
 
-def check(path: Path, told: Told) -> int:
-    """Everything acknowledged is there once, as it was said; how much is there that nobody was told of."""
+def check(path: Path, acknowledged: Acknowledged) -> int:
+    """Check that each acknowledged answer is stored once, and return the number of unacknowledged ones."""
     with closing(sqlite3.connect(path)) as base:
         assert base.execute("PRAGMA integrity_check").fetchone() == ("ok",)
         rows = base.execute(
             "SELECT assignment, CASE flip WHEN 1 THEN -answer ELSE answer END"
             " FROM judgment JOIN assignment USING (assignment)"
         ).fetchall()
-        kept = dict(rows)
-        assert len(kept) == len(rows)  # none twice
-        assert {question: kept.get(question) for question in told.answers} == told.answers  # none lost
-        doubled = base.execute(
+        stored = dict(rows)
+        assert len(stored) == len(rows)  # none twice
+        assert {
+            question: stored.get(question) for question in acknowledged.answers
+        } == acknowledged.answers  # none lost
+        duplicates = base.execute(
             "SELECT unit FROM judgment JOIN assignment USING (assignment) WHERE judgment.role = 'primary'"
             " GROUP BY unit HAVING count(*) > 1"
         )
-        assert doubled.fetchall() == []
-    with at_once(path) as service:
+        assert duplicates.fetchall() == []
+    with open_service(path) as service:
         state = state_of(service)
-        for token, question in told.shown.items():
-            if question and question not in kept:
-                assert asked(service, token).assignment == question  # the same comparison
+        for token, question in acknowledged.shown.items():
+            if question and question not in stored:
+                assert current_question(service, token).assignment == question  # the same comparison
         assert state_of(service) == state
-    return len(rows) - len(told.answers)
+    return len(rows) - len(acknowledged.answers)
 
 
-def killed(tmp_path: Path, *, kills: int, items: int, answers: tuple[int, int]) -> Mapping[str, int]:
-    """Kill it again and again, each time after a random number of answers and a moment more."""
+def kill_repeatedly(tmp_path: Path, *, kills: int, items: int, answers: tuple[int, int]) -> Mapping[str, int]:
+    """Kill the worker repeatedly, each time after a random number of answers and a short delay."""
     path, tokens = large(tmp_path / "study.db", items), tmp_path / "tokens"
-    with at_once(path) as service:
-        tokens.write_text("\n".join(begun(service) for _ in range(ANNOTATORS)))
-    told, draw, untold = Told(), Random(4), 0
+    with open_service(path) as service:
+        tokens.write_text("\n".join(new_annotator(service) for _ in range(ANNOTATORS)))
+    acknowledged, draw, n_unacknowledged = Acknowledged(), Random(4), 0
     for _ in range(kills):
-        with served(path, tokens) as process:
+        with run_worker(path, tokens) as process:
             assert process.stdout is not None
             lines = b"".join(process.stdout.readline() for _ in range(draw.randint(*answers)))
             time.sleep(draw.uniform(0, 0.02))
             process.kill()
-            told.read(lines + process.stdout.read())
-        untold = check(path, told)
-    return {"acknowledged": len(told.answers), "untold": untold}
+            acknowledged.read(lines + process.stdout.read())
+        n_unacknowledged = check(path, acknowledged)
+    return {"acknowledged": len(acknowledged.answers), "unacknowledged": n_unacknowledged}
 
 
 def test_two_kills(tmp_path: Path) -> None:
-    assert killed(tmp_path, kills=2, items=200, answers=(20, 100))["acknowledged"] >= 40
+    assert kill_repeatedly(tmp_path, kills=2, items=200, answers=(20, 100))["acknowledged"] >= 40
 
 
 @pytest.mark.slow
 def test_fifty_kills(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    seen = killed(tmp_path, kills=50, items=1500, answers=(400, 500))
+    counts = kill_repeatedly(tmp_path, kills=50, items=1500, answers=(400, 500))
     with capsys.disabled():
-        print(f"\n50 kills under {ANNOTATORS} people: {seen}")
-    assert seen["acknowledged"] >= 20_000
+        print(f"\n50 kills under {ANNOTATORS} people: {counts}")
+    assert counts["acknowledged"] >= 20_000
 
 
-class Web:
-    """The server as people have it: `custodes annotate serve` and their browsers, until it is killed at `most` answers
-    in all."""
+class ServerRun:
+    """One run of `custodes annotate serve` with browsers, killed after `most` answers in total."""
 
-    def __init__(self, told: Told, *, most: int, draw: Random) -> None:
-        self._told, self._most, self._draw = told, most, draw
-        self._one = threading.Lock()
+    def __init__(self, acknowledged: Acknowledged, *, most: int, draw: Random) -> None:
+        self._acknowledged, self._most, self._draw = acknowledged, most, draw
+        self._lock = threading.Lock()
         self.wrong: list[BaseException] = []
 
-    def live(self, path: Path, tokens: list[str]) -> None:
-        """From its start to its death, or until nobody has anything to do."""
+    def run_until_killed(self, path: Path, tokens: list[str]) -> None:
+        """Run the server until it is killed or no annotator has a task."""
         words = [sys.executable, "-m", "custodes", "annotate", "serve", path, "--port", "0"]
         env = {**os.environ, "PYTHONPATH": str(Path(custodes.__file__).parents[1])}
         with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=env) as process:
             assert process.stdout is not None
             try:
                 address = process.stdout.readline().rpartition(" ")[2].partition("/admin")[0]
-                annotators = [threading.Thread(target=self._person, args=(process, address, own)) for own in tokens]
-                for own in annotators:
-                    own.start()
-                for own in annotators:
-                    own.join()
+                annotators = [threading.Thread(target=self._person, args=(process, address, token)) for token in tokens]
+                for thread in annotators:
+                    thread.start()
+                for thread in annotators:
+                    thread.join()
             finally:
                 process.kill()
 
     def _person(self, process: subprocess.Popen[str], address: str, token: str) -> None:
-        draw = Random(f"{token} {len(self._told.answers)}")
+        draw = Random(f"{token} {len(self._acknowledged.answers)}")
         try:
             with closing(Browser(f"{address}/s/{token}")) as browser:
-                while browser.does:
-                    if browser.does == "begin":
+                while browser.action:
+                    if browser.action == "begin":
                         browser.act({"do": "begin"})
                         continue
                     question, value = browser.assignment, draw.choice((1, 0, -1))
                     browser.act({"do": "answer", "assignment": str(question), "v0": str(value), "seconds": "1"})
-                    with self._one:
-                        self._told.add(token, question, value, browser.assignment if browser.does == "answer" else 0)
-                    if len(self._told.answers) >= self._most:
+                    with self._lock:
+                        self._acknowledged.add(
+                            token, question, value, browser.assignment if browser.action == "answer" else 0
+                        )
+                    if len(self._acknowledged.answers) >= self._most:
                         time.sleep(self._draw.uniform(0, 0.03))
                         process.kill()
         except (OSError, HTTPException):
@@ -175,29 +187,29 @@ class Web:
 def test_fifty_kills_of_the_server(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("uvicorn")
     path, kills = large(tmp_path / "study.db", 1500), 50
-    with at_once(path) as service:
-        tokens = [begun(service) for _ in range(ANNOTATORS)]
-    told, draw, untold = Told(), Random(5), 0
+    with open_service(path) as service:
+        tokens = [new_annotator(service) for _ in range(ANNOTATORS)]
+    acknowledged, draw, n_unacknowledged = Acknowledged(), Random(5), 0
     for _ in range(kills):
-        web = Web(told, most=len(told.answers) + draw.randint(320, 520), draw=draw)
-        before = len(told.answers)
-        web.live(path, tokens)
-        assert not web.wrong
-        assert len(told.answers) - before >= 320  # there was work to the end
-        untold = check(path, told)
+        server_run = ServerRun(acknowledged, most=len(acknowledged.answers) + draw.randint(320, 520), draw=draw)
+        before = len(acknowledged.answers)
+        server_run.run_until_killed(path, tokens)
+        assert not server_run.wrong
+        assert len(acknowledged.answers) - before >= 320  # enough questions were left
+        n_unacknowledged = check(path, acknowledged)
     with capsys.disabled():
-        answers = f"{len(told.answers)} acknowledged, {untold} more"
+        answers = f"{len(acknowledged.answers)} acknowledged, {n_unacknowledged} more"
         print(f"\n{kills} kills of the server under {ANNOTATORS} browsers: {answers}")
-    assert len(told.answers) >= 20_000
+    assert len(acknowledged.answers) >= 20_000
 
 
 @pytest.mark.slow
 def test_stopped_and_continued(tmp_path: Path) -> None:
     path, tokens = large(tmp_path / "study.db", 2500), tmp_path / "tokens"
-    with at_once(path) as service:
-        tokens.write_text("\n".join(begun(service) for _ in range(ANNOTATORS)))
-    told, lines = Told(), b""
-    with served(path, tokens) as process:
+    with open_service(path) as service:
+        tokens.write_text("\n".join(new_annotator(service) for _ in range(ANNOTATORS)))
+    acknowledged, lines = Acknowledged(), b""
+    with run_worker(path, tokens) as process:
         assert process.stdout is not None
         for _ in range(2):
             lines += b"".join(process.stdout.readline() for _ in range(500))
@@ -207,9 +219,9 @@ def test_stopped_and_continued(tmp_path: Path) -> None:
         lines += b"".join(process.stdout.readline() for _ in range(500))
         process.kill()
         lines += process.stdout.read()
-    told.read(lines)
-    check(path, told)
-    assert len(told.answers) >= 1500
+    acknowledged.read(lines)
+    check(path, acknowledged)
+    assert len(acknowledged.answers) >= 1500
 
 
 def test_two_hundred_race_for_fifty(tmp_path: Path) -> None:
@@ -218,14 +230,14 @@ def test_two_hundred_race_for_fifty(tmp_path: Path) -> None:
         tokens = [token for _, token in service.invite(200).result()]
         ready = threading.Barrier(20)
 
-        def race(own: list[str]) -> None:
+        def race(share: list[str]) -> None:
             from custodes.annotate.views import Begin
 
             ready.wait()
-            views = [(token, service.act(token, Begin())) for token in own]
+            views = [(token, service.act(token, Begin())) for token in share]
             asks = [(token, view) for token, future in views if isinstance(view := future.result(), Ask)]
-            for answer in [service.act(token, said(service, view, 0)) for token, view in asks]:
-                answer.result()  # an answer that is not accepted is an error here
+            for answer in [service.act(token, answer_to(service, view, 0)) for token, view in asks]:
+                answer.result()  # raises for a rejected answer
 
         with ThreadPoolExecutor(20) as pool:
             list(pool.map(race, [tokens[k::20] for k in range(20)]))
@@ -238,18 +250,18 @@ def test_two_hundred_race_for_fifty(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_disk_that_is_full(tmp_path: Path) -> None:
-    """A real one: a file system in memory of 1 MB."""
+    """The disk is a file system of 1 MB in memory."""
     disk = tmp_path / "disk"
     disk.mkdir()
     if os.geteuid() or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", disk], check=False).returncode:
         pytest.skip("nothing may be mounted here")
     try:
         with Service.open(large(disk / "study.db", 60)) as service:
-            token = begun(service)
+            token = new_annotator(service)
             acknowledged = []
             (disk / "filler").write_bytes(bytes(os.statvfs(disk).f_bavail * os.statvfs(disk).f_frsize - 200_000))
             while True:
-                ask = asked(service, token)
+                ask = current_question(service, token)
                 try:
                     answer(service, token, 0)
                 except StudyBusy:
@@ -257,18 +269,20 @@ def test_a_disk_that_is_full(tmp_path: Path) -> None:
                 acknowledged.append(ask.assignment)
             for _ in range(3):
                 with pytest.raises(StudyBusy):
-                    service.act(token, said(service, ask, 0)).result()
-                assert asked(service, token) == ask
+                    service.act(token, answer_to(service, ask, 0)).result()
+                assert current_question(service, token) == ask
                 assert service.failing == "No space left"
             (disk / "filler").unlink()
-            assert (asked(service, token), service.failing) == (ask, "")
-            assert service.act(token, said(service, ask, 0)).result() is not None
+            assert (current_question(service, token), service.failing) == (ask, "")
+            assert service.act(token, answer_to(service, ask, 0)).result() is not None
             acknowledged.append(ask.assignment)
             state = state_of(service)
         with closing(sqlite3.connect(disk / "study.db")) as base:
             assert base.execute("PRAGMA integrity_check").fetchone() == ("ok",)
-            assert [own for (own,) in base.execute("SELECT assignment FROM judgment ORDER BY judgment")] == acknowledged
-        with at_once(disk / "study.db") as service:
+            assert [
+                assignment for (assignment,) in base.execute("SELECT assignment FROM judgment ORDER BY judgment")
+            ] == acknowledged
+        with open_service(disk / "study.db") as service:
             assert state_of(service) == state
     finally:
         until(lambda: subprocess.run(["umount", disk], check=False).returncode == 0)  # busy for a moment

@@ -1,5 +1,4 @@
-"""The page from texts to the answer, followed to the letter in an empty folder: an LLM server that answers by rule, two
-annotators over HTTP."""
+"""The how-to from texts to the answer, run with a rule-based LLM server and two annotators over HTTP."""
 
 from __future__ import annotations
 
@@ -18,7 +17,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from tests.annotate.people import Browser
+from tests.annotate.simulated_annotators import Browser
 from tests.judging.servers import Manner, Seen, Server, says
 from tests.pages import blocks
 from tests.waiting import PATIENCE
@@ -31,30 +30,30 @@ TEXT = re.compile(r'<div class="text"[^>]*>(.*?)</div>', re.DOTALL)
 TAGGED = re.compile(r"<(output-[AB]-\w+)>\n(.*?)\n</\1>", re.DOTALL)
 
 
-def verdict(seen: Seen, tried: int) -> Manner:
-    """Prefer the answer that repeats more words of the guest, as annotators below do."""
-    content = seen.body["messages"][-1]["content"]
+def verdict(request: Seen, tried: int) -> Manner:
+    """Prefer the answer that repeats more words of the guest, as the annotators do."""
+    content = request.body["messages"][-1]["content"]
     texts = dict(TAGGED.findall(content))
     guest = TAGGED.sub("", content)
-    first, second = (shared(guest, texts[name]) for name in sorted(texts))
+    first, second = (n_shared_words(guest, texts[name]) for name in sorted(texts))
     return says(json.dumps({"verdict": "tie" if first == second else "A" if first > second else "B"}))
 
 
-def prefers(guest: str, first: str, second: str, rng: np.random.Generator) -> int:
-    """An annotator's answer: as the judge's, a fourth at random."""
+def preference(guest: str, first: str, second: str, rng: np.random.Generator) -> int:
+    """Return the preference of an annotator: the rule of the judge, or a random value in a fourth of the cases."""
     if rng.random() < 0.25:
         return int(rng.integers(-1, 2))
-    return int(np.sign(shared(guest, first) - shared(guest, second)))
+    return int(np.sign(n_shared_words(guest, first) - n_shared_words(guest, second)))
 
 
-def shared(guest: str, answer: str) -> int:
-    """How many words of an answer the guest wrote."""
+def n_shared_words(guest: str, answer: str) -> int:
+    """Count the words of the guest that an answer repeats."""
     return len({*re.findall(r"\w+", answer.lower())} & {*re.findall(r"\w+", guest.lower())})
 
 
 @pytest.fixture
 def commands() -> Iterator[list[list[str]]]:
-    """The commands of the page, with the address of the server."""
+    """Yield the commands of the page, with the address of the test server."""
     server = Server(verdict)
     ((_, code),) = blocks(PAGE, "text")
     lines = code.replace("\\\n", " ").replace("http://127.0.0.1:8000/v1", server.url).strip().splitlines()
@@ -63,7 +62,7 @@ def commands() -> Iterator[list[list[str]]]:
 
 
 def follow(commands: list[list[str]], folder: Path, answer: Callable[[list[str]], None]) -> dict[str, str]:
-    """Run each command in the folder; `answer` plays two annotators, given their links. What each verb printed."""
+    """Run each command, with `answer` for the annotators, and return the output of each verb."""
     printed = {}
     for program, verb, *words in commands:
         assert program == "custodes"
@@ -77,7 +76,9 @@ def follow(commands: list[list[str]], folder: Path, answer: Callable[[list[str]]
         )
         try:
             printed[verb] = (
-                attended(process, answer) if verb == "annotate" else process.communicate(timeout=PATIENCE)[0]
+                serve_until_finished(process, answer)
+                if verb == "annotate"
+                else process.communicate(timeout=PATIENCE)[0]
             )
         finally:
             process.kill()
@@ -86,8 +87,8 @@ def follow(commands: list[list[str]], folder: Path, answer: Callable[[list[str]]
     return printed
 
 
-def attended(process: subprocess.Popen[str], answer: Callable[[list[str]], None]) -> str:
-    """What a server prints until its study is finished and it is stopped, while two annotators answer."""
+def serve_until_finished(process: subprocess.Popen[str], answer: Callable[[list[str]], None]) -> str:
+    """Return the output of a server whose study two annotators complete."""
     assert process.stdout is not None
     text, links = "", list[str]()
     while "Ctrl-C stops the server" not in text:
@@ -104,7 +105,7 @@ def attended(process: subprocess.Popen[str], answer: Callable[[list[str]], None]
 
 
 def check(printed: dict[str, str], folder: Path) -> None:
-    """Each command names the next one, and the answer is there."""
+    """Check that each command names the next one and that the results exist."""
     assert "next: custodes report scores.csv" in printed["score"]
     assert "next: custodes report verdicts.csv" in printed["judge"]
     assert "custodes annotate new" in " ".join(printed["check"].split())
@@ -122,21 +123,25 @@ def test_six_commands_lead_from_texts_to_the_answer(commands: list[list[str]], t
         rng, browsers, idle = np.random.default_rng(1), [Browser(link) for link in links], 0
         while idle < 2:
             idle += 1
-            for one in browsers:
-                if not one.does:
-                    one.look()  # a page that waits
-                fields = {"do": one.does}
-                if one.does == "agree":
-                    fields |= {"digest": one.digest, "agree": "1"}
-                elif one.does == "answer":
-                    texts = [html.unescape(text) for text in TEXT.findall(one.page)]
-                    fields |= {"assignment": str(one.assignment), "v0": str(prefers(*texts[:3], rng)), "seconds": "20"}
-                elif one.does != "begin":
+            for browser in browsers:
+                if not browser.action:
+                    browser.reload()  # a waiting page
+                fields = {"do": browser.action}
+                if browser.action == "agree":
+                    fields |= {"digest": browser.digest, "agree": "1"}
+                elif browser.action == "answer":
+                    texts = [html.unescape(text) for text in TEXT.findall(browser.page)]
+                    fields |= {
+                        "assignment": str(browser.assignment),
+                        "v0": str(preference(*texts[:3], rng)),
+                        "seconds": "20",
+                    }
+                elif browser.action != "begin":
                     continue
-                one.act(fields)
+                browser.act(fields)
                 idle = 0
-        for one in browsers:
-            one.close()
+        for browser in browsers:
+            browser.close()
 
     check(follow(commands, tmp_path, answer), tmp_path)
     import custodes as cu

@@ -1,4 +1,4 @@
-"""Anything may happen in any order: the rules of asking hold, and the file alone gives the same state again."""
+"""Random sequences of acts: the assignment rules hold, and a restart restores the state from the file."""
 
 from __future__ import annotations
 
@@ -17,14 +17,24 @@ from custodes.annotate import study_file
 from custodes.annotate.assignment_policy import cap, there
 from custodes.annotate.service import Service
 from custodes.annotate.views import Answer, Ask, Begin, Break, Comment, Skip, Undo, View
-from tests.annotate.studies import Hands, add_later, add_systems, at_once, begun, plan_of, said, state_of, study
+from tests.annotate.studies import (
+    ManualClock,
+    add_later,
+    add_systems,
+    answer_to,
+    new_annotator,
+    open_service,
+    plan_of,
+    state_of,
+    study,
+)
 
 INDEX = st.integers(0, 50)
 VALUE = st.sampled_from((1, 0, -1))
 
 
 class Study(RuleBasedStateMachine):
-    """A study with few items and looks, so that all of its ends are met."""
+    """A study with few items and interim analyses, so that every kind of end occurs."""
 
     per_item = 1
     mode = "compare"
@@ -43,8 +53,8 @@ class Study(RuleBasedStateMachine):
         stopping = {"budget": 22} if self.mode == "rate" else {"looks": (4, 8), "stop": "decided"}
         plan = plan_of(question=question, annotators=annotators, stopping=stopping, seed=5)
         self.path = study(Path(self.folder.name) / "study.db", plan=plan, systems=3, items=10)
-        self.hands = Hands()
-        self.service: Service = at_once(self.path, self.hands)
+        self.clock = ManualClock()
+        self.service: Service = open_service(self.path, self.clock)
         self.annotators: list[str] = []
         self.sent: list[tuple[str, Answer]] = []
         self.looks: dict[tuple[int, int], tuple[Any, ...]] = {}
@@ -56,101 +66,101 @@ class Study(RuleBasedStateMachine):
             self.service.close()
             self.folder.cleanup()
 
-    def view(self, who: int) -> tuple[str, View | None]:
-        token = self.annotators[who % len(self.annotators)]
+    def view(self, annotator: int) -> tuple[str, View | None]:
+        token = self.annotators[annotator % len(self.annotators)]
         return token, self.service.view(token).result()
 
     @precondition(lambda self: len(self.annotators) < 8)
     @rule(n=st.integers(1, 3))
     def join(self, n: int) -> None:
-        self.annotators += [begun(self.service) for _ in range(n)]
+        self.annotators += [new_annotator(self.service) for _ in range(n)]
 
     @precondition(lambda self: self.annotators)
-    @rule(who=INDEX, value=VALUE, times=st.integers(1, 6))
-    def work(self, who: int, value: int, times: int) -> None:
+    @rule(annotator=INDEX, value=VALUE, times=st.integers(1, 6))
+    def work(self, annotator: int, value: int, times: int) -> None:
         for k in range(times):
-            token, view = self.view(who + k)
-            self.hands.wait(3)
+            token, view = self.view(annotator + k)
+            self.clock.wait(3)
             if isinstance(view, Ask):
-                act = said(self.service, view, value)
+                act = answer_to(self.service, view, value)
                 assert self.service.act(token, act).result() is not None
                 self.sent.append((token, act))
             elif isinstance(view, Break):
                 self.service.act(token, Begin()).result()
 
     @precondition(lambda self: self.sent)
-    @rule(which=INDEX)
-    def again(self, which: int) -> None:
-        token, act = self.sent[-1 - which % len(self.sent)]
+    @rule(index=INDEX)
+    def again(self, index: int) -> None:
+        token, act = self.sent[-1 - index % len(self.sent)]
         before = self.rows()
         self.service.act(token, act).result()
         assert self.rows() == before
 
     @precondition(lambda self: self.sent)
-    @rule(which=INDEX, who=INDEX)
-    def replayed(self, which: int, who: int) -> None:
-        token, act = self.sent[-1 - which % len(self.sent)]
-        other = self.annotators[who % len(self.annotators)]
-        if other != token:
-            assert self.service.act(other, act).result() is None
+    @rule(index=INDEX, annotator=INDEX)
+    def replayed(self, index: int, annotator: int) -> None:
+        token, act = self.sent[-1 - index % len(self.sent)]
+        other_token = self.annotators[annotator % len(self.annotators)]
+        if other_token != token:
+            assert self.service.act(other_token, act).result() is None
 
     @precondition(lambda self: self.annotators)
-    @rule(who=INDEX)
-    def skip(self, who: int) -> None:
-        token, view = self.view(who)
+    @rule(annotator=INDEX)
+    def skip(self, annotator: int) -> None:
+        token, view = self.view(annotator)
         if isinstance(view, Ask):
             self.service.act(token, Skip(assignment=view.assignment, reason="broken")).result()
 
     @precondition(lambda self: self.annotators)
-    @rule(who=INDEX)
-    def undo(self, who: int) -> None:
-        token, view = self.view(who)
+    @rule(annotator=INDEX)
+    def undo(self, annotator: int) -> None:
+        token, view = self.view(annotator)
         if isinstance(view, Ask):
             after = self.service.act(token, Undo(assignment=view.assignment)).result()
             assert isinstance(after, Ask)
             assert (after.assignment != view.assignment) == view.can_undo
 
     @precondition(lambda self: self.annotators)
-    @rule(who=INDEX)
-    def comment(self, who: int) -> None:
-        self.service.act(self.annotators[who % len(self.annotators)], Comment(text="hm")).result()
+    @rule(annotator=INDEX)
+    def comment(self, annotator: int) -> None:
+        self.service.act(self.annotators[annotator % len(self.annotators)], Comment(text="hm")).result()
 
     @rule(seconds=st.sampled_from((1.0, 70.0, 700.0)))
     def time_goes_by(self, seconds: float) -> None:
-        self.hands.wait(seconds)
+        self.clock.wait(seconds)
 
     @rule()
     def clock_is_set_back(self) -> None:
-        self.hands.now -= 3600
+        self.clock.now -= 3600
 
     @precondition(lambda self: self.annotators)
-    @rule(who=INDEX, value=VALUE)
-    def late(self, who: int, value: int) -> None:
-        token, view = self.view(who)
+    @rule(annotator=INDEX, value=VALUE)
+    def late(self, annotator: int, value: int) -> None:
+        token, view = self.view(annotator)
         if isinstance(view, Ask):
-            self.hands.wait(700)
-            for other in self.annotators:
-                if other != token:
-                    self.service.view(other).result()
-            self.service.act(token, said(self.service, view, value)).result()
+            self.clock.wait(700)
+            for other_token in self.annotators:
+                if other_token != token:
+                    self.service.view(other_token).result()
+            self.service.act(token, answer_to(self.service, view, value)).result()
 
     @precondition(lambda self: self.annotators)
-    @rule(who=INDEX)
-    def exclude(self, who: int) -> None:
-        label = self.service.snapshot().result().annotators[who % len(self.annotators)].label
+    @rule(annotator=INDEX)
+    def exclude(self, annotator: int) -> None:
+        label = self.service.snapshot().result().annotators[annotator % len(self.annotators)].label
         self.service.exclude(label, "asked to").result()
 
     @precondition(lambda self: self.annotators)
-    @rule(who=INDEX)
-    def restore(self, who: int) -> None:
-        label = self.service.snapshot().result().annotators[who % len(self.annotators)].label
+    @rule(annotator=INDEX)
+    def restore(self, annotator: int) -> None:
+        label = self.service.snapshot().result().annotators[annotator % len(self.annotators)].label
         self.service.restore(label).result()
 
-    @rule(stop=st.booleans(), who=INDEX, value=VALUE)
-    def pause_or_stop(self, stop: bool, who: int, value: int) -> None:
+    @rule(stop=st.booleans(), annotator=INDEX, value=VALUE)
+    def pause_or_stop(self, stop: bool, annotator: int, value: int) -> None:
         self.service.control("stop" if stop else "pause").result()
         if self.annotators:
-            self.work(who, value, 1)
+            self.work(annotator, value, 1)
         self.service.control("reopen" if stop else "resume").result()
 
     @precondition(lambda self: self.systems < 5)
@@ -163,16 +173,16 @@ class Study(RuleBasedStateMachine):
                 add_systems(base, [f"s{self.systems}"], seed=5, rate=self.mode == "rate")
                 self.systems += 1
         self.service.close()
-        self.service = at_once(self.path, self.hands)
+        self.service = open_service(self.path, self.clock)
 
     @rule()
     def restart(self) -> None:
-        shown = [self.service.view(token).result() for token in self.annotators]
-        kept = state_of(self.service)
+        views = [self.service.view(token).result() for token in self.annotators]
+        before = state_of(self.service)
         self.service.close()
-        self.service = at_once(self.path, self.hands)
-        assert state_of(self.service) == kept
-        assert [self.service.view(token).result() for token in self.annotators] == shown
+        self.service = open_service(self.path, self.clock)
+        assert state_of(self.service) == before
+        assert [self.service.view(token).result() for token in self.annotators] == views
 
     def rows(self) -> int:
         with closing(sqlite3.connect(self.path)) as base:
@@ -191,19 +201,19 @@ class Study(RuleBasedStateMachine):
             assert len(unit.votes) <= self.per_item
 
     def check_looks(self, base: sqlite3.Connection) -> None:
-        """Looks stay as they were, and each has used the first places of its order that are not impossible."""
-        found = {(row[0], row[1]): row for row in base.execute("SELECT * FROM look")}
+        """Completed interim analyses do not change, and their counts add up."""
+        looks = {(row[0], row[1]): row for row in base.execute("SELECT * FROM look")}
         for key, row in self.looks.items():
-            assert found[key] == row
-        self.looks = found
-        for pair, look, n, wins, ties, losses, *_ in found.values():
+            assert looks[key] == row
+        self.looks = looks
+        for pair, look, n, wins, ties, losses, *_ in looks.values():
             assert wins + ties + losses == n, (pair, look)
 
     def check_answers(self, base: sqlite3.Connection) -> None:
-        doubled = base.execute(
+        duplicates = base.execute(
             "SELECT assignment, aspect, count(*) AS n FROM judgment GROUP BY assignment, aspect HAVING n > 1"
         )
-        assert doubled.fetchall() == []
+        assert duplicates.fetchall() == []
         units = base.execute(
             "SELECT unit, count(DISTINCT rater) AS n FROM answers WHERE role = 'primary' AND answer IS NOT NULL"
             " AND unit IS NOT NULL AND NOT taken_back AND NOT excluded GROUP BY unit HAVING n > ?",
@@ -221,9 +231,9 @@ class Study(RuleBasedStateMachine):
             assert least == most or self.per_item > 1, (pair, place)
             sides.setdefault((pair, place // 2), Counter())[least] += 1
         if self.per_item == 1 and self.mode == "compare":
-            assert all(max(own.values()) == 1 for own in sides.values())
+            assert all(max(counts.values()) == 1 for counts in sides.values())
         state = self.service._log.state
-        for pair, target in enumerate(state.assignments.engine.target):  # of more people everybody's share is smaller
+        for pair, target in enumerate(state.assignments.engine.target):  # the limit falls when annotators join
             self.most[pair] = max(self.most[pair], cap(state.plan.annotators, target, there(state)))
         for worker in state.workers.values():
             for pair, n in worker.load.items():
@@ -231,26 +241,26 @@ class Study(RuleBasedStateMachine):
                 assert n == sum(
                     state.assignments.units[unit].pair == pair for unit in [*worker.votes, *worker.refused]
                 ) + sum(
-                    given.holds and given.unit is not None and state.assignments.units[given.unit].pair == pair
+                    issued.holds and issued.unit is not None and state.assignments.units[issued.unit].pair == pair
                     for session in worker.sessions
-                    for given in session.open
+                    for issued in session.open
                 )
 
 
 class Majority(Study):
-    """Three people a comparison."""
+    """Three annotators per comparison."""
 
     per_item = 3
 
 
 class Rating(Study):
-    """Outputs by themselves."""
+    """Ratings of single outputs."""
 
     mode = "rate"
 
 
 EXAMPLES = settings.default.max_examples // 4
-"""Ten, or more where examples are new in every run."""
+"""Ten by default; more with random examples."""
 for machine in (Study, Majority, Rating):
     machine.TestCase.settings = settings(max_examples=EXAMPLES, stateful_step_count=25, deadline=None)
 

@@ -1,4 +1,4 @@
-"""Images: of a known type by their content, without what a camera adds, or refused in one line."""
+"""Images: type by content, removal of metadata, and one-line errors for invalid files."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from custodes.annotate.new_study import new
 from custodes.annotate.plan import AnnotatorPlan, StudyPlan
 from custodes.annotate.study_material import medium
 from custodes.errors import InputError
-from tests.annotate.files import opened, orders
+from tests.annotate.files import connection, orders
 
 Image: Any = pytest.importorskip("PIL.Image")
 
@@ -25,9 +25,9 @@ def picture(colour: str = "red", size: tuple[int, int] = (60, 40)) -> Any:
 
 
 def with_secrets(path: Path) -> None:
-    """A picture that lies on its side, with a camera, a place and a comment."""
+    """Save a rotated picture with a camera, a location and a comment in its metadata."""
     exif = Image.Exif()
-    exif[0x0112] = 6  # turned by 90 degrees
+    exif[0x0112] = 6  # rotated by 90 degrees
     exif[0x010F] = "SecretCamera"
     exif.get_ifd(0x8825)[1] = "SecretPlace"
     options = {"comment": b"SecretComment"} if path.suffix == ".jpg" else {}
@@ -35,19 +35,19 @@ def with_secrets(path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["a.jpg", "a.png", "a.webp"])
-def test_an_image_is_made_anew_upright_and_without_secrets(name: str, tmp_path: Path) -> None:
+def test_images_are_rotated_and_lose_their_metadata(name: str, tmp_path: Path) -> None:
     with_secrets(tmp_path / name)
     assert b"SecretCamera" in (tmp_path / name).read_bytes()
-    made = medium(str(tmp_path / name))
-    assert b"Secret" not in made.content
-    with Image.open(io.BytesIO(made.content)) as image:
+    result = medium(str(tmp_path / name))
+    assert b"Secret" not in result.content
+    with Image.open(io.BytesIO(result.content)) as image:
         assert image.size == (40, 60)
         assert not image.getexif()
-    assert made.name.endswith(Path(name).suffix)
-    assert made == medium(str(tmp_path / name))  # named by its content
+    assert result.name.endswith(Path(name).suffix)
+    assert result == medium(str(tmp_path / name))  # named by its content
 
 
-def test_pictures_that_move_still_do(tmp_path: Path) -> None:
+def test_animations_are_kept(tmp_path: Path) -> None:
     frames = [picture(colour) for colour in ("red", "green", "blue")]
     for name in ("a.gif", "a.webp", "a.png"):
         frames[0].save(tmp_path / name, save_all=True, append_images=frames[1:], duration=100)
@@ -61,7 +61,7 @@ def test_the_type_is_that_of_the_content(tmp_path: Path) -> None:
     assert medium(str(tmp_path / "a.jpg")).type == "image/png"
 
 
-def test_what_is_no_image_is_refused_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_invalid_images_are_refused_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "a.svg").write_text('<svg xmlns="http://www.w3.org/2000/svg" onload="alert(1)"/>')
     picture().save(tmp_path / "whole.jpg")
     (tmp_path / "half.jpg").write_bytes((tmp_path / "whole.jpg").read_bytes()[:300])
@@ -86,7 +86,7 @@ def test_what_is_no_image_is_refused_in_one_line(tmp_path: Path, monkeypatch: py
         medium(str(tmp_path / "wide.png"))
 
 
-def test_images_of_items_and_outputs_are_in_the_study_under_names_that_say_nothing(tmp_path: Path) -> None:
+def test_images_are_stored_under_neutral_names(tmp_path: Path) -> None:
     for name, colour in {"item": "red", "Aster": "green", "Birch": "blue", "Cedar": "green"}.items():
         picture(colour).save(tmp_path / f"{name}.png")
     rows = [
@@ -98,16 +98,16 @@ def test_images_of_items_and_outputs_are_in_the_study_under_names_that_say_nothi
     ]
     source = tmp_path / "texts.jsonl"
     source.write_text("\n".join(map(json.dumps, rows)))
-    place = new(source, tmp_path / "study.db", plan=StudyPlan(annotators=AnnotatorPlan(attention=0)))
-    with opened(place) as base:
+    path = new(source, tmp_path / "study.db", plan=StudyPlan(annotators=AnnotatorPlan(attention=0)))
+    with connection(path) as base:
         stored = dict(base.execute("SELECT name, bytes FROM media"))
         (of_item,) = base.execute("SELECT media FROM item").fetchone()
-        of_outputs = [json.loads(own) for (own,) in base.execute("SELECT media FROM output ORDER BY system")]
-    assert len(stored) == 3  # the same picture twice is one
-    assert {*json.loads(of_item), *(name for own in of_outputs for name in own)} == set(stored)
+        of_outputs = [json.loads(media) for (media,) in base.execute("SELECT media FROM output ORDER BY system")]
+    assert len(stored) == 3  # equal images are stored once
+    assert {*json.loads(of_item), *(name for media in of_outputs for name in media)} == set(stored)
     assert not any(name in "".join(stored) for name in ("Aster", "Birch", "item"))
-    # Aster and Cedar show the same, though their files are two.
-    assert orders(place) == {("Aster", "Birch"): ["1"], ("Birch", "Cedar"): ["1"]}
+    # Aster and Cedar have equal images in different files.
+    assert orders(path) == {("Aster", "Birch"): ["1"], ("Birch", "Cedar"): ["1"]}
     with pytest.raises(InputError, match="no such file"):
         new(pl.DataFrame(rows), tmp_path / "other.db")
     assert not (tmp_path / "other.db").exists()

@@ -1,4 +1,4 @@
-"""A study from texts: all of it or nothing, orders fixed before the first answer, later parts that change none."""
+"""New studies from texts: complete or not created, with fixed orders that later additions preserve."""
 
 from __future__ import annotations
 
@@ -18,47 +18,49 @@ from custodes.annotate.study_status import notes_of
 from custodes.data.reading import read
 from custodes.errors import InputError, OptionError
 from custodes.evaluate.protocol import live
-from tests.annotate.files import opened, orders, texts
-from tests.annotate.studies import Hands, answer, at_once, begun, plan_of
+from tests.annotate.files import connection, orders, texts
+from tests.annotate.studies import ManualClock, answer, new_annotator, open_service, plan_of
 
 SILENT = StudyPlan(annotators=AnnotatorPlan(attention=0))
 
 
 def notes(path: Path) -> list[str]:
-    with opened(path) as base:
-        told = base.execute("SELECT json FROM event WHERE kind = 'note' ORDER BY event")
-        return [json.loads(own)["rule"] for (own,) in told]
+    with connection(path) as base:
+        rows = base.execute("SELECT json FROM event WHERE kind = 'note' ORDER BY event")
+        return [json.loads(note)["rule"] for (note,) in rows]
 
 
 def test_the_orders_are_those_of_live(tmp_path: Path) -> None:
-    place = new(texts(), tmp_path / "study.db", plan=StudyPlan(seed=3))
+    path = new(texts(), tmp_path / "study.db", plan=StudyPlan(seed=3))
     state = live.start(["A", "B", "C"], [f"i{k}" for k in range(12)], stopping=live.Stopping(looks=[12]), seed=3)
-    asked = live.next_annotations(state)
-    wanted: dict[tuple[str, str], list[str]] = {}
-    for question in asked:
-        wanted.setdefault((question.system_a, question.system_b), []).append(question.item)
-    assert {pair: sorted(own) for pair, own in wanted.items()} == {p: sorted(own) for p, own in orders(place).items()}
+    questions = live.next_annotations(state)
+    expected: dict[tuple[str, str], list[str]] = {}
+    for question in questions:
+        expected.setdefault((question.system_a, question.system_b), []).append(question.item)
+    assert {pair: sorted(items) for pair, items in expected.items()} == {
+        p: sorted(items) for p, items in orders(path).items()
+    }
     first = live.start(["A", "B", "C"], [f"i{k}" for k in range(12)], stopping=live.Stopping(looks=[5]), seed=3)
     for question in live.next_annotations(first):
-        assert question.item in orders(place)[question.system_a, question.system_b][:5]
+        assert question.item in orders(path)[question.system_a, question.system_b][:5]
 
 
 def test_a_seed_gives_one_order(tmp_path: Path) -> None:
-    one = new(texts(), tmp_path / "one.db", plan=StudyPlan(seed=1))
-    again = new(texts(), tmp_path / "again.db", plan=StudyPlan(seed=1))
-    other = new(texts(), tmp_path / "other.db", plan=StudyPlan(seed=2))
-    assert orders(one) == orders(again) != orders(other)
+    first = new(texts(), tmp_path / "one.db", plan=StudyPlan(seed=1))
+    same_seed = new(texts(), tmp_path / "again.db", plan=StudyPlan(seed=1))
+    other_seed = new(texts(), tmp_path / "other.db", plan=StudyPlan(seed=2))
+    assert orders(first) == orders(same_seed) != orders(other_seed)
 
 
 def test_clusters_take_turns(tmp_path: Path) -> None:
     items = pl.DataFrame({"item": [f"i{k}" for k in range(12)], "cluster": [f"d{k // 4}" for k in range(12)]})
-    place = new(read(texts(systems="AB"), items=items), tmp_path / "study.db")
-    (order,) = orders(place).values()
+    path = new(read(texts(systems="AB"), items=items), tmp_path / "study.db")
+    (order,) = orders(path).values()
     documents = [int(item[1:]) // 4 for item in order]
     assert all(sorted(documents[k : k + 3]) == [0, 1, 2] for k in range(0, 12, 3))
 
 
-def test_the_same_output_twice_and_what_is_missing_are_not_asked(tmp_path: Path) -> None:
+def test_equal_and_empty_outputs_are_not_compared(tmp_path: Path) -> None:
     rows = {
         ("i0", "A"): "same  text",
         ("i0", "B"): "same text",
@@ -69,17 +71,17 @@ def test_the_same_output_twice_and_what_is_missing_are_not_asked(tmp_path: Path)
         ("i3", "B"): "something",
     }
     frame = pl.DataFrame([(i, s, t) for (i, s), t in rows.items()], schema=["item", "system", "text"], orient="row")
-    place = new(frame, tmp_path / "study.db", plan=SILENT)
-    assert orders(place) == {("A", "B"): ["i3"]}
-    assert notes(place) == ["same-output", "empty-outputs", "looks-cut"]
+    path = new(frame, tmp_path / "study.db", plan=SILENT)
+    assert orders(path) == {("A", "B"): ["i3"]}
+    assert notes(path) == ["same-output", "empty-outputs", "looks-cut"]
 
 
 def test_only_pairs_and_systems_that_are_named(tmp_path: Path) -> None:
-    place = new(texts(), tmp_path / "one.db", pairs=["C:A"])
-    assert list(orders(place)) == [("A", "C")]
-    place = new(texts(), tmp_path / "two.db", systems="!B")
-    assert list(orders(place)) == [("A", "C")]
-    assert pairs_of(["a:b", "c"], ["a:b:c"], mode="compare") == [("a:b", "c")]  # labels may hold a colon
+    path = new(texts(), tmp_path / "one.db", pairs=["C:A"])
+    assert list(orders(path)) == [("A", "C")]
+    path = new(texts(), tmp_path / "two.db", systems="!B")
+    assert list(orders(path)) == [("A", "C")]
+    assert pairs_of(["a:b", "c"], ["a:b:c"], mode="compare") == [("a:b", "c")]  # labels may contain a colon
     for wrong, message in [
         ("A", "pairs: 'A' does not name two"),
         ("A:X", "no such system 'X'"),
@@ -91,76 +93,76 @@ def test_only_pairs_and_systems_that_are_named(tmp_path: Path) -> None:
 
 def test_ratings_ask_for_one_output_at_a_time(tmp_path: Path) -> None:
     plan = StudyPlan(question=Question(mode="rate", aspects=("fluency", "depth"), scale=(0, 100)))
-    place = new(texts(), tmp_path / "study.db", plan=plan)
-    assert {pair: len(own) for pair, own in orders(place).items()} == {("A", ""): 12, ("B", ""): 12, ("C", ""): 12}
-    with opened(place) as base:
+    path = new(texts(), tmp_path / "study.db", plan=plan)
+    assert {pair: len(items) for pair, items in orders(path).items()} == {("A", ""): 12, ("B", ""): 12, ("C", ""): 12}
+    with connection(path) as base:
         assert set(base.execute("SELECT kind, second, expected FROM gold")) == {("attention", "", 0)}
     with pytest.raises(OptionError, match="pairs=.* has no effect"):
         new(texts(), tmp_path / "other.db", plan=plan, pairs=["A:B"])
 
 
 def test_what_cannot_be_asked_leaves_no_file(tmp_path: Path) -> None:
-    place = tmp_path / "study.db"
+    path = tmp_path / "study.db"
     scores = pl.DataFrame({"item": ["1"], "system": ["A"], "rater": ["m"], "score": [1.0], "kind": ["metric"]})
     with pytest.raises(InputError, match="there are no texts"):
-        new(scores, place)
+        new(scores, path)
     with pytest.raises(InputError, match="one system"):
-        new(texts(systems="A"), place)
+        new(texts(systems="A"), path)
     with pytest.raises(
         InputError, match=r"nothing to annotate: no item has two outputs that differ .* 1 comparisons of"
     ):
-        new(pl.DataFrame({"item": ["1", "1"], "system": ["A", "B"], "text": ["x", "x"]}), place)
+        new(pl.DataFrame({"item": ["1", "1"], "system": ["A", "B"], "text": ["x", "x"]}), path)
     with pytest.raises(InputError, match="gold has 0 questions of kind"):
-        new(texts(), place, plan=StudyPlan(annotators=AnnotatorPlan(qualification=3, passed=2)))
+        new(texts(), path, plan=StudyPlan(annotators=AnnotatorPlan(qualification=3, passed=2)))
     with pytest.raises(OptionError, match="needs a metric"):
-        new(texts(), place, plan=StudyPlan(stopping=Ending(estimator="mixture")))
+        new(texts(), path, plan=StudyPlan(stopping=Ending(estimator="mixture")))
     with pytest.raises(InputError, match=r"cannot be read: No such file"):
-        new(texts(), place, plan=tmp_path / "absent.toml")
+        new(texts(), path, plan=tmp_path / "absent.toml")
     assert list(tmp_path.iterdir()) == []
-    new(texts(), place)
-    before = place.read_bytes()
+    new(texts(), path)
+    before = path.read_bytes()
     with pytest.raises(OptionError, match="exists already"):
-        new(texts(), place)
-    assert place.read_bytes() == before
+        new(texts(), path)
+    assert path.read_bytes() == before
 
 
-def test_a_metric_stands_beside_the_questions(tmp_path: Path) -> None:
+def test_metric_preferences_are_stored(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     rows = texts(systems="AB").select("item", "system").with_columns(rater=pl.lit("bleu"), kind=pl.lit("metric"))
     scores = rows.with_columns(score=pl.Series(rng.integers(0, 3, 24).astype(float)))
     study = read(texts(systems="AB"), scores)
-    place = new(study, tmp_path / "study.db", metric="bleu")
-    with opened(place) as base:
+    path = new(study, tmp_path / "study.db", metric="bleu")
+    with connection(path) as base:
         query = "SELECT label, preference FROM metric JOIN unit USING (unit) JOIN item USING (item) WHERE rater = ?"
-        found = dict(base.execute(query, ["bleu"]))
+        preferences = dict(base.execute(query, ["bleu"]))
     wide = {(item, system): score for item, system, score in scores.select("item", "system", "score").iter_rows()}
-    assert found == {f"i{k}": int(np.sign(wide[f"i{k}", "A"] - wide[f"i{k}", "B"])) for k in range(12)}
+    assert preferences == {f"i{k}": int(np.sign(wide[f"i{k}", "A"] - wide[f"i{k}", "B"])) for k in range(12)}
     human = StudyPlan(stopping=Ending(estimator="human"))
     with pytest.raises(OptionError, match="estimator human uses no metric"):
         new(study, tmp_path / "other.db", metric="bleu", plan=human)
 
 
 def test_later_systems_and_items_change_no_order(tmp_path: Path) -> None:
-    place = new(texts(), tmp_path / "study.db", plan=SILENT)
-    before = orders(place)
-    add(place, texts(items=14, systems="ABCD"))  # what exists already may be given again
-    after = orders(place)
+    path = new(texts(), tmp_path / "study.db", plan=SILENT)
+    before = orders(path)
+    add(path, texts(items=14, systems="ABCD"))  # existing texts may be repeated
+    after = orders(path)
     assert list(after) == [*before, ("A", "D"), ("B", "D"), ("C", "D")]
-    for pair, own in before.items():
-        assert after[pair][:12] == own
+    for pair, items in before.items():
+        assert after[pair][:12] == items
         assert sorted(after[pair][12:]) == ["i12", "i13"]
-    assert all(len(own) == 14 for own in after.values())
-    assert notes(place)[-1] == "added"
-    # The order of a later pair depends on its names and the seed, not on what else came.
-    other = new(texts(items=14), tmp_path / "other.db", plan=SILENT)
-    add(other, texts(items=14, systems="D"), pairs=["B:D"])
-    assert orders(other)["B", "D"] == after["B", "D"]
+    assert all(len(items) == 14 for items in after.values())
+    assert notes(path)[-1] == "added"
+    # The order of a later pair depends only on its names and the seed.
+    other_study = new(texts(items=14), tmp_path / "other.db", plan=SILENT)
+    add(other_study, texts(items=14, systems="D"), pairs=["B:D"])
+    assert orders(other_study)["B", "D"] == after["B", "D"]
 
 
-def test_what_annotator_saw_is_not_changed(tmp_path: Path) -> None:
-    place = new(texts(systems="AB", source=pl.lit("s")), tmp_path / "study.db", plan=SILENT)
-    before = place.read_bytes()
-    other = pl.DataFrame({"item": ["i0"], "system": ["A"], "text": ["other"]})
+def test_existing_texts_cannot_be_changed(tmp_path: Path) -> None:
+    path = new(texts(systems="AB", source=pl.lit("s")), tmp_path / "study.db", plan=SILENT)
+    before = path.read_bytes()
+    changed_output = pl.DataFrame({"item": ["i0"], "system": ["A"], "text": ["other"]})
     with pytest.raises(
         InputError,
         match=(
@@ -168,17 +170,17 @@ def test_what_annotator_saw_is_not_changed(tmp_path: Path) -> None:
             "annotators may have seen; give the system another name"
         ),
     ):
-        add(place, other)
+        add(path, changed_output)
     with pytest.raises(InputError, match="item 'i0': the source differs"):
-        add(place, pl.DataFrame({"item": ["i0"], "system": ["C"], "text": ["x"], "source": ["t"]}))
+        add(path, pl.DataFrame({"item": ["i0"], "system": ["C"], "text": ["x"], "source": ["t"]}))
     with pytest.raises(InputError, match="nothing to add"):
-        add(place, texts(systems="AB"))
+        add(path, texts(systems="AB"))
     with pytest.raises(InputError, match="nothing to ask"):
-        add(place, pl.DataFrame({"item": ["new"], "system": ["A"], "text": ["x"]}))
+        add(path, pl.DataFrame({"item": ["new"], "system": ["A"], "text": ["x"]}))
     (tmp_path / "x.db").write_bytes(b"x" * 200)
     with pytest.raises(InputError, match="not a study"):
         add(tmp_path / "x.db", texts())
-    assert place.read_bytes() == before
+    assert path.read_bytes() == before
 
 
 def test_a_later_output_is_shown_as_the_others_of_its_item(tmp_path: Path) -> None:
@@ -186,35 +188,35 @@ def test_a_later_output_is_shown_as_the_others_of_its_item(tmp_path: Path) -> No
     rows = [("1", "A", dropped), ("1", "B", "*b*"), ("2", "A", "*a*"), ("2", "B", "*b*")]
     frame = pl.DataFrame(rows, schema=["item", "system", "text"], orient="row")
     plan = StudyPlan(texts=StudyTexts(render="markdown"), annotators=AnnotatorPlan(attention=0))
-    place = new(frame, tmp_path / "study.db", plan=plan)
-    add(place, pl.DataFrame({"item": ["1", "2"], "system": ["C", "C"], "text": ["*c*", dropped]}))
-    with opened(place) as base:
-        shown = dict(base.execute("SELECT item, html FROM output WHERE system = 2"))
-    assert shown == {0: "<p>*c*</p>"}  # plain as the others; of item 2 it could only be plain, and others are not
-    assert notes(place)[-2:] == ["outputs-not-added", "added"]
-    assert orders(place)["A", "C"] == ["1"]
+    path = new(frame, tmp_path / "study.db", plan=plan)
+    add(path, pl.DataFrame({"item": ["1", "2"], "system": ["C", "C"], "text": ["*c*", dropped]}))
+    with connection(path) as base:
+        outputs = dict(base.execute("SELECT item, html FROM output WHERE system = 2"))
+    assert outputs == {0: "<p>*c*</p>"}  # plain like the others of item 1; item 2 has none, as its others are not plain
+    assert notes(path)[-2:] == ["outputs-not-added", "added"]
+    assert orders(path)["A", "C"] == ["1"]
 
 
-def test_a_family_that_grows_says_the_level_of_all_together(tmp_path: Path) -> None:
-    """.05 for the three pairs that were judged, and 3 x .05 / 6 (7 x .05 / 10) for the others."""
+def test_added_pairs_report_the_joint_level(tmp_path: Path) -> None:
+    """The joint level is .05 for three analysed pairs, plus 3 x .05 / 6 (then 7 x .05 / 10) for the others."""
     annotators = {"cap": 1.0, "overlap": 0.0, "gold_every": 0, "attention": 0}
     plan = plan_of(annotators=annotators, stopping={"family": True, "looks": (2, 12), "boundary": "none"})
-    place = new(texts(), tmp_path / "study.db", plan=plan)
-    other = new(texts(), tmp_path / "other.db", plan=plan)
-    with at_once(place) as service:
-        token = begun(service)
+    path = new(texts(), tmp_path / "study.db", plan=plan)
+    unanswered = new(texts(), tmp_path / "other.db", plan=plan)
+    with open_service(path) as service:
+        token = new_annotator(service)
         while any(pair.looks_done == 0 for pair in service.snapshot().result().pairs):
             answer(service, token, 0)
-    add(place, texts(systems="D"))
-    assert "divided by 6, the number of pairs" in notes_of(place)[-1]
+    add(path, texts(systems="D"))
+    assert "divided by 6, the number of pairs" in notes_of(path)[-1]
     assert (
         "is now divided by 6, the number of pairs. Before, 3 pairs were analysed with a larger level, and "
         "their decisions stay, so the probability of a false"
-    ) in notes_of(place)[-1]
-    assert "level-grew" in check(place).problems.filter(severity="warning")["rule"]
-    with at_once(place, Hands(now=1.8e9)):
-        pass  # a server takes the new pairs in
-    add(place, texts(systems="E"))
-    assert "at most 0.085, not 0.05" in notes_of(place)[-1]
-    add(other, texts(systems="D"))  # nothing was judged
-    assert notes_of(other)[-1] == "gamma is now divided by 6, the number of pairs"
+    ) in notes_of(path)[-1]
+    assert "level-grew" in check(path).problems.filter(severity="warning")["rule"]
+    with open_service(path, ManualClock(now=1.8e9)):
+        pass  # the server adds the new pairs
+    add(path, texts(systems="E"))
+    assert "at most 0.085, not 0.05" in notes_of(path)[-1]
+    add(unanswered, texts(systems="D"))  # no pair was analysed
+    assert notes_of(unanswered)[-1] == "gamma is now divided by 6, the number of pairs"

@@ -22,7 +22,7 @@ from custodes.annotate.views import Skip
 from custodes.data.notes import Note
 from custodes.reporting.sections.annotators import looks_of
 from tests.annotate import studies
-from tests.annotate.studies import asked, begun, plan_of
+from tests.annotate.studies import current_question, new_annotator, plan_of
 
 pytest.importorskip("starlette")
 
@@ -40,22 +40,22 @@ def study(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     studies.study(path, plan=plan, systems=3, items=60)
     clock = Clock(wall=lambda: START + time[0], steady=lambda: time[0])
     with (
-        closing(Answering(path)) as behind,
+        closing(Answering(path)) as answering,
         closing(Service.open(path, clock=clock, threaded=False, durable=False)) as service,
     ):
         annotators = Crowd(
-            systems=behind.systems(),
-            items=behind.items(),
+            systems=answering.systems(),
+            items=answering.items(),
             aspects=("",),
             better=0.4,
-            # who leaves keeps a question, so that a look stays incomplete
+            # annotators who leave keep a question, so an interim analysis stays incomplete
             habits=Habits(careless=0.3, leaving=0.0 if request.param in ("finished", "excluded") else 0.08),
             rng=np.random.default_rng(2),
         )
         if request.param == "unfinished":
-            token = begun(service)
-            service.act(token, Skip(assignment=asked(service, token).assignment, reason="other")).result()
-        Drive(service, annotators, behind, plan, time).run(12 if request.param != "unfinished" else 5)
+            token = new_annotator(service)
+            service.act(token, Skip(assignment=current_question(service, token).assignment, reason="other")).result()
+        Drive(service, annotators, answering, plan, time).run(12 if request.param != "unfinished" else 5)
         if request.param == "stopped":
             service.control("stop").result()
         if request.param == "excluded":
@@ -70,16 +70,16 @@ def service(study: Path) -> Iterator[Service]:
 
 
 def number(notes: tuple[Note, ...], rule: str) -> int:
-    """The number that a note begins with, after the name of the file; 0 without the note."""
+    """Return the sum of the counts at the start of the notes of a rule."""
     messages = [note.message for note in notes if note.rule == rule]
     return sum(int(re.findall(r"\d+", message.partition(": ")[2])[0]) for message in messages)
 
 
 def test_every_answer_is_counted_once(study: Path) -> None:
-    """Answers of the status are those that compare systems, second ratings, and those that notes count as left out."""
+    """The answers of `status` are the primary ratings, the second ratings, and those that notes report as left out."""
     read, row = cu.read(study), cu.annotate.status(study).study.row(0, named=True)
-    left = sum(number(read.notes, rule) for rule in ("excluded-annotators", "incomplete-looks"))
-    assert row["answers"] == read.preferences.frame.height + read.second.frame.height + left
+    n_left_out = sum(number(read.notes, rule) for rule in ("excluded-annotators", "incomplete-looks"))
+    assert row["answers"] == read.preferences.frame.height + read.second.frame.height + n_left_out
 
 
 def test_decisions_and_margins_are_the_same_everywhere(study: Path, service: Service, tmp_path: Path) -> None:
@@ -96,8 +96,8 @@ def test_decisions_and_margins_are_the_same_everywhere(study: Path, service: Ser
     better = pl.when(pl.col("decision") == "+").then("system_a").when(pl.col("decision") == "-").then("system_b")
     assert status["better"].to_list() == interim.select(better.otherwise(pl.lit("")))[:, 0].to_list()
     assert (status.filter("is_open")["better"] == "").all(), "an open pair is undecided"
-    shown = looks_of(read).sort(PAIR)  # of the report
-    assert shown["at_look"].to_list() == interim["margin"].to_list()
+    report_looks = looks_of(read).sort(PAIR)  # of the report
+    assert report_looks["at_look"].to_list() == interim["margin"].to_list()
     folder = export(study, tmp_path / "out")
     exported = cu.read(folder / "battles.csv", folder / "looks.csv", raters=folder / "raters.csv")
     assert cu.leaderboard(exported, resamples=100).interim.sort(PAIR).equals(interim)
@@ -113,16 +113,16 @@ def test_decisions_and_margins_are_the_same_everywhere(study: Path, service: Ser
         cell = " ".join(cells[f"{row['system_a']} – {row['system_b']}"])
         assert row["is_open"] or (f"{abs(row['margin']):.2f}" in cell and str(row["n"]) in cell), cell
         assert not row["better"] or f"{row['better']} better" in cell or row["better"] in cell
-    told = " ".join(cu.verdict(read, resamples=100).verdict["text"])
+    verdict_text = " ".join(cu.verdict(read, resamples=100).verdict["text"])
     lines = " ".join(closing_lines(study, service.snapshot().result()))
     for row in interim.filter(pl.col("decision") != "=").iter_rows(named=True):
         first, second = (row["system_a"], row["system_b"])[:: 1 if row["decision"] == "+" else -1]
-        assert f"{first} better than {second}" in told
+        assert f"{first} better than {second}" in verdict_text
         assert f"{first} is better than {second}" in lines
 
 
-def test_answers_of_a_pair_are_those_of_its_analysis_less_the_excluded(study: Path) -> None:
-    """Nobody else is left out, and a margin of human ratings alone is wins less losses."""
+def test_only_excluded_answers_are_left_out_of_the_leaderboard(study: Path) -> None:
+    """No other answers are left out, and the margin of human ratings is (wins - losses) / battles."""
     status, read = cu.annotate.status(study), cu.read(study)
     pairs = cu.leaderboard(read, resamples=0).pairs.filter(rater="human").join(status.pairs, on=PAIR, suffix="_look")
     excluded = sum(
@@ -132,7 +132,7 @@ def test_answers_of_a_pair_are_those_of_its_analysis_less_the_excluded(study: Pa
     assert stopped or (pairs["n"] - pairs["battles"]).sum() == excluded
     if not excluded and not stopped:
         ahead = (pl.col("wins") - pl.col("losses")) / pl.col("battles")
-        still = pairs.filter("is_open")  # of others the margin is adjusted for the analyses
+        still = pairs.filter("is_open")  # margins of closed pairs are adjusted for the interim analyses
         assert still["margin"].to_list() == pytest.approx(still.select(ahead)[:, 0].to_list())
 
 
@@ -143,8 +143,10 @@ def test_the_owner_sees_the_agreement_and_what_may_still_be_done(study: Path, se
     over = now.state in ("finished", "stopped")
     assert ("Stop the study" in page) is not over
     assert ("Create links" in page) is not over
-    agreed, doubled = (sum(getattr(one, name) for one in now.annotators) for name in ("agreed", "doubled"))
-    assert f"<dd>{100 * agreed / doubled:.0f} %<small>of second ratings" in page
+    n_agreed, n_doubled = (
+        sum(getattr(annotator, name) for annotator in now.annotators) for name in ("agreed", "doubled")
+    )
+    assert f"<dd>{100 * n_agreed / n_doubled:.0f} %<small>of second ratings" in page
     assert "/admin/study/report.html" in page
     assert len(re.findall('class="problem"', page)) == len(now.notes)
 

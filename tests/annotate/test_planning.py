@@ -1,4 +1,4 @@
-"""Plans: read from TOML, refused with the key and the way out, written to be edited."""
+"""Study plans: reading from TOML, error messages with key and remedy, and writing."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_any_text_survives_the_file(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "message"),
+    ("toml", "message"),
     [
         (
             "[annotators]\nbatc = 3",
@@ -157,9 +157,9 @@ def test_any_text_survives_the_file(text: str) -> None:
         ("x =", "not TOML"),
     ],
 )
-def test_what_cannot_be_is_refused_in_one_line(said: str, message: str, tmp_path: Path) -> None:
+def test_invalid_plans_are_refused_in_one_line(toml: str, message: str, tmp_path: Path) -> None:
     path = tmp_path / "study.toml"
-    path.write_text(said)
+    path.write_text(toml)
     with pytest.raises(InputError) as error:
         read_plan(path)
     assert str(error.value).startswith("study.toml: ")
@@ -181,7 +181,7 @@ def test_a_plan_that_is_made_in_python_is_checked_as_well() -> None:
     assert check_plan(StudyPlan(question=Question(aspects=listed))).question.aspects == ("fluency", "depth")
 
 
-def test_texts_stand_in_files_beside_the_plan(tmp_path: Path) -> None:
+def test_texts_may_be_in_files_next_to_the_plan(tmp_path: Path) -> None:
     (tmp_path / "how.md").write_text("Look **twice** at {question}")
     (tmp_path / "study.toml").write_text('[texts]\ninstructions = "@how.md"\n')
     plan = read_plan(tmp_path / "study.toml")
@@ -209,19 +209,19 @@ def test_templates_are_filled_from_the_plan() -> None:
         money=Money(price=0.15),
         annotators=AnnotatorPlan(batch=10),
     )
-    made = completed(plan).texts
-    assert "more **adequate**" in made.instructions
-    assert "Which response is better?" in made.instructions
-    assert "a@b.example" in made.consent
-    assert "0.15 USD for each answer, which is 1.50 USD for a complete batch" in made.consent
-    assert "{" not in made.consent + made.instructions
+    texts = completed(plan).texts
+    assert "more **adequate**" in texts.instructions
+    assert "Which response is better?" in texts.instructions
+    assert "a@b.example" in texts.consent
+    assert "0.15 USD for each answer, which is 1.50 USD for a complete batch" in texts.consent
+    assert "{" not in texts.consent + texts.instructions
     assert completed(completed(plan)) == completed(plan)
     german = completed(
         StudyPlan(texts=StudyTexts(language="de-CH"), annotators=AnnotatorPlan(recruit="open", worker_id="workerId"))
     ).texts
     assert "Wir erkennen Sie an Ihrer Worker-ID" in german.consent
     assert "{" not in german.consent + german.instructions
-    assert "Purpose" in completed(StudyPlan(texts=StudyTexts(language="fr"))).texts.consent  # none of ours
+    assert "Purpose" in completed(StudyPlan(texts=StudyTexts(language="fr"))).texts.consent  # no translation exists
     braces = StudyPlan(texts=StudyTexts(consent="{} {json} {batch}"))
     assert completed(braces).texts.consent == "{} {json} 15"  # other braces stay
 
@@ -229,7 +229,7 @@ def test_templates_are_filled_from_the_plan() -> None:
 def test_stopping_is_that_of_the_protocol() -> None:
     assert stopping_of(StudyPlan(stopping=Ending(family=True)), pairs=10).gamma == pytest.approx(0.005)
     rule = rule_of(StudyPlan(), pairs=1, items=25, has_metric=False)
-    assert rule.looks == (10, 20, 25)  # cut to the items there are
+    assert rule.looks == (10, 20, 25)  # limited by the number of items
     assert rule.estimator.name == "human"
     assert rule_of(StudyPlan(), pairs=1, items=25, has_metric=True).estimator.name == "mixture"
     with pytest.raises(OptionError, match="needs a metric"):
@@ -239,8 +239,7 @@ def test_stopping_is_that_of_the_protocol() -> None:
 
 
 def test_a_plan_without_a_boundary_says_what_it_costs() -> None:
-    # Ten looks every 10 answers: .193, as docs/explanation/statistics/protocol-and-plan.md has it
-    # of the paper's rule (Armitage 1969).
+    # Ten interim analyses, one per 10 answers: .193 (Armitage 1969; protocol-and-plan.md in docs/explanation).
     ten = StudyPlan(stopping=Ending(boundary="none", looks=tuple(range(10, 101, 10))))
     (note,) = notes_on(ten, items=200)
     assert (note.rule, "0.19 of pairs without a difference are declared" in note.message) == ("no-boundary", True)
@@ -249,7 +248,7 @@ def test_a_plan_without_a_boundary_says_what_it_costs() -> None:
 
 
 @pytest.mark.parametrize(
-    ("language", "mode", "asked"),
+    ("language", "mode", "question"),
     [
         ("en", "compare", "Which response is better?"),
         ("en", "rate", "How good is this response?"),
@@ -257,13 +256,13 @@ def test_a_plan_without_a_boundary_says_what_it_costs() -> None:
         ("de-CH", "rate", "Wie gut ist diese Antwort?"),
     ],
 )
-def test_the_usual_question_is_that_of_the_mode(language: str, mode: Literal["compare", "rate"], asked: str) -> None:
+def test_the_usual_question_is_that_of_the_mode(language: str, mode: Literal["compare", "rate"], question: str) -> None:
     plan = completed(StudyPlan(question=Question(mode=mode), texts=StudyTexts(language=language)))
-    assert plan.question.text == asked
-    assert asked in plan.texts.instructions
-    assert asked in plan.texts.consent
-    own = StudyPlan(question=Question(mode=mode, text="How true?"), texts=StudyTexts(language=language))
-    assert completed(own).question.text == "How true?"
+    assert plan.question.text == question
+    assert question in plan.texts.instructions
+    assert question in plan.texts.consent
+    custom = StudyPlan(question=Question(mode=mode, text="How true?"), texts=StudyTexts(language=language))
+    assert completed(custom).question.text == "How true?"
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
@@ -273,11 +272,11 @@ def test_the_consent_tells_of_questions_with_known_answers(language: str) -> Non
             StudyPlan(texts=StudyTexts(language=language), annotators=AnnotatorPlan(**annotators))
         ).texts.consent
 
-    said = LANGUAGES[language]
-    first = said.qualification.format(number=5, passed=4)
-    assert said.checks in consent()
-    assert said.checks in consent(gold_every=0)
-    assert said.checks not in consent(gold_every=0, attention=0)
-    assert f"{first} {said.checks}" in consent(qualification=5, passed=4)
+    wording = LANGUAGES[language]
+    first = wording.qualification.format(number=5, passed=4)
+    assert wording.checks in consent()
+    assert wording.checks in consent(gold_every=0)
+    assert wording.checks not in consent(gold_every=0, attention=0)
+    assert f"{first} {wording.checks}" in consent(qualification=5, passed=4)
     assert first in consent(gold_every=0, attention=0, qualification=5, passed=4)
     assert not any(word in consent() for word in ("not tested", "nicht geprüft"))

@@ -1,4 +1,4 @@
-"""How people stand: by known answers, time and sides, with errors that are rare over a whole study."""
+"""Standing of annotators by known answers, time and sides, with few false flags over a whole study."""
 
 from __future__ import annotations
 
@@ -25,98 +25,108 @@ USUAL: dict[str, Any] = {
 }
 
 
-def stands(**given: Any) -> Standing:
-    return standing(**USUAL | given)
+def standing_of(**fields: Any) -> Standing:
+    return standing(**USUAL | fields)
 
 
 def test_a_usual_person_is_ok() -> None:
-    assert stands() == Standing("ok", ())
-    assert stands(right=0, n_known=0, seconds=None, timed=0, typical=None, first=0, decided=0, equal=0, answers=0) == (
+    assert standing_of() == Standing("ok", ())
+    assert standing_of(
+        right=0, n_known=0, seconds=None, timed=0, typical=None, first=0, decided=0, equal=0, answers=0
+    ) == (
         "ok",
         (),
     )
 
 
 @pytest.mark.parametrize(
-    ("given", "flags"),
+    ("fields", "flags"),
     [
         ({"seconds": 7.4}, ("fast",)),
         ({"seconds": 7.6}, ()),
         ({"seconds": 7.4, "timed": 15}, ()),  # too few for a median
-        ({"seconds": None, "timed": 0}, ()),  # a browser that tells none
+        ({"seconds": None, "timed": 0}, ()),  # a browser that reports no times
         ({"first": 30}, ("one side",)),
         ({"first": 0}, ("one side",)),
         ({"first": 29}, ("one side",)),  # 97 %
         ({"first": 28}, ()),  # 93 %
-        ({"first": 8, "decided": 8}, ()),  # a fair coin does that to one of 20 people too often
+        ({"first": 8, "decided": 8}, ()),  # too frequent for one of 20 annotators with random sides
         ({"equal": 40}, ("all equal",)),
         ({"equal": 40, "equal_share": 0.9}, ()),  # a study of ties
-        ({"right": 8, "n_known": 10}, ()),  # of people who are right with .85, every second one at some time
-        ({"refused": 43}, ()),  # half of what was asked, with three known ones
+        ({"right": 8, "n_known": 10}, ()),  # occurs at some time for half of the annotators with accuracy .85
+        ({"refused": 43}, ()),  # half of the questions, with three known ones
         ({"refused": 44}, ("refuses",)),
-        ({"right": 0, "n_known": 0, "answers": 3, "equal": 0, "refused": 4, "decided": 0, "first": 0}, ()),  # of 7
+        ({"right": 0, "n_known": 0, "answers": 3, "equal": 0, "refused": 4, "decided": 0, "first": 0}, ()),  # 4 of 7
         ({"right": 0, "n_known": 0, "answers": 3, "equal": 0, "refused": 5, "decided": 0, "first": 0}, ("refuses",)),
     ],
     ids=str,
 )
-def test_flags(given: dict[str, Any], flags: tuple[str, ...]) -> None:
-    assert stands(**given) == Standing("watch" if flags else "ok", flags)
+def test_flags(fields: dict[str, Any], flags: tuple[str, ...]) -> None:
+    assert standing_of(**fields) == Standing("watch" if flags else "ok", flags)
 
 
 def test_only_known_answers_block() -> None:
-    worst = stands(seconds=0.1, first=30, equal=40, right=8, n_known=10)
+    worst = standing_of(seconds=0.1, first=30, equal=40, right=8, n_known=10)
     assert worst == ("watch", ("fast", "one side", "all equal"))
-    assert stands(right=0, n_known=6).name == "blocked"
-    assert "known" in stands(right=0, n_known=6).flags
+    assert standing_of(right=0, n_known=6).name == "blocked"
+    assert "known" in standing_of(right=0, n_known=6).flags
 
 
-def test_who_is_right_is_rarely_blocked() -> None:
-    """Design, section 4.6: P(blocked) .001 or less at .9 right; .98 at .33 right. 1,000 people, 30 known each."""
+def test_accurate_annotators_are_rarely_blocked() -> None:
+    """With 30 known questions at most .02 of annotators with accuracy .9 are blocked, and at least .93 with 1/3."""
     rng = np.random.default_rng(1)
 
     def blocked(p: float, annotators: int = 400) -> float:
         hits = 0
         for answers in rng.random((annotators, 30)) < p:
             right = np.cumsum(answers)
-            hits += any(stands(right=int(right[i]), n_known=i + 1).name == "blocked" for i in range(30))
+            hits += any(standing_of(right=int(right[i]), n_known=i + 1).name == "blocked" for i in range(30))
         return hits / annotators
 
     assert blocked(0.9) <= 0.02
     assert blocked(1 / 3) >= 0.93
 
 
-def test_known_answers_flag_hardly_anybody_who_is_right() -> None:
-    """20 people who are right with .9, 4 known questions each: a flag in at most .06 of 500 studies, looked at after
-    every answer. Exactly it is .02: three of the first three wrong."""
+def test_accurate_annotators_are_rarely_flagged() -> None:
+    """20 annotators with accuracy .9 and 4 known questions: at most .06 of 500 studies have a flag at any time (exactly
+    .02: the first three answers wrong)."""
     right = np.cumsum(np.random.default_rng(3).random((500, 20, 4)) < 0.9, axis=2)
-    is_flagged = [[bool(stands(right=n, n_known=asked).flags) for n in range(asked + 1)] for asked in range(1, 5)]
-    shown = np.stack([np.array(is_flagged[k])[right[:, :, k]] for k in range(4)])
-    assert shown.any(axis=(0, 2)).mean() <= 0.06
+    is_flagged = [
+        [bool(standing_of(right=n, n_known=n_known).flags) for n in range(n_known + 1)] for n_known in range(1, 5)
+    ]
+    flagged = np.stack([np.array(is_flagged[k])[right[:, :, k]] for k in range(4)])
+    assert flagged.any(axis=(0, 2)).mean() <= 0.06
 
 
 @pytest.mark.parametrize("spread", [0.5, 1.2])
-def test_annotator_alike_are_not_called_fast(spread: float) -> None:
-    """Log-normal times, 20 people of 40 answers, looked at after every answer: a flag in at most .05 of 100 studies."""
+def test_similar_annotators_are_rarely_flagged_as_fast(spread: float) -> None:
+    """Log-normal times of 20 annotators with 40 answers: at most 5 of 100 studies have a flag at any time."""
     rng = np.random.default_rng(4)
     flagged = 0
     for _ in range(100):
         times = np.exp(rng.normal(3, spread, (20, 40)))
         looks = [(n, np.median(times[:, :n], axis=1)) for n in range(FEWEST, 41)]
-        near = [(n, min(own), float(np.median(own))) for n, own in looks if min(own) < 0.3 * np.median(own)]
-        flagged += any("fast" in stands(seconds=own, timed=n, typical=usual).flags for n, own, usual in near)
+        near = [
+            (n, min(medians), float(np.median(medians)))
+            for n, medians in looks
+            if min(medians) < 0.3 * np.median(medians)
+        ]
+        flagged += any(
+            "fast" in standing_of(seconds=seconds, timed=n, typical=typical).flags for n, seconds, typical in near
+        )
     assert flagged <= 5
 
 
 @pytest.mark.slow
-def test_a_side_is_flagged_by_chance_in_one_study_of_a_thousand() -> None:
-    """Fair coins, 20 people, looked at after every answer to 60; at most 3 studies of 300 with a flag."""
+def test_random_sides_are_rarely_flagged() -> None:
+    """Random sides of 20 annotators with 60 answers: at most 3 of 300 studies have a flag at any time."""
     rng = np.random.default_rng(2)
     flagged = 0
     for _ in range(300):
         first = np.cumsum(rng.random((20, 60)) < 0.5, axis=1)
         extreme = np.maximum(first, np.arange(1, 61) - first)
         flagged += any(
-            "one side" in stands(first=int(first[w, n]), decided=n + 1).flags
+            "one side" in standing_of(first=int(first[w, n]), decided=n + 1).flags
             for w, n in zip(*np.nonzero(extreme > 0.95 * np.arange(1, 61)), strict=True)
         )
     assert flagged <= 3

@@ -1,5 +1,5 @@
-"""Whether the people there are can finish, and of how many people decisions speak, by `status`, `check` and the
-owner's page."""
+"""Whether the annotators can finish a study, and for how many annotators results hold: `status`, `check`, owner's
+page."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import custodes as cu
 from custodes.annotate.service import Service
 from custodes.annotate.study_status import status
 from custodes.annotate.views import Ask, Begin, Break
-from tests.annotate.studies import answer, at_once, begun, plan_of, state_of, study
+from tests.annotate.studies import answer, new_annotator, open_service, plan_of, state_of, study
 
 pytest.importorskip("starlette")
 
@@ -24,19 +24,19 @@ UNKNOWN = {"gold_every": 0, "attention": 0, "overlap": 0.0}
 LOOKS = {"looks": (10, 40), "stop": "decided", "boundary": 9.0}
 
 
-def told(service: Service) -> dict[str, str]:
-    """What the owner is told of the people, by rule; `status` and the page tell the same, and `check` with it."""
+def notes_of(service: Service) -> dict[str, str]:
+    """Return the notes to the owner by rule, after a check that `status` and `check` agree."""
     notes = {note.rule: note.message for note in service.snapshot().result().notes}
     of_status = {note.rule: note.message for note in status(service.path).notes}
-    of_status.pop("nobody-comes", None)  # the clock of the service stood still years ago
+    of_status.pop("nobody-comes", None)  # the manual clock of the service is years in the past
     assert of_status == notes
-    found = cu.annotate.check(service.path).problems
-    assert set(notes.items()) <= set(found.select("rule", "message").iter_rows())
+    problems = cu.annotate.check(service.path).problems
+    assert set(notes.items()) <= set(problems.select("rule", "message").iter_rows())
     return notes
 
 
-def all_work(service: Service, tokens: list[str]) -> None:
-    """Everybody answers as long as there is something."""
+def answer_everything(service: Service, tokens: list[str]) -> None:
+    """Let annotators answer in turn as long as questions are left."""
     is_going = True
     while is_going:
         is_going = False
@@ -49,14 +49,14 @@ def all_work(service: Service, tokens: list[str]) -> None:
                 is_going = True
 
 
-def test_a_study_that_stands_still_says_so_until_the_cap_is_raised(tmp_path: Path) -> None:
+def test_a_standstill_is_noted_until_the_cap_is_raised(tmp_path: Path) -> None:
     plan = plan_of(annotators={"recruit": "open", **UNKNOWN}, stopping=LOOKS)
     path = study(tmp_path / "study.db", plan=plan, items=60)
-    with at_once(path) as service:
-        assert told(service) == {}
-        tokens = [begun(service) for _ in range(4)]
-        all_work(service, tokens)
-        assert told(service)["standstill"].startswith(
+    with open_service(path) as service:
+        assert notes_of(service) == {}
+        tokens = [new_annotator(service) for _ in range(4)]
+        answer_everything(service, tokens)
+        assert notes_of(service)["standstill"].startswith(
             "the 4 current annotators cannot complete the current interim analyses: 2 of 2 "
             "remaining answers exceed the limits per annotator ([annotators] cap,"
         )
@@ -71,35 +71,35 @@ def test_a_study_that_stands_still_says_so_until_the_cap_is_raised(tmp_path: Pat
         fields = {"price": "0", "most": "9", "cap": "0.3"}
         assert site.post("/admin/hotel/replan", data=fields, headers={"Origin": URL}).status_code == 200
         assert service.plan.annotators.cap == 0.3
-        all_work(service, tokens)
+        answer_everything(service, tokens)
         assert service.snapshot().result().pairs[0].n == 40
-        notes = told(service)
+        notes = notes_of(service)
         assert list(notes) == ["few-annotators"]
         assert notes["few-annotators"].endswith("so results describe only these 4 annotators")
         assert "these 4 annotators" in site.get("/admin/hotel").text
 
 
-def test_one_who_does_not_come_is_named_until_excluded(tmp_path: Path) -> None:
+def test_absent_annotators_are_named_until_excluded(tmp_path: Path) -> None:
     plan = plan_of(annotators=UNKNOWN, stopping=LOOKS)
-    with at_once(study(tmp_path / "study.db", plan=plan, items=60)) as service:
+    with open_service(study(tmp_path / "study.db", plan=plan, items=60)) as service:
         service.invite(1).result()
-        tokens = [begun(service) for _ in range(3)]
-        assert "standstill" not in told(service)
-        all_work(service, tokens)
+        tokens = [new_annotator(service) for _ in range(3)]
+        assert "standstill" not in notes_of(service)
+        answer_everything(service, tokens)
         assert (
             "can come only from w001, because the other 3 have reached their maximum. Remind these annotators, "
             "exclude those who do not return (then the others may answer"
-        ) in told(service)["standstill"]
+        ) in notes_of(service)["standstill"]
         service.exclude("w001", "never came").result()
-        all_work(service, tokens)
-        assert "standstill" not in told(service)
+        answer_everything(service, tokens)
+        assert "standstill" not in notes_of(service)
         assert service.snapshot().result().pairs[0].n == 40
 
 
-def test_few_annotator_are_told_before_they_answer(tmp_path: Path) -> None:
+def test_few_annotators_are_noted_before_they_answer(tmp_path: Path) -> None:
     path = study(tmp_path / "study.db", plan=plan_of(annotators=UNKNOWN), items=60)
-    with at_once(path) as service:
+    with open_service(path) as service:
         for annotators, is_few in ((9, True), (1, False)):
             service.invite(annotators).result()
-            found = cu.annotate.check(path).problems
-            assert ("few-annotators" in found["rule"].to_list()) == is_few
+            problems = cu.annotate.check(path).problems
+            assert ("few-annotators" in problems["rule"].to_list()) == is_few

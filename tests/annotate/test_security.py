@@ -1,6 +1,9 @@
-"""What strangers try: guessed and stolen links, clever paths, endless requests, crowds from one address, words of SQL.
+"""Attacks on the site: guessed links, paths to files, floods of requests, many annotators of one address, SQL
+injection.
 
-Each row of `docs/explanation/threats.md` has its test here, in `test_recruit`, `test_owner` or `test_hostile_owner`."""
+Each row of `docs/explanation/threats.md` has its test here, in `test_arrivals`, `test_owner` or
+`site/test_owner_browser`.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,7 @@ import pytest
 import custodes
 from custodes.annotate.server import serving
 from custodes.annotate.service import Service
-from tests.annotate.studies import asked, begun, plan_of, state_of, study
+from tests.annotate.studies import current_question, new_annotator, plan_of, state_of, study
 
 pytest.importorskip("starlette")
 
@@ -40,16 +43,16 @@ from tests.waiting import PATIENCE, until
 
 
 @contextmanager
-def opened(folder: Path, **sections: Any) -> Iterator[Service]:
+def open_study(folder: Path, **sections: Any) -> Iterator[Service]:
     path = study(folder / "study.db", plan=plan_of(**sections))
-    with closing(Service.open(path, durable=False)) as made:
-        yield made
+    with closing(Service.open(path, durable=False)) as service:
+        yield service
 
 
 @pytest.fixture
 def service(tmp_path: Path) -> Iterator[Service]:
-    with opened(tmp_path) as made:
-        yield made
+    with open_study(tmp_path) as service:
+        yield service
 
 
 def rows(service: Service, table: str) -> int:
@@ -64,11 +67,11 @@ def guesses(service: Service, n: int) -> Counter[int]:
     return Counter(client.get(paths[k % 3].format(secrets.token_urlsafe(16))).status_code for k in range(n))
 
 
-def test_guesses_are_refused_and_then_not_looked_at(service: Service) -> None:
-    token = begun(service)
-    seen = guesses(service, 120)
-    assert set(seen) == {403, 404, 429}
-    assert seen[403] + seen[404] == 60
+def test_guessed_links_are_refused_and_then_limited(service: Service) -> None:
+    token = new_annotator(service)
+    statuses = guesses(service, 120)
+    assert set(statuses) == {403, 404, 429}
+    assert statuses[403] + statuses[404] == 60
     client = visitor(service)
     for _ in range(61):
         client.post(f"/s/{secrets.token_urlsafe(16)}", data={"do": "begin"})
@@ -78,61 +81,64 @@ def test_guesses_are_refused_and_then_not_looked_at(service: Service) -> None:
 
 
 def test_wrong_links_look_the_same(service: Service) -> None:
-    """Nothing tells a link that was once from one that never was."""
-    token = begun(service)
+    """An erased link gives the same page as a link that never existed."""
+    token = new_annotator(service)
     service.forget("w001").result()
     client = visitor(service)
-    was, never = client.get(f"/s/{token}"), client.get("/s/" + "A" * 22)
-    if was.status_code == 404:  # else the page says that the data are erased
-        assert was.text == never.text
-    near = [token[:-1], token + "A", token.swapcase(), token[::-1], quote(token + "\0"), token + "%20"]
-    assert {client.get(f"/s/{one}").status_code for one in near} == {404}
+    erased, unknown = client.get(f"/s/{token}"), client.get("/s/" + "A" * 22)
+    if erased.status_code == 404:  # else the page says that the data are erased
+        assert erased.text == unknown.text
+    similar_tokens = [token[:-1], token + "A", token.swapcase(), token[::-1], quote(token + "\0"), token + "%20"]
+    assert {client.get(f"/s/{similar}").status_code for similar in similar_tokens} == {404}
 
 
-def test_an_answer_of_another_session_is_nobodys(service: Service) -> None:
-    mine, yours = begun(service), begun(service)
-    ask = asked(service, yours)
+def test_answers_to_questions_of_other_sessions_are_ignored(service: Service) -> None:
+    token, other_token = new_annotator(service), new_annotator(service)
+    ask = current_question(service, other_token)
     client = visitor(service)
     fields = {"do": "answer", "assignment": str(ask.assignment), "v0": "1", "seconds": "5"}
     before = rows(service, "judgment")
     for assignment in (ask.assignment, 0, -1, 10**9, 10**30):
-        client.post(f"/s/{mine}", data=fields | {"assignment": str(assignment)})
+        client.post(f"/s/{token}", data=fields | {"assignment": str(assignment)})
     assert rows(service, "judgment") == before
-    assert asked(service, yours) == ask
+    assert current_question(service, other_token) == ask
 
 
-def test_a_hundred_annotator_of_one_address_are_five(tmp_path: Path) -> None:
-    with opened(tmp_path, annotators={"recruit": "open"}) as service:
+def test_an_address_admits_five_annotators(tmp_path: Path) -> None:
+    with open_study(tmp_path, annotators={"recruit": "open"}) as service:
         client = visitor(service)
-        seen = Counter(
+        statuses = Counter(
             client.post("/j/study", data={"name": f"somebody {k}"}, follow_redirects=False).status_code
             for k in range(100)
         )
-        assert seen[303] == rows(service, "session") == 5
-        assert set(seen) <= {303, 403, 429}
-        others = [f"2001:db8:1:2:{k:x}::1" for k in range(20)]
-        for place in others:
-            visitor(service, place).post("/j/study", data={"name": place}, follow_redirects=False)
-        assert rows(service, "session") == 10  # they are one network
+        assert statuses[303] == rows(service, "session") == 5
+        assert set(statuses) <= {303, 403, 429}
+        addresses = [f"2001:db8:1:2:{k:x}::1" for k in range(20)]
+        for address in addresses:
+            visitor(service, address).post("/j/study", data={"name": address}, follow_redirects=False)
+        assert rows(service, "session") == 10  # one network
 
 
 def test_a_form_of_another_origin_makes_no_visit(tmp_path: Path) -> None:
     origins = ("https://evil.example", "null", "http://127.0.0.1:1", "https://testserver")
     foreign = [{"Sec-Fetch-Site": "same-site"}, {"Sec-Fetch-Site": "cross-site", "Origin": URL}]
     foreign += [{"Origin": origin} for origin in origins]
-    with opened(tmp_path, annotators={"recruit": "open"}) as service:
+    with open_study(tmp_path, annotators={"recruit": "open"}) as service:
         client = visitor(service)
         for headers in foreign:
             reply = client.post("/j/study", data={"name": "x"}, headers=headers, follow_redirects=False)
             assert reply.status_code == 403, headers
         assert rows(service, "session") == rows(service, "worker") == 0
-        for own in ({}, {"Origin": URL}, {"Sec-Fetch-Site": "same-origin"}):
-            assert client.post("/j/study", data={"name": "x"}, headers=own, follow_redirects=False).status_code == 303
+        for same_origin in ({}, {"Origin": URL}, {"Sec-Fetch-Site": "same-origin"}):
+            assert (
+                client.post("/j/study", data={"name": "x"}, headers=same_origin, follow_redirects=False).status_code
+                == 303
+            )
         assert rows(service, "session") == 3
 
 
-def test_what_a_visitor_claims_of_the_address_is_not_believed(tmp_path: Path) -> None:
-    with opened(tmp_path, annotators={"recruit": "open"}) as service:
+def test_forwarded_addresses_are_ignored(tmp_path: Path) -> None:
+    with open_study(tmp_path, annotators={"recruit": "open"}) as service:
         client = visitor(service)
         for k in range(30):
             headers = dict.fromkeys(("X-Forwarded-For", "X-Real-IP", "Forwarded"), f"198.51.100.{k}")
@@ -143,7 +149,7 @@ def test_what_a_visitor_claims_of_the_address_is_not_believed(tmp_path: Path) ->
 
 
 def test_networks() -> None:
-    same = {network(place) for place in ("2001:db8::1", "2001:db8::ffff:1", "2001:DB8:0:0::9%eth0")}
+    same = {network(address) for address in ("2001:db8::1", "2001:db8::ffff:1", "2001:DB8:0:0::9%eth0")}
     assert len(same) == 1
     assert network("2001:db8:0:1::1") not in same
     assert network("::ffff:192.0.2.1") == network("192.0.2.1") != network("192.0.2.2")
@@ -185,7 +191,7 @@ def test_no_path_leads_to_a_file(service: Service, tmp_path: Path) -> None:
             assert not reply.content.startswith(b"SQLite")
 
 
-def test_a_study_is_named_only_as_it_is(service: Service) -> None:
+def test_studies_are_found_only_by_their_exact_name(service: Service) -> None:
     client = visitor(service)
     client.get("/admin?key=the-key")
     for name in ("study.db", "Study", "study%00", "study ", "..", "%73tudy2"):
@@ -193,7 +199,7 @@ def test_a_study_is_named_only_as_it_is(service: Service) -> None:
 
 
 def test_what_is_too_large_is_refused(service: Service) -> None:
-    token = begun(service)
+    token = new_annotator(service)
     client = visitor(service)
     before = state_of(service)
 
@@ -202,16 +208,16 @@ def test_what_is_too_large_is_refused(service: Service) -> None:
         for _ in range(100):
             yield b"x" * 1024
 
-    kind = {"Content-Type": "application/x-www-form-urlencoded"}
-    sent = [
+    form_headers = {"Content-Type": "application/x-www-form-urlencoded"}
+    replies = [
         client.post(f"/s/{token}", data={"do": "comment", "text": "x" * LARGEST}),
-        client.post(f"/s/{token}", content=chunks(), headers=kind),
+        client.post(f"/s/{token}", content=chunks(), headers=form_headers),
         client.post(f"/s/{token}", data={f"f{k}": "1" for k in range(FIELDS + 1)}),
     ]
-    assert [reply.status_code for reply in sent] == [413] * 3
-    assert client.post(f"/s/{token}", content=b"\xff%ff=%00", headers=kind).status_code == 422
-    for other in ("multipart/form-data; boundary=x", "application/json", "text/plain", ""):
-        assert client.post(f"/s/{token}", content=b"{}", headers={"Content-Type": other}).status_code == 415
+    assert [reply.status_code for reply in replies] == [413] * 3
+    assert client.post(f"/s/{token}", content=b"\xff%ff=%00", headers=form_headers).status_code == 422
+    for content_type in ("multipart/form-data; boundary=x", "application/json", "text/plain", ""):
+        assert client.post(f"/s/{token}", content=b"{}", headers={"Content-Type": content_type}).status_code == 415
     assert state_of(service) == before
 
 
@@ -221,8 +227,8 @@ WORDS = [
 ]
 
 
-def test_words_are_values(service: Service) -> None:
-    token = begun(service)
+def test_sql_in_texts_has_no_effect(service: Service) -> None:
+    token = new_annotator(service)
     tables = {name: rows(service, name) for name in ("worker", "session", "assignment", "unit", "judgment")}
     client = visitor(service)
     client.get("/admin?key=the-key")
@@ -238,9 +244,9 @@ def test_words_are_values(service: Service) -> None:
     assert ">49<" not in "".join(client.get("/admin/study/questions").text.split())
 
 
-def test_statements_are_never_made_of_texts() -> None:
-    """Bound parameters only: what goes to `execute` is a constant, a name of one, or made of constants."""
-    found = []
+def test_statements_are_constants() -> None:
+    """SQL statements are constants with bound parameters, never formatted texts."""
+    violations = []
     for path in sorted(Path(custodes.__file__).parent.joinpath("annotate").rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             name = getattr(node.func, "attr", "") if isinstance(node, ast.Call) else ""
@@ -249,8 +255,8 @@ def test_statements_are_never_made_of_texts() -> None:
                 if isinstance(first, ast.JoinedStr | ast.BinOp) or (
                     isinstance(first, ast.Call) and getattr(first.func, "attr", "") in ("format", "join", "replace")
                 ):
-                    found.append(f"{path.name}:{node.lineno}")
-    assert found == []
+                    violations.append(f"{path.name}:{node.lineno}")
+    assert violations == []
 
 
 FORMULAS = [
@@ -258,7 +264,7 @@ FORMULAS = [
 ]
 
 
-def test_codes_are_a_sheet_of_texts(service: Service) -> None:
+def test_formulas_in_codes_are_escaped(service: Service) -> None:
     for word in FORMULAS:
         service.join(external_id=word, params={}, address=word).result()
     client = visitor(service)
@@ -270,7 +276,7 @@ def test_codes_are_a_sheet_of_texts(service: Service) -> None:
 
 
 def test_no_log_holds_a_key(service: Service, caplog: pytest.LogCaptureFixture) -> None:
-    token = begun(service)
+    token = new_annotator(service)
     client = visitor(service)
     with caplog.at_level(logging.DEBUG):
         client.get("/admin?key=the-key")
@@ -290,7 +296,7 @@ def test_no_log_holds_a_key(service: Service, caplog: pytest.LogCaptureFixture) 
 
 
 def test_headers_of_everything(service: Service) -> None:
-    token = begun(service)
+    token = new_annotator(service)
     client = visitor(service)
     client.get("/admin?key=the-key")
     static = f"/static/{next(iter(pages.static()))}"
@@ -307,7 +313,7 @@ def test_headers_of_everything(service: Service) -> None:
 
 def test_annotators_get_no_cookie(service: Service) -> None:
     client = visitor(service)
-    client.get(f"/s/{begun(service)}")
+    client.get(f"/s/{new_annotator(service)}")
     client.get("/health")
     assert not client.cookies
 
@@ -317,84 +323,84 @@ def test_annotators_get_no_cookie(service: Service) -> None:
 
 @contextmanager
 def listening(service: Service, *, seconds: float, **more: Any) -> Iterator[int]:
-    """The site behind the protocol that `serve` uses, with less patience."""
+    """Serve the site with the protocol of `serve` and a shorter timeout."""
     import uvicorn
 
-    made = app({"study": service}, public_url="", secret="s" * 32, owner_key="k")
-    with socket.create_server(("127.0.0.1", 0), backlog=4096) as door:
+    site = app({"study": service}, public_url="", secret="s" * 32, owner_key="k")
+    with socket.create_server(("127.0.0.1", 0), backlog=4096) as listener:
         config = uvicorn.Config(
-            made, log_config=None, access_log=False, http=patient(seconds), lifespan="off", ws="none", **more
+            site, log_config=None, access_log=False, http=patient(seconds), lifespan="off", ws="none", **more
         )
         server = uvicorn.Server(config)
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [door]}, daemon=True)
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
         thread.start()
         try:
-            yield door.getsockname()[1]
+            yield listener.getsockname()[1]
         finally:
             server.should_exit = True
             thread.join(PATIENCE)
 
 
 def talk(port: int, *parts: bytes, wait: float = PATIENCE) -> bytes:
-    """What comes back until the server closes, or `wait` seconds."""
+    """Send bytes, and return the reply until the server closes the connection or `wait` seconds pass."""
     with socket.create_connection(("127.0.0.1", port), timeout=wait) as line:
         for part in parts:
             line.sendall(part)
-        got = b""
+        data = b""
         with closing(line.makefile("rb")) as reply:
             while chunk := reply.read1(65536):
-                got += chunk
-        return got
+                data += chunk
+        return data
 
 
 def test_headers_without_an_end(service: Service) -> None:
     with listening(service, seconds=2 * PATIENCE) as port:
         long = b"GET /health HTTP/1.1\r\nHost: x\r\n" + b"X: " + b"y" * 40_000
         try:
-            got = talk(port, long)
+            data = talk(port, long)
         except ConnectionError:  # closed while it was still being sent
-            got = b""
-        assert got == b""
+            data = b""
+        assert data == b""
         fine = b"GET /health HTTP/1.1\r\nHost: x\r\nX: " + b"y" * 8000 + b"\r\nConnection: close\r\n\r\n"
         assert b"200 OK" in talk(port, fine)
 
 
-def test_a_body_that_comes_with_its_headers_is_no_header(service: Service) -> None:
-    """As a proxy sends it, in one piece: too much of it is told, and nothing is cut off."""
+def test_a_body_sent_with_its_headers(service: Service) -> None:
+    """A proxy sends headers and body in one piece; a large body is refused and nothing is cut off."""
     with listening(service, seconds=2 * PATIENCE) as port:
-        for size, said in ((40_000, b"404"), (70_000, b"413")):
+        for size, status in ((40_000, b"404"), (70_000, b"413")):
             head = f"POST /s/{'x' * 22} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: {size}\r\n"
             kind = b"Content-Type: application/x-www-form-urlencoded\r\n\r\n"
-            assert said in talk(port, head.encode() + kind + b"t=" + b"y" * (size - 2)).partition(b"\r\n")[0]
+            assert status in talk(port, head.encode() + kind + b"t=" + b"y" * (size - 2)).partition(b"\r\n")[0]
 
 
-def test_who_says_nothing_is_not_waited_for(service: Service) -> None:
+def test_idle_connections_time_out(service: Service) -> None:
     with listening(service, seconds=0.2, timeout_keep_alive=1) as port:
         request = b"GET /health HTTP/1.1\r\nHost: x\r\n"
         assert talk(port) == b""
-        assert talk(port, request) == b""  # no end of the headers
-        # nor of a second request; where this machine is too slow to send the first one in time, again
+        assert talk(port, request) == b""  # incomplete headers
+        # an incomplete second request; on a slow machine `until` tries again
         until(lambda: talk(port, request + b"\r\n", b"GET /health HT").count(b"200 OK") == 1)
 
 
-def test_what_serve_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It has the patience of these tests, and believes no address that a visitor claims."""
+def test_settings_of_serve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`serve` applies the timeouts of these tests and ignores addresses that a visitor claims."""
     monkeypatch.setattr("custodes.annotate.server.patient", lambda: patient(2 * PATIENCE))
     with serving([study(tmp_path / "study.db")], port=0) as site:
         try:
-            got = talk(site.port, b"GET /health HTTP/1.1\r\nX: " + b"y" * 40_000)
+            data = talk(site.port, b"GET /health HTTP/1.1\r\nX: " + b"y" * 40_000)
         except ConnectionError:
-            got = b""
-        assert got == b""
+            data = b""
+        assert data == b""
         lines = [f"GET /s/{k} HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: 192.0.2.{k}\r\n" for k in range(70)]
-        asked = "\r\n".join([*lines[:-1], f"{lines[-1]}Connection: close\r\n", ""]).encode()
-        replies = talk(site.port, asked)
+        payload = "\r\n".join([*lines[:-1], f"{lines[-1]}Connection: close\r\n", ""]).encode()
+        replies = talk(site.port, payload)
         assert (replies.count(b"HTTP/1.1 404"), replies.count(b"HTTP/1.1 429")) == (60, 10)
 
 
-def slow_ones(service: Service, n: int) -> None:
-    """Thirty requests are answered while `n` connections have begun one and do not go on."""
-    token = begun(service)
+def check_beside_slow_connections(service: Service, n: int) -> None:
+    """Check that thirty requests are answered beside `n` incomplete ones."""
+    token = new_annotator(service)
     with listening(service, seconds=2 * PATIENCE) as port:
         lines = [socket.create_connection(("127.0.0.1", port), timeout=PATIENCE) for _ in range(n)]
         try:
@@ -410,5 +416,5 @@ def slow_ones(service: Service, n: int) -> None:
 
 
 def test_others_are_served_beside_slow_ones(service: Service, caplog: pytest.LogCaptureFixture) -> None:
-    slow_ones(service, 200)
-    assert not [record for record in caplog.records if record.levelno >= logging.WARNING]  # they left in the middle
+    check_beside_slow_connections(service, 200)
+    assert not [record for record in caplog.records if record.levelno >= logging.WARNING]  # no warning

@@ -1,4 +1,4 @@
-"""A visit from the first page to the last, and what an owner does to it."""
+"""A visit from the first page to the last, and the actions of the owner."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ from custodes.annotate.views import (
 )
 from custodes.errors import InputError, OptionError
 from tests.annotate.studies import (
-    Hands,
+    ManualClock,
     add_later,
     add_systems,
     answer,
-    asked,
-    at_once,
-    begun,
+    answer_to,
+    current_question,
+    new_annotator,
+    open_service,
     plan_of,
-    said,
     state_of,
     study,
 )
@@ -51,10 +51,12 @@ FREE = {"cap": 1.0, "overlap": 0.0, "gold_every": 0, "attention": 0}
 LONG = {"looks": (20, 40), "stop": "decided", "boundary": 9.0}
 
 
-def opened(tmp_path: Path, hands: Hands | None = None, plan: StudyPlan | None = None, **how: object) -> Service:
-    """A study that nothing but real questions belong to."""
+def open_study(
+    tmp_path: Path, clock: ManualClock | None = None, plan: StudyPlan | None = None, **options: object
+) -> Service:
+    """Open a study, by default without known questions and second ratings."""
     plan = plan or plan_of(annotators=FREE, stopping=LONG)
-    return at_once(study(tmp_path / "study.db", plan=plan, **how), hands)  # type: ignore[arg-type]
+    return open_service(study(tmp_path / "study.db", plan=plan, **options), clock)  # type: ignore[arg-type]
 
 
 def rows(service: Service, query: str) -> list[tuple[object, ...]]:
@@ -64,7 +66,7 @@ def rows(service: Service, query: str) -> list[tuple[object, ...]]:
 
 def test_a_visit(tmp_path: Path) -> None:
     plan = plan_of(annotators={**FREE, "batch": 3, "batches": 2}, stopping=LONG, texts={"consent": "You agree."})
-    with opened(tmp_path, plan=plan) as service:
+    with open_study(tmp_path, plan=plan) as service:
         ((label, token),) = service.invite(1).result()
         assert label == "w001"
         view = service.view(token).result()
@@ -76,7 +78,7 @@ def test_a_visit(tmp_path: Path) -> None:
         assert isinstance(first, Ask)
         assert (first.number, first.of, first.can_undo, first.training, first.given) == (1, 3, False, False, {})
         assert {side.html[:7] for side in first.sides} == {"<p>text"}
-        assert service.view(token).result() == first  # reload never changes the question
+        assert service.view(token).result() == first  # a reload does not change the question
         for number in (2, 3):
             view = answer(service, token)
             assert isinstance(view, Ask)
@@ -90,33 +92,33 @@ def test_a_visit(tmp_path: Path) -> None:
         assert isinstance(view, Done)
         assert (view.why, view.answers) == ("finished", 6)
         assert view.code
-        assert service.view(token).result() == view  # one code
+        assert service.view(token).result() == view  # the code does not change
         assert service.view("another").result() is None
         assert len({item for item, *_ in rows(service, "SELECT item FROM battles")}) == 6
         assert token not in str(rows(service, "SELECT * FROM session")) + str(rows(service, "SELECT * FROM event"))
 
 
-def test_a_study_that_is_over(tmp_path: Path) -> None:
+def test_a_finished_study(tmp_path: Path) -> None:
     plan = plan_of(annotators={**FREE, "batch": 4}, stopping={"looks": (6,), "stop": "decided"})
-    with opened(tmp_path, plan=plan) as service:
-        first, second = begun(service), begun(service)
+    with open_study(tmp_path, plan=plan) as service:
+        first, second = new_annotator(service), new_annotator(service)
         for _ in range(3):
             answer(service, first)
         assert isinstance(answer(service, first), Break)
         answer(service, second)
         end = answer(service, second)
         assert isinstance(end, Done)
-        assert end.why == "no-work"  # in the middle of a batch
+        assert end.why == "no-work"  # within a batch
         end = service.view(first).result()
         assert isinstance(end, Done)
         assert (end.why, end.answers) == ("finished", 4)
 
 
 @pytest.mark.parametrize(("recruit", "is_later"), [("links", True), ("open", False)])
-def test_a_look_that_is_full_is_not_the_end_of_a_link(tmp_path: Path, recruit: str, is_later: bool) -> None:
+def test_links_outlast_a_complete_interim_analysis(tmp_path: Path, recruit: str, is_later: bool) -> None:
     plan = plan_of(annotators={**FREE, "cap": 0.1, "recruit": recruit}, stopping=LONG)
-    with opened(tmp_path, plan=plan) as service:
-        token = begun(service)
+    with open_study(tmp_path, plan=plan) as service:
+        token = new_annotator(service)
         service.invite(2).result()
         while isinstance(service.view(token).result(), Ask):
             end = answer(service, token)
@@ -125,40 +127,40 @@ def test_a_look_that_is_full_is_not_the_end_of_a_link(tmp_path: Path, recruit: s
 
 
 def test_a_study_whose_pairs_are_closed_is_finished(tmp_path: Path) -> None:
-    with opened(tmp_path, plan=plan_of(annotators=FREE, stopping={"looks": (6,), "stop": "decided"})) as service:
+    with open_study(tmp_path, plan=plan_of(annotators=FREE, stopping={"looks": (6,), "stop": "decided"})) as service:
         assert service.snapshot().result().state == "open"
-        token = begun(service)
+        token = new_annotator(service)
         service.invite(2).result()
         for _ in range(6):
             end = answer(service, token)
         assert isinstance(end, Done)
         assert not end.later
         now = service.snapshot().result()
-        assert (now.state, [own.began for own in now.annotators]) == ("finished", [True, False, False])
+        assert (now.state, [annotator.began for annotator in now.annotators]) == ("finished", [True, False, False])
         with closing(study_file.connect(service.path, durable=False)) as base, base:
             add_systems(base, ["s2"], seed=0)
-    with at_once(service.path) as service:
+    with open_service(service.path) as service:
         assert service.snapshot().result().state == "open"
 
 
-def test_annotator_are_compared_by_what_browsers_timed(tmp_path: Path) -> None:
-    """The clock of the server runs for a minute an answer, pages are seen for 5 s of it: nobody is fast."""
-    hands = Hands()
-    with opened(
-        tmp_path, hands, plan=plan_of(annotators={**FREE, "batch": 90}, stopping={**LONG, "looks": (50,)})
+def test_speed_is_judged_by_browser_times(tmp_path: Path) -> None:
+    """The server measures a minute per answer, the pages 5 s: no annotator is flagged as fast."""
+    clock = ManualClock()
+    with open_study(
+        tmp_path, clock, plan=plan_of(annotators={**FREE, "batch": 90}, stopping={**LONG, "looks": (50,)})
     ) as service:
-        annotators = [begun(service) for _ in range(3)]
+        annotators = [new_annotator(service) for _ in range(3)]
         for _ in range(16):
             for token, seconds in zip(annotators, (5.0, 5.0, None), strict=True):
-                hands.wait(60)
+                clock.wait(60)
                 answer(service, token, seconds=seconds)
-        assert not any("fast" in own.flags for own in service.snapshot().result().annotators)
+        assert not any("fast" in annotator.flags for annotator in service.snapshot().result().annotators)
 
 
-def test_enough_after_a_batch_is_an_end_with_a_code(tmp_path: Path) -> None:
-    with opened(tmp_path, plan=plan_of(annotators={**FREE, "batch": 2}, stopping=LONG)) as service:
-        token = begun(service)
-        assert isinstance(service.act(token, Stop()).result(), Ask)  # in the middle of a batch nothing is finished
+def test_stopping_after_a_batch_gives_a_code(tmp_path: Path) -> None:
+    with open_study(tmp_path, plan=plan_of(annotators={**FREE, "batch": 2}, stopping=LONG)) as service:
+        token = new_annotator(service)
+        assert isinstance(service.act(token, Stop()).result(), Ask)  # refused within a batch
         answer(service, token)
         assert isinstance(answer(service, token), Break)
         end = service.act(token, Stop()).result()
@@ -169,28 +171,28 @@ def test_enough_after_a_batch_is_an_end_with_a_code(tmp_path: Path) -> None:
         (person,) = service.snapshot().result().annotators
         assert person.code == end.code
         service.control("stop").result()
-        assert service.view(token).result() == end  # one code
+        assert service.view(token).result() == end  # the code does not change
         state = state_of(service)
-    with at_once(service.path) as service:
+    with open_service(service.path) as service:
         assert state_of(service) == state
 
 
 @pytest.mark.parametrize("how", ["forgotten", "declined"])
-def test_of_who_is_gone_nothing_is_written(tmp_path: Path, how: str) -> None:
-    hands = Hands()
-    with opened(tmp_path, hands) as service:
-        token = begun(service)
+def test_nothing_is_written_for_annotators_who_left(tmp_path: Path, how: str) -> None:
+    clock = ManualClock()
+    with open_study(tmp_path, clock) as service:
+        token = new_annotator(service)
         answer(service, token)
-        ask = asked(service, token)
+        ask = current_question(service, token)
         if how == "forgotten":
             service.forget("w001").result()
         else:
             service.act(token, Decline()).result()
-        hands.wait(700)
-        end = service.view(token).result()  # its question is free again
+        clock.wait(700)
+        end = service.view(token).result()  # the question is released
         state = state_of(service)
         for act in (
-            said(service, ask),
+            answer_to(service, ask),
             Skip(assignment=ask.assignment, reason="other"),
             Comment(text="I am Bob"),
             Comment(text="I am Bob", assignment=ask.assignment),
@@ -204,27 +206,27 @@ def test_of_who_is_gone_nothing_is_written(tmp_path: Path, how: str) -> None:
         assert service.snapshot().result().comments == ()
         assert isinstance(end, Done)
         assert end.why == ("erased" if how == "forgotten" else "left")
-        if how == "declined":  # who leaves after work is paid
+        if how == "declined":  # annotators who leave after answers are paid
             assert end.answers == 1
             assert service.snapshot().result().annotators[0].code == end.code is not None
 
 
-def test_whom_the_owner_excludes_is_not_told_of_known_answers(tmp_path: Path) -> None:
-    with opened(tmp_path) as service:
-        tokens = [begun(service), begun(service)]
+def test_exclusions_by_owner_and_by_rule_end_differently(tmp_path: Path) -> None:
+    with open_study(tmp_path) as service:
+        tokens = [new_annotator(service), new_annotator(service)]
         service.exclude("w001", "asked to").result()
         service.exclude("w002", "known comparisons", "rule").result()
         ends = [service.view(token).result() for token in tokens]
         assert [isinstance(end, Done) and end.why for end in ends] == ["excluded", "blocked"]
 
 
-def test_an_answer_is_what_was_shown(tmp_path: Path) -> None:
+def test_answers_are_stored_by_system_not_by_side(tmp_path: Path) -> None:
     plan = plan_of(annotators=FREE, stopping=LONG, question={"aspects": ("fluent", "true"), "both_bad": True})
-    with opened(tmp_path, plan=plan) as service:
-        token = begun(service)
+    with open_study(tmp_path, plan=plan) as service:
+        token = new_annotator(service)
         for _ in range(10):
-            ask = asked(service, token)
-            left = int(ask.sides[0].html.split()[2][0])  # its system
+            ask = current_question(service, token)
+            left_system = int(ask.sides[0].html.split()[2][0])  # system of the left output
             act = Answer(assignment=ask.assignment, values={"fluent": 1, "true": 0}, both_bad=True)
             service.act(token, act).result()
             stored = rows(
@@ -232,48 +234,50 @@ def test_an_answer_is_what_was_shown(tmp_path: Path) -> None:
                 f'SELECT answer, "order", reason FROM answers WHERE assignment = {ask.assignment} ORDER BY aspect',
             )
             assert stored == [
-                (1.0 if left == 0 else -1.0, "ab" if left == 0 else "ba", ""),
-                (0.0 * (1 if left == 0 else -1), "ab" if left == 0 else "ba", "both bad"),
+                (1.0 if left_system == 0 else -1.0, "ab" if left_system == 0 else "ba", ""),
+                (0.0 * (1 if left_system == 0 else -1), "ab" if left_system == 0 else "ba", "both bad"),
             ]
-        for values, told in (
+        for values, message in (
             ({"fluent": 1}, "no answer for true"),
             ({"fluent": 2, "true": 0}, "answer 2 is not allowed; allowed: 1, 0, -1"),
         ):
-            with pytest.raises(InputError, match=told):
-                service.act(token, Answer(assignment=asked(service, token).assignment, values=values)).result()
+            with pytest.raises(InputError, match=message):
+                service.act(
+                    token, Answer(assignment=current_question(service, token).assignment, values=values)
+                ).result()
 
 
-def test_without_a_tie_there_is_none(tmp_path: Path) -> None:
-    with opened(tmp_path, plan=plan_of(annotators=FREE, question={"equal": False})) as service:
-        token = begun(service)
+def test_ties_are_refused_where_the_plan_has_none(tmp_path: Path) -> None:
+    with open_study(tmp_path, plan=plan_of(annotators=FREE, question={"equal": False})) as service:
+        token = new_annotator(service)
         with pytest.raises(InputError, match="answer 0 is not allowed; allowed: 1, -1"):
             answer(service, token, 0)
 
 
-def test_twice_is_once(tmp_path: Path) -> None:
-    with opened(tmp_path) as service:
-        token, other = begun(service), begun(service)
-        ask = asked(service, token)
-        after = service.act(token, said(service, ask, 1)).result()
-        assert service.act(token, said(service, ask, -1)).result() == after
-        assert service.act(other, said(service, ask, -1)).result() is None
+def test_a_repeated_answer_counts_once(tmp_path: Path) -> None:
+    with open_study(tmp_path) as service:
+        token, other_token = new_annotator(service), new_annotator(service)
+        ask = current_question(service, token)
+        after = service.act(token, answer_to(service, ask, 1)).result()
+        assert service.act(token, answer_to(service, ask, -1)).result() == after
+        assert service.act(other_token, answer_to(service, ask, -1)).result() is None
         assert service.act(token, Answer(assignment=10**9, values={"": 1})).result() is None
         assert len(rows(service, "SELECT * FROM judgment")) == 1
 
 
 def test_an_answer_is_taken_back(tmp_path: Path) -> None:
-    with opened(tmp_path) as service:
-        token = begun(service)
-        first = asked(service, token)
-        second = service.act(token, said(service, first, 1)).result()
+    with open_study(tmp_path) as service:
+        token = new_annotator(service)
+        first = current_question(service, token)
+        second = service.act(token, answer_to(service, first, 1)).result()
         assert isinstance(second, Ask)
         before = service.snapshot().result()
-        again = service.act(token, Undo(assignment=second.assignment)).result()
-        assert isinstance(again, Ask)
-        assert (again.sides, again.number, again.given) == (first.sides, 1, {"": 1})
+        repeated = service.act(token, Undo(assignment=second.assignment)).result()
+        assert isinstance(repeated, Ask)
+        assert (repeated.sides, repeated.number, repeated.given) == (first.sides, 1, {"": 1})
         assert service.snapshot().result().answers == 0
-        assert service.act(token, Undo(assignment=second.assignment)).result() == again  # pressed twice
-        assert service.act(token, said(service, again, -1)).result() == second
+        assert service.act(token, Undo(assignment=second.assignment)).result() == repeated  # repeated click
+        assert service.act(token, answer_to(service, repeated, -1)).result() == second
         assert service.snapshot().result().primary == before.primary == 1
         assert service.snapshot().result().paid == 1
         flip = rows(service, "SELECT flip FROM assignment ORDER BY assignment LIMIT 1")[0][0]
@@ -281,10 +285,10 @@ def test_an_answer_is_taken_back(tmp_path: Path) -> None:
         assert rows(service, "SELECT taken_back FROM answers ORDER BY answer_id") == [(1,), (0,)]
 
 
-def test_a_completed_look_stays(tmp_path: Path) -> None:
+def test_a_completed_interim_analysis_does_not_change(tmp_path: Path) -> None:
     plan = plan_of(annotators=FREE, stopping={"looks": (3, 40), "stop": "decided", "boundary": 9.0})
-    with opened(tmp_path, plan=plan) as service:
-        token = begun(service)
+    with open_study(tmp_path, plan=plan) as service:
+        token = new_annotator(service)
         for _ in range(2):
             view = answer(service, token)
             assert isinstance(view, Ask)
@@ -300,16 +304,16 @@ def test_a_completed_look_stays(tmp_path: Path) -> None:
         service.exclude("w001", "tired").result()
         assert rows(service, "SELECT count(*) FROM battles") == [(0,)]
         assert len(rows(service, "SELECT * FROM looks")) == 1
-        other = begun(service)
-        number = asked(service, other).assignment
-        given = f"SELECT place FROM unit JOIN assignment USING (unit) WHERE assignment = {number}"
-        assert rows(service, given) == [(3,)]
+        other_token = new_annotator(service)
+        number = current_question(service, other_token).assignment
+        query = f"SELECT place FROM unit JOIN assignment USING (unit) WHERE assignment = {number}"
+        assert rows(service, query) == [(3,)]
 
 
-def test_nobody_can_judge_it(tmp_path: Path) -> None:
-    with opened(tmp_path) as service:
-        first, second = begun(service), begun(service)
-        ask = asked(service, first)
+def test_skipped_questions(tmp_path: Path) -> None:
+    with open_study(tmp_path) as service:
+        first, second = new_annotator(service), new_annotator(service)
+        ask = current_question(service, first)
         with pytest.raises(
             InputError, match="reason 'bored' is not allowed; allowed: language, broken, offensive, other"
         ):
@@ -317,7 +321,7 @@ def test_nobody_can_judge_it(tmp_path: Path) -> None:
         service.act(first, Skip(assignment=ask.assignment, reason="language")).result()
         assert service.snapshot().result().pairs[0].impossible == 0
         answer(service, second)
-        view = asked(service, second)  # the same unit is asked of one more person
+        view = current_question(service, second)  # the unit goes to another annotator
         assert view.context == ask.context
         service.act(second, Skip(assignment=view.assignment, reason="broken")).result()
         now = service.snapshot().result()
@@ -330,79 +334,79 @@ def test_nobody_can_judge_it(tmp_path: Path) -> None:
             (None, "language"),
             (None, "broken"),
         ]
-        assert service.act(second, Undo(assignment=asked(service, second).assignment)).result() == asked(
-            service, second
-        )
+        assert service.act(
+            second, Undo(assignment=current_question(service, second).assignment)
+        ).result() == current_question(service, second)
 
 
 @pytest.mark.parametrize(
     ("looks", "recruit", "longest"), [((2,), "links", 120), ((2, 4), "open", 600), ((2, 4), "links", 3600)]
 )
-def test_nobody_waits_for_ever(tmp_path: Path, looks: tuple[int, ...], recruit: str, longest: int) -> None:
-    """Somebody keeps the last question of a look, page open: the other is let go after a lease, or after the longest
-    one (with a link, an hour) where another look may follow; and is asked again when there is something."""
-    hands = Hands()
+def test_waiting_ends(tmp_path: Path, looks: tuple[int, ...], recruit: str, longest: int) -> None:
+    """An annotator holds the last question of an interim analysis. The other one is released after a lease, or after
+    the longest lease (an hour with a link) where another analysis may follow, and returns when questions are left."""
+    clock = ManualClock()
     plan = plan_of(
         annotators={**FREE, "recruit": recruit}, stopping={"looks": looks, "stop": "decided", "boundary": 9.0}
     )
-    with opened(tmp_path, hands, plan=plan) as service:
-        slow, idle = begun(service), begun(service)
-        kept = asked(service, slow)
-        hands.wait(30)  # so long takes an answer
+    with open_study(tmp_path, clock, plan=plan) as service:
+        slow, idle = new_annotator(service), new_annotator(service)
+        slow_question = current_question(service, slow)
+        clock.wait(30)  # time of one answer
         assert isinstance(answer(service, idle), Wait)
-        waited = 0
-        while isinstance(view := service.view(idle).result(), Wait) and waited < 5000:
-            hands.wait(20)
-            waited += 20
-            service.seen(slow, kept.assignment).result()
-        assert waited == longest
+        seconds = 0
+        while isinstance(view := service.view(idle).result(), Wait) and seconds < 5000:
+            clock.wait(20)
+            seconds += 20
+            service.seen(slow, slow_question.assignment).result()
+        assert seconds == longest
         assert isinstance(view, Done)
         assert (view.why, bool(view.code)) == ("no-work", True)
-        assert isinstance(service.view(idle).result(), Wait)  # who looks again waits again
-        service.act(slow, said(service, kept)).result()
+        assert isinstance(service.view(idle).result(), Wait)  # a reload waits again
+        service.act(slow, answer_to(service, slow_question)).result()
         assert isinstance(service.view(idle).result(), Ask if len(looks) > 1 else Done)
 
 
-def refuse(service: Service, token: str) -> None:
-    """All that somebody is asked, who cannot judge anything."""
+def skip_all(service: Service, token: str) -> None:
+    """Skip all questions of an annotator."""
     while isinstance(view := service.view(token).result(), Ask | Break):
         act = Skip(assignment=view.assignment, reason="other") if isinstance(view, Ask) else Begin()
         service.act(token, act).result()
 
 
-def test_what_two_refused_is_asked_again_when_they_are_excluded(tmp_path: Path) -> None:
+def test_skipped_questions_return_after_exclusions(tmp_path: Path) -> None:
     plan = plan_of(annotators={**FREE, "batches": 9}, stopping={**LONG, "looks": (8, 16)})
-    with opened(tmp_path, plan=plan, items=20) as service:
-        kept = service._log.state.assignments.asking.state_bytes()
+    with open_study(tmp_path, plan=plan, items=20) as service:
+        engine_state = service._log.state.assignments.asking.state_bytes()
         for _ in range(2):
-            refuse(service, begun(service))
+            skip_all(service, new_annotator(service))
         now = service.snapshot().result()
         assert (now.annotators[0].standing, now.annotators[0].flags) == ("watch", ("refuses",))
         assert now.pairs[0].impossible > 4
         for label in ("w001", "w002"):
             service.exclude(label, "cannot judge anything").result()
         assert service.snapshot().result().pairs[0].impossible == 0
-        assert service._log.state.assignments.asking.state_bytes() == kept
-        third = begun(service)
+        assert service._log.state.assignments.asking.state_bytes() == engine_state
+        third = new_annotator(service)
         for _ in range(8):
             answer(service, third)
         assert [row[3] for row in rows(service, "SELECT * FROM looks")] == [8]
         state = state_of(service)
-    with at_once(service.path) as service:
+    with open_service(service.path) as service:
         assert state_of(service) == state
         service.restore("w001").result()
-        service.restore("w002").result()  # what no look has used is impossible again
+        service.restore("w002").result()  # units that no interim analysis used are impossible again
         assert service.snapshot().result().pairs[0].n == 8
         state = state_of(service)
-    with at_once(service.path) as service:
+    with open_service(service.path) as service:
         assert state_of(service) == state
 
 
-def test_a_study_that_nobody_could_judge_says_so_and_goes_on(tmp_path: Path) -> None:
+def test_a_study_of_skipped_questions_is_noted_and_continues(tmp_path: Path) -> None:
     plan = plan_of(annotators={**FREE, "batches": 9}, stopping={**LONG, "looks": (4, 8)})
-    with opened(tmp_path, plan=plan, items=4) as service:
+    with open_study(tmp_path, plan=plan, items=4) as service:
         for _ in range(3):
-            refuse(service, begun(service))
+            skip_all(service, new_annotator(service))
         now = service.snapshot().result()
         assert (now.pairs[0].is_open, now.pairs[0].impossible) == (False, 4)
         (note,) = now.notes
@@ -411,69 +415,69 @@ def test_a_study_that_nobody_could_judge_says_so_and_goes_on(tmp_path: Path) -> 
             service.exclude(label, "cannot judge anything").result()
         assert service.snapshot().result().notes == []
         state = state_of(service)
-    with at_once(service.path) as service:
+    with open_service(service.path) as service:
         assert state_of(service) == state
-        token = begun(service)
+        token = new_annotator(service)
         for _ in range(4):
             answer(service, token)
         assert [row[3] for row in rows(service, "SELECT * FROM looks")] == [4]
 
 
-def test_refusals_count_in_what_one_person_may_have_of_a_pair(tmp_path: Path) -> None:
+def test_skips_count_towards_the_cap(tmp_path: Path) -> None:
     plan = plan_of(annotators={**FREE, "cap": 0.25, "batches": 9, "recruit": "open"}, stopping=LONG)
-    with opened(tmp_path, plan=plan) as service:
-        token = begun(service)
-        refuse(service, token)
+    with open_study(tmp_path, plan=plan) as service:
+        token = new_annotator(service)
+        skip_all(service, token)
         assert service.snapshot().result().annotators[0].refused == 5  # a quarter of 20
 
 
 def test_leases(tmp_path: Path) -> None:
-    hands = Hands()
+    clock = ManualClock()
     plan = plan_of(annotators=FREE, stopping={"looks": (2,), "stop": "decided"})
-    with opened(tmp_path, hands, plan=plan) as service:
-        slow, quick, idle = (begun(service) for _ in range(3))
+    with open_study(tmp_path, clock, plan=plan) as service:
+        slow, quick, idle = (new_annotator(service) for _ in range(3))
         assert isinstance(service.view(idle).result(), Wait)
-        late, kept = asked(service, slow), asked(service, quick)
-        for _ in range(5):  # whose page is open keeps his question
-            hands.wait(50)
-            service.seen(quick, kept.assignment).result()
-        hands.now -= 3600  # the clock on the wall does not matter
+        slow_question, quick_question = current_question(service, slow), current_question(service, quick)
+        for _ in range(5):  # an open page keeps its question
+            clock.wait(50)
+            service.seen(quick, quick_question.assignment).result()
+        clock.now -= 3600  # wall-clock time has no effect
         view = service.view(idle).result()
         assert isinstance(view, Ask)
-        assert view.context == late.context
-        assert service.view(slow).result() == late  # it stays on the page of the one who had it
-        service.act(slow, said(service, late)).result()
+        assert view.context == slow_question.context
+        assert service.view(slow).result() == slow_question  # the page of the first annotator keeps it
+        service.act(slow, answer_to(service, slow_question)).result()
         assert rows(service, "SELECT role, late FROM answers") == [("second", 1)]
         answer(service, idle)
         now = service.snapshot().result()
         assert (now.primary, now.second) == (1, 1)
-        hands.wait(1000)
-        assert isinstance(service.view(idle).result(), Ask)  # of the one who left
-        hands.wait(1000)
+        clock.wait(1000)
+        assert isinstance(service.view(idle).result(), Ask)  # the question of the absent annotator
+        clock.wait(1000)
         service.view(slow).result()
-        answered = service.act(quick, said(service, kept)).result()
-        assert isinstance(answered, Done | Wait)
+        last_view = service.act(quick, answer_to(service, quick_question)).result()
+        assert isinstance(last_view, Done | Wait)
         assert rows(service, "SELECT role, late FROM answers ORDER BY answer_id DESC LIMIT 1") in (
             [("primary", 1)],
             [("second", 1)],
         )
 
 
-def test_an_answer_that_came_late_counts_where_it_is_still_wanted(tmp_path: Path) -> None:
-    hands = Hands()
-    with opened(tmp_path, hands) as service:
-        token, other = begun(service), begun(service)
-        ask = asked(service, token)
-        hands.wait(3600)
-        service.view(other).result()
+def test_late_answers_count_if_still_needed(tmp_path: Path) -> None:
+    clock = ManualClock()
+    with open_study(tmp_path, clock) as service:
+        token, other_token = new_annotator(service), new_annotator(service)
+        ask = current_question(service, token)
+        clock.wait(3600)
+        service.view(other_token).result()
         assert rows(service, "SELECT count(*) FROM event WHERE kind = 'expired'") == [(1,)]
-        service.act(token, said(service, ask)).result()
+        service.act(token, answer_to(service, ask)).result()
         assert rows(service, "SELECT role, late FROM answers ORDER BY answer_id") == [("primary", 1)]
 
 
-def test_an_exclusion_and_back(tmp_path: Path) -> None:
-    with opened(tmp_path) as service:
-        token, other = begun(service), begun(service)
+def test_exclusion_and_restoration(tmp_path: Path) -> None:
+    with open_study(tmp_path) as service:
+        token, other_token = new_annotator(service), new_annotator(service)
         for _ in range(3):
             answer(service, token)
         service.exclude("w001", "asked to").result()
@@ -482,16 +486,16 @@ def test_an_exclusion_and_back(tmp_path: Path) -> None:
         assert view.why == "excluded"
         assert rows(service, "SELECT count(*) FROM battles") == [(0,)]
         assert rows(service, "SELECT count(*) FROM answers WHERE excluded") == [(3,)]
-        answer(service, other)  # its own, then the one that is free again
-        answer(service, other)
+        answer(service, other_token)  # the open question, then a released one
+        answer(service, other_token)
         state = service.snapshot().result()
         assert state.annotators[0].standing == "excluded"
         assert state.pairs[0].answered == 2
         service.restore("w001").result()
         assert sorted(rows(service, "SELECT rater, role FROM battles")) == [
             ("w001", "primary"),
-            ("w001", "second"),  # answered by another one
-            ("w001", "second"),  # another one has it before him
+            ("w001", "second"),  # answered by w002
+            ("w001", "second"),  # w002 holds it
             ("w002", "primary"),
             ("w002", "primary"),
         ]
@@ -501,16 +505,16 @@ def test_an_exclusion_and_back(tmp_path: Path) -> None:
 
 
 def test_pause_stop_and_reopen(tmp_path: Path) -> None:
-    with opened(tmp_path) as service:
-        token = begun(service)
-        ask = asked(service, token)
+    with open_study(tmp_path) as service:
+        token = new_annotator(service)
+        ask = current_question(service, token)
         service.control("pause", "lunch").result()
         assert service.view(token).result() == Paused()
-        assert service.act(token, said(service, ask)).result() == Paused()  # what was on the page counts
+        assert service.act(token, answer_to(service, ask)).result() == Paused()  # the submitted answer counts
         service.control("resume").result()
-        ask = asked(service, token)
+        ask = current_question(service, token)
         service.control("stop").result()
-        view = service.act(token, said(service, ask)).result()
+        view = service.act(token, answer_to(service, ask)).result()
         assert isinstance(view, Done)
         assert view.why == "stopped"
         assert rows(service, "SELECT role FROM answers ORDER BY answer_id") == [("primary",), ("second",)]
@@ -524,38 +528,40 @@ def test_pause_stop_and_reopen(tmp_path: Path) -> None:
             service.control("halt")  # type: ignore[arg-type]
 
 
-def test_who_may_come(tmp_path: Path) -> None:
-    hands = Hands()
+def test_limits_of_joining(tmp_path: Path) -> None:
+    clock = ManualClock()
     plan = plan_of(annotators={**FREE, "most": 9, "batch": 2, "batches": 2}, stopping=LONG)
-    with opened(tmp_path, hands, plan=plan) as service:
+    with open_study(tmp_path, clock, plan=plan) as service:
 
-        def join(who: str, address: str = "10.0.0.1", **params: str) -> str | None:
-            return service.join(external_id=who, params=params, address=address).result()
+        def join(worker: str, address: str = "10.0.0.1", **params: str) -> str | None:
+            return service.join(external_id=worker, params=params, address=address).result()
 
         first = join("ann", visit="1")
         assert first is not None
         service.act(first, Begin()).result()
-        ask = asked(service, first)
-        again = join("ann", visit="1")
-        assert again is not None
-        assert again != first
-        assert asked(service, again) == ask == asked(service, first)  # the same visit, by either link
+        ask = current_question(service, first)
+        same_visit = join("ann", visit="1")
+        assert same_visit is not None
+        assert same_visit != first
+        assert (
+            current_question(service, same_visit) == ask == current_question(service, first)
+        )  # the same visit, by either link
         assert len(service.snapshot().result().annotators) == 1
         for _ in range(2):
             answer(service, first)
-        other = join("ann", visit="2")  # the next batch is a visit of its own
-        assert other is not None
-        assert isinstance(service.view(other).result(), Instructions)
-        assert [join(f"p{k}") is None for k in range(6)] == [False] * 4 + [True] * 2  # five an hour
+        next_visit = join("ann", visit="2")  # the next batch is a separate visit
+        assert next_visit is not None
+        assert isinstance(service.view(next_visit).result(), Instructions)
+        assert [join(f"p{k}") is None for k in range(6)] == [False] * 4 + [True] * 2  # five per hour
         assert join("p9", "2001:db8::1") is not None
-        hands.wait(3601)
-        assert [join(f"q{k}") is None for k in range(4)] == [False, False, False, True]  # nine people
+        clock.wait(3601)
+        assert [join(f"q{k}") is None for k in range(4)] == [False, False, False, True]  # nine annotators
         assert "ann" not in str(rows(service, "SELECT external_hash FROM worker"))
 
 
-def test_who_comes_again_and_again_is_let_in_thirty_times_an_hour(tmp_path: Path) -> None:
-    hands = Hands()
-    with opened(tmp_path, hands) as service:
+def test_an_annotator_may_join_thirty_times_an_hour(tmp_path: Path) -> None:
+    clock = ManualClock()
+    with open_study(tmp_path, clock) as service:
 
         def join(address: str = "10.0.0.1") -> str | None:
             return service.join(external_id="ann", params={}, address=address).result()
@@ -564,20 +570,20 @@ def test_who_comes_again_and_again_is_let_in_thirty_times_an_hour(tmp_path: Path
         assert first is not None
         assert [join() is None for _ in range(40)] == [False] * 30 + [True] * 10
         assert rows(service, "SELECT count(*) FROM event WHERE kind = 'token'") == [(30,)]
-        assert isinstance(service.view(first).result(), Instructions)  # the link that is there holds
+        assert isinstance(service.view(first).result(), Instructions)  # the existing link stays valid
         assert join("10.0.0.2") is not None
-        hands.wait(3601)
+        clock.wait(3601)
         assert join() is not None
 
 
 def params_of(service: Service) -> Mapping[str, str]:
-    """What the link of the only worker says."""
+    """Return the link parameters of the only worker."""
     (worker,) = service._log.state.workers.values()
     return worker.sessions[0].params
 
 
-def test_who_takes_another_task_is_paid_for_that_one(tmp_path: Path) -> None:
-    with opened(tmp_path, plan=plan_of(annotators={**FREE, "batch": 2, "batches": 1}, stopping=LONG)) as service:
+def test_payment_follows_the_latest_task(tmp_path: Path) -> None:
+    with open_study(tmp_path, plan=plan_of(annotators={**FREE, "batch": 2, "batches": 1}, stopping=LONG)) as service:
 
         def join(**params: str) -> str:
             token = service.join(external_id="A1", params=params, address="").result()
@@ -587,13 +593,13 @@ def test_who_takes_another_task_is_paid_for_that_one(tmp_path: Path) -> None:
         token = join(assignmentId="old", hitId="h1")
         service.act(token, Begin()).result()
         answer(service, token)
-        again = join(assignmentId="new", hitId="h2")
-        end = answer(service, again)
+        new_task = join(assignmentId="new", hitId="h2")
+        end = answer(service, new_task)
         assert isinstance(end, Done)
         assert params_of(service) == {"assignmentId": "new", "hitId": "h2"}
         assert service.view(token).result() == end
         state = state_of(service)
-    with at_once(service.path) as service:
+    with open_service(service.path) as service:
         assert state_of(service) == state
         service.forget("w001").result()
         end = service.view(join(assignmentId="later")).result()
@@ -602,41 +608,43 @@ def test_who_takes_another_task_is_paid_for_that_one(tmp_path: Path) -> None:
         assert params_of(service) == {}
         assert rows(service, "SELECT count(*) FROM event WHERE json LIKE '%assignmentId%'") == [(0,)]
         state = state_of(service)
-    with at_once(service.path) as service:
+    with open_service(service.path) as service:
         assert state_of(service) == state
 
 
 @pytest.mark.parametrize(
-    ("claimed", "kept"),
+    ("claimed", "stored"),
     [(float("inf"), 30.0), (12.0, 12.0), (-1.0, None), (float("nan"), None)],
 )
-def test_a_page_is_visible_no_longer_than_it_took(tmp_path: Path, claimed: float | None, kept: float | None) -> None:
-    hands = Hands()
-    with opened(tmp_path, hands) as service:
-        token = begun(service)
-        asked(service, token)
-        hands.wait(30)
+def test_visible_seconds_are_limited_by_server_seconds(
+    tmp_path: Path, claimed: float | None, stored: float | None
+) -> None:
+    clock = ManualClock()
+    with open_study(tmp_path, clock) as service:
+        token = new_annotator(service)
+        current_question(service, token)
+        clock.wait(30)
         answer(service, token, seconds=claimed)
-        assert rows(service, "SELECT visible_seconds, server_seconds FROM judgment") == [(kept, 30.0)]
-        assert service.snapshot().result().annotators[0].seconds == kept
+        assert rows(service, "SELECT visible_seconds, server_seconds FROM judgment") == [(stored, 30.0)]
+        assert service.snapshot().result().annotators[0].seconds == stored
 
 
 def test_qualification(tmp_path: Path) -> None:
     plan = plan_of(annotators={**FREE, "qualification": 3, "passed": 2, "batch": 5}, stopping=LONG)
-    with opened(tmp_path, plan=plan, known={"qualification": 4, "example": 2}) as service:
+    with open_study(tmp_path, plan=plan, known_questions={"qualification": 4, "example": 2}) as service:
         examples = service.view(service.invite(1).result()[0][1]).result()
         assert isinstance(examples, Instructions)
-        assert [own.why for own in examples.examples] == ["because"] * 2
+        assert [example.why for example in examples.examples] == ["because"] * 2
         assert service.examples == examples.examples
         ends = []
         for right in (True, False):
-            token = begun(service)
+            token = new_annotator(service)
             for number in (1, 2, 3):
-                ask = asked(service, token)
+                ask = current_question(service, token)
                 assert (ask.number, ask.of, ask.training) == (number, 3, True)
-                given = service._log.state.issued[ask.assignment]
-                assert given.gold is not None
-                value = service._log.state.gold[given.gold][1] * (-1 if given.flip else 1)
+                issued = service._log.state.issued[ask.assignment]
+                assert issued.gold is not None
+                value = service._log.state.gold[issued.gold][1] * (-1 if issued.flip else 1)
                 answer(service, token, value if right else -value)
             ends.append(service.view(token).result())
         assert isinstance(ends[0], Ask)
@@ -645,18 +653,18 @@ def test_qualification(tmp_path: Path) -> None:
         assert ends[1].why == "failed"
 
 
-def test_known_answers_block(tmp_path: Path) -> None:
+def test_wrong_known_answers_block(tmp_path: Path) -> None:
     plan = plan_of(annotators={"cap": 1.0, "gold_every": 2, "attention": 0, "overlap": 0.0}, stopping=LONG)
-    with opened(tmp_path, plan=plan, systems=4, known={"gold": 12}) as service:
-        token = begun(service)
+    with open_study(tmp_path, plan=plan, systems=4, known_questions={"gold": 12}) as service:
+        token = new_annotator(service)
         for _ in range(60):
             view = service.view(token).result()
             if isinstance(view, Break):
                 view = service.act(token, Begin()).result()
             if isinstance(view, Done):
                 break
-            given = service._log.state.issued[asked(service, token).assignment]
-            wrong = 1 if given.gold is None else -service._log.state.gold[given.gold][1] * (-1 if given.flip else 1)
+            issued = service._log.state.issued[current_question(service, token).assignment]
+            wrong = 1 if issued.gold is None else -service._log.state.gold[issued.gold][1] * (-1 if issued.flip else 1)
             answer(service, token, wrong)
         assert isinstance(view, Done)
         assert view.why == "blocked"
@@ -664,7 +672,7 @@ def test_known_answers_block(tmp_path: Path) -> None:
         assert (person.standing, person.gold_right) == ("blocked", 0)
         assert rows(service, "SELECT by, reason FROM exclusion") == [("rule", "known comparisons")]
         assert rows(service, "SELECT count(*) FROM battles") == [(0,)]
-        service.restore("w001").result()  # the owner's word is the last
+        service.restore("w001").result()  # the owner overrides the rule
         while isinstance(view := service.view(token).result(), Ask | Break):
             if isinstance(view, Break):
                 service.act(token, Begin()).result()
@@ -677,9 +685,9 @@ def test_known_answers_block(tmp_path: Path) -> None:
         assert after.refused > 0
 
 
-def test_somebody_is_forgotten(tmp_path: Path) -> None:
+def test_forgetting_an_annotator(tmp_path: Path) -> None:
     plan = plan_of(annotators=FREE, stopping=LONG, texts={"consent": "You agree."})
-    with opened(tmp_path, plan=plan) as service:
+    with open_study(tmp_path, plan=plan) as service:
         params = {"PROLIFIC_PID": "secret-ann"}
         token = service.join(external_id="secret-ann", params=params, address="").result()
         assert token is not None
@@ -691,7 +699,7 @@ def test_somebody_is_forgotten(tmp_path: Path) -> None:
         service.act(token, Comment(text="call secret-ann")).result()
         assert service.snapshot().result().comments[0][:2] == ("w001", "call secret-ann")
         service.forget("w001").result()
-        for file in tmp_path.iterdir():  # not in the log of the database either, while it is served
+        for file in tmp_path.iterdir():  # also not in the write-ahead log during service
             assert b"secret-ann" not in file.read_bytes(), file.name
         end = service.view(token).result()
         assert isinstance(end, Done)
@@ -700,13 +708,13 @@ def test_somebody_is_forgotten(tmp_path: Path) -> None:
         assert service.snapshot().result().comments == ()
         assert len(rows(service, "SELECT * FROM battles")) == 1
     assert b"secret-ann" not in service.path.read_bytes()
-    with at_once(service.path) as service:
+    with open_service(service.path) as service:
         assert state_of(service) == state
 
 
-def test_what_may_change(tmp_path: Path) -> None:
-    with opened(tmp_path, plan=plan_of(annotators=FREE, stopping={**LONG, "budget": 4})) as service:
-        token = begun(service)
+def test_changes_of_the_plan(tmp_path: Path) -> None:
+    with open_study(tmp_path, plan=plan_of(annotators=FREE, stopping={**LONG, "budget": 4})) as service:
+        token = new_annotator(service)
         for _ in range(4):
             view = answer(service, token)
         assert isinstance(view, Done)
@@ -719,42 +727,42 @@ def test_what_may_change(tmp_path: Path) -> None:
         service.replan(richer).result()
         assert service.plan.money.price == 0.2
         assert isinstance(service.view(token).result(), Ask)
-        for other, told in (
+        for new_plan, message in (
             (plan, r"budget=4: the budget can only be increased \(now 8\)"),
             (msgspec.structs.replace(richer, seed=9), "seed: cannot be changed"),
             (plan_of(stopping=LONG, annotators=FREE, question={"text": "Which?"}), "question"),
         ):
-            with pytest.raises(OptionError, match=told):
-                service.replan(other).result()
+            with pytest.raises(OptionError, match=message):
+                service.replan(new_plan).result()
         state = state_of(service)
-    with at_once(service.path) as service:
+    with open_service(service.path) as service:
         assert state_of(service) == state
         assert service.plan == richer
 
 
-def test_what_an_answer_weighs_when_a_study_is_read_again(tmp_path: Path) -> None:
-    """Bytes at their highest: no rows are held, and what is empty or the same is shared."""
+def test_memory_per_answer(tmp_path: Path) -> None:
+    """Peak memory per answer: no rows are kept, and empty or equal objects are shared."""
     plan = plan_of(annotators={**FREE, "batch": 500, "batches": 100}, stopping={**LONG, "looks": (20, 150)})
-    with at_once(study(tmp_path / "study.db", plan=plan, systems=4, items=150, known={})) as service:
-        annotators, answers = [begun(service) for _ in range(12)], 600
+    with open_service(study(tmp_path / "study.db", plan=plan, systems=4, items=150, known_questions={})) as service:
+        annotators, answers = [new_annotator(service) for _ in range(12)], 600
         for k in range(answers):
             answer(service, annotators[k % 12], k % 3 - 1)
         state = state_of(service)
         service._log.read()
         tracemalloc.start()
         service._log.read()
-        _, most = tracemalloc.get_traced_memory()
+        _, peak = tracemalloc.get_traced_memory()
         tracemalloc.stop()
-        assert most / answers < 1300  # 1,020; with all rows at once 2,150
+        assert peak / answers < 1300  # measured 1,020; with all rows in memory 2,150
         assert state_of(service) == state
 
 
-def test_items_and_systems_that_come_later(tmp_path: Path) -> None:
+def test_later_items_and_systems(tmp_path: Path) -> None:
     plan = plan_of(
         annotators={**FREE, "batch": 99}, stopping={"looks": (5, 10, 20), "stop": "decided", "boundary": 9.0}
     )
-    with opened(tmp_path, plan=plan, items=8) as service:
-        token = begun(service)
+    with open_study(tmp_path, plan=plan, items=8) as service:
+        token = new_annotator(service)
         service.invite(2).result()
         while isinstance(view := service.view(token).result(), Ask):
             answer(service, token)
@@ -764,30 +772,30 @@ def test_items_and_systems_that_come_later(tmp_path: Path) -> None:
         with closing(study_file.connect(service.path, durable=False)) as base, study_file.whole(base):
             add_later(base, 8)
             add_systems(base, ["later"], seed=1)
-    with at_once(service.path) as service:
+    with open_service(service.path) as service:
         while isinstance(view := service.view(token).result(), Ask):
             answer(service, token)
         assert sorted(pair.answered for pair in service.snapshot().result().pairs) == [16, 16, 16]
         assert rows(service, "SELECT * FROM look WHERE pair = 0")[: len(looks)] == looks
         state = state_of(service)
-    with at_once(service.path) as service:
+    with open_service(service.path) as service:
         assert state_of(service) == state
 
 
-def test_items_that_come_later_have_their_documents(tmp_path: Path) -> None:
-    """A look on them has the interval of one that knows their documents from the start."""
+def test_later_items_keep_their_clusters(tmp_path: Path) -> None:
+    """An interim analysis of later items has the interval of a study that knew their clusters from the start."""
     plan = plan_of(annotators={**FREE, "batch": 99}, stopping={"looks": (8, 16), "stop": "decided", "boundary": 9.0})
-    with opened(tmp_path, plan=plan, items=8) as service:
-        token = begun(service)
+    with open_study(tmp_path, plan=plan, items=8) as service:
+        token = new_annotator(service)
         while isinstance(service.view(token).result(), Ask):
             answer(service, token)
         with closing(study_file.connect(service.path, durable=False)) as base, study_file.whole(base):
             add_later(base, 8)
             base.execute("UPDATE item SET cluster = 'd' || item / 4 WHERE item >= 8")
-    with at_once(service.path) as service:
+    with open_service(service.path) as service:
         while isinstance(service.view(token).result(), Ask):
             answer(service, token)
         looks, state = rows(service, "SELECT * FROM look"), state_of(service)
         assert len(looks) == 2
-    with at_once(service.path) as service:
+    with open_service(service.path) as service:
         assert state_of(service) == state

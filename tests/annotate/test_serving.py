@@ -1,4 +1,4 @@
-"""Studies are served to this machine alone unless somebody knows better; a server ends with everything written."""
+"""Servers: local by default, with every answer stored at the end."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from custodes import cli
 from custodes.annotate import server
 from custodes.annotate.demo import demo_texts
 from custodes.errors import InputError, OptionError
-from tests.annotate.people import Browser
+from tests.annotate.simulated_annotators import Browser
 from tests.waiting import PATIENCE
 
 pytest.importorskip("uvicorn")
@@ -33,8 +33,8 @@ def study(tmp_path: Path) -> Path:
 
 
 @contextmanager
-def command(*words: str) -> Iterator[subprocess.Popen[str]]:
-    """A server as a process of its own."""
+def server_process(*words: str) -> Iterator[subprocess.Popen[str]]:
+    """Run a server as a separate process."""
     process = subprocess.Popen(
         [sys.executable, "-m", "custodes", "annotate", *words],
         stdout=subprocess.PIPE,
@@ -49,23 +49,23 @@ def command(*words: str) -> Iterator[subprocess.Popen[str]]:
         process.communicate()
 
 
-def line(process: subprocess.Popen[str], pattern: str) -> str:
-    """The link in the next line that has one like it."""
+def printed_link(process: subprocess.Popen[str], pattern: str) -> str:
+    """Return the first match of `pattern` in the printed lines."""
     assert process.stdout is not None
     for text in process.stdout:
-        if found := re.search(pattern, text):
-            return found[0]
+        if match := re.search(pattern, text):
+            return match[0]
     raise AssertionError(process.stderr.read() if process.stderr else "")
 
 
-def test_ctrl_c_ends_it_with_every_answer_written(study: Path, tmp_path: Path) -> None:
+def test_ctrl_c_stores_every_answer(study: Path, tmp_path: Path) -> None:
     links = tmp_path / "links.csv"
     assert cli.run(["annotate", "invite", str(study), "--annotators", "1", "-o", str(links)]) == 0
     assert links.stat().st_mode & 0o077 == 0, "links are keys"
     token = links.read_text(encoding="utf-8").split("/s/")[1].strip()
     copies = tmp_path / "copies"
-    with command("serve", str(study), "--port", "0", "--backup", str(copies)) as process:
-        address = line(process, r"http://127\.0\.0\.1:\d+/admin\?key=\S+").partition("/admin")[0]
+    with server_process("serve", str(study), "--port", "0", "--backup", str(copies)) as process:
+        address = printed_link(process, r"http://127\.0\.0\.1:\d+/admin\?key=\S+").partition("/admin")[0]
         assert cli.run(["annotate", "stop", str(study)]) == 2, "somebody else serves it"
         assert cli.run(["annotate", "status", str(study)]) == 0, "who reads need not wait"
         with closing(Browser(f"{address}/s/{token}")) as browser:
@@ -80,8 +80,8 @@ def test_ctrl_c_ends_it_with_every_answer_written(study: Path, tmp_path: Path) -
         assert "0 of 3 pairs completed" in out
         assert f"next: custodes annotate serve {study} continues" in out
         assert err == ""
-    for place in (study, copies / "study.db"):
-        with closing(sqlite3.connect(place)) as base:
+    for path in (study, copies / "study.db"):
+        with closing(sqlite3.connect(path)) as base:
             assert base.execute("SELECT count(*) FROM judgment").fetchone() == (1,)
             assert base.execute("PRAGMA integrity_check").fetchone() == ("ok",)
     assert cli.run(["annotate", "stop", str(study), "--why", "done"]) == 0
@@ -90,44 +90,44 @@ def test_ctrl_c_ends_it_with_every_answer_written(study: Path, tmp_path: Path) -
     assert cu.annotate.status(study).study["state"].to_list() == ["open"]
 
 
-def links_of(study: Path, place: Path, *more: str) -> list[str]:
-    """Where links of one more person begin."""
-    assert cli.run(["annotate", "invite", str(study), "--annotators", "1", "-o", str(place), *more]) == 0
-    return re.findall(r"(http\S+)/s/", place.read_text(encoding="utf-8"))
+def link_starts(study: Path, path: Path, *more: str) -> list[str]:
+    """Invite one annotator, and return the start of the printed links."""
+    assert cli.run(["annotate", "invite", str(study), "--annotators", "1", "-o", str(path), *more]) == 0
+    return re.findall(r"(http\S+)/s/", path.read_text(encoding="utf-8"))
 
 
-def served_at(study: Path, port: int) -> list[str]:
-    """What `serve` says at a port, before it is stopped."""
-    with command("serve", str(study), "--port", str(port)) as process:
+def output_of_serve(study: Path, port: int) -> list[str]:
+    """Return the lines that `serve` prints before it is stopped."""
+    with server_process("serve", str(study), "--port", str(port)) as process:
         assert process.stdout is not None
-        said = [process.stdout.readline()]
-        while "Ctrl-C" not in said[-1]:
-            said.append(process.stdout.readline())
+        lines = [process.stdout.readline()]
+        while "Ctrl-C" not in lines[-1]:
+            lines.append(process.stdout.readline())
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=PATIENCE)
-    return said
+    return lines
 
 
 def test_links_begin_where_the_study_is_served(study: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """`invite` takes the address from `serve`, and whoever serves elsewhere hears that links lead nowhere."""
-    with socket.create_server(("127.0.0.1", 0)) as door:
-        port = door.getsockname()[1]
-    default, there, elsewhere = "http://127.0.0.1:8080", f"http://127.0.0.1:{port}", "https://ask.example.org"
-    assert links_of(study, tmp_path / "a.csv") == [default]
+    """`invite` uses the address of `serve`, and `serve` warns about links to another address."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    default, local, elsewhere = "http://127.0.0.1:8080", f"http://127.0.0.1:{port}", "https://ask.example.org"
+    assert link_starts(study, tmp_path / "a.csv") == [default]
     assert f"links begin with {default}" in capsys.readouterr().err
-    said = served_at(study, port)
-    assert "/admin?key=" in said[0]
-    assert [line for line in said if f"links that start with {default} do not lead to {there}" in line]
-    assert links_of(study, tmp_path / "b.csv") == [there]
-    assert f"links begin with {there}" in capsys.readouterr().err
-    assert not [line for line in served_at(study, port) if "do not lead" in line]
-    assert links_of(study, tmp_path / "d.csv", "--url", f"{elsewhere}/") == [elsewhere]
-    assert links_of(study, tmp_path / "e.csv") == [elsewhere]
+    lines = output_of_serve(study, port)
+    assert "/admin?key=" in lines[0]
+    assert [text for text in lines if f"links that start with {default} do not lead to {local}" in text]
+    assert link_starts(study, tmp_path / "b.csv") == [local]
+    assert f"links begin with {local}" in capsys.readouterr().err
+    assert not [text for text in output_of_serve(study, port) if "do not lead" in text]
+    assert link_starts(study, tmp_path / "d.csv", "--url", f"{elsewhere}/") == [elsewhere]
+    assert link_starts(study, tmp_path / "e.csv") == [elsewhere]
 
 
-def test_the_demo_is_there_at_once_and_gone_at_the_end() -> None:
-    with command("demo", "--no-browser") as process:
-        ask = line(process, r"http://127\.0\.0\.1:\d+/s/\S+")
+def test_the_demo_starts_and_cleans_up() -> None:
+    with server_process("demo", "--no-browser") as process:
+        ask = printed_link(process, r"http://127\.0\.0\.1:\d+/s/\S+")
         with closing(Browser(ask)) as browser:
             browser.act({"do": "agree", "digest": browser.digest, "agree": "1"})
             browser.act({"do": "begin"})
@@ -135,25 +135,25 @@ def test_the_demo_is_there_at_once_and_gone_at_the_end() -> None:
             browser.act({"do": "answer", "assignment": str(first), "v0": "0"})
             assert browser.assignment != first
             assert not re.search("Aster|Birch|Cedar", browser.page), "no system has its name on a page"
-        place = Path(line(process, r"/\S+/study\.db"))
-        assert place.exists()
+        path = Path(printed_link(process, r"/\S+/study\.db"))
+        assert path.exists()
         process.send_signal(signal.SIGTERM)
         process.communicate(timeout=PATIENCE)
         assert process.returncode == 0
-    assert not place.exists()
+    assert not path.exists()
 
 
 def test_a_port_that_is_taken_is_one_line(study: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as other:
-        port = other.getsockname()[1]
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
         assert cli.run(["annotate", "serve", str(study), "--port", str(port)]) == 2
-    told = capsys.readouterr().err
-    assert f"port {port} on 127.0.0.1" in told
-    assert told.count("\n") == 1
+    err = capsys.readouterr().err
+    assert f"port {port} on 127.0.0.1" in err
+    assert err.count("\n") == 1
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "message"),
     [
         (
             {"host": "0.0.0.0"},
@@ -170,26 +170,26 @@ def test_a_port_that_is_taken_is_one_line(study: Path, capsys: pytest.CaptureFix
     ],
     ids=["network", "no-https", "no-scheme", "path", "no-host", "port"],
 )
-def test_what_would_let_others_in_or_cannot_be_is_refused(study: Path, options: dict[str, object], told: str) -> None:
-    known = {"i_know": True} if "no such" in str(options) else {}
-    with pytest.raises(OptionError, match=told):
-        cu.annotate.serve(study, **options, **known)
+def test_unsafe_and_invalid_addresses_are_refused(study: Path, options: dict[str, object], message: str) -> None:
+    extra = {"i_know": True} if "no such" in str(options) else {}
+    with pytest.raises(OptionError, match=message):
+        cu.annotate.serve(study, **options, **extra)
 
 
-def test_who_knows_may(study: Path) -> None:
-    told: list[str] = []
+def test_unsafe_addresses_are_possible_on_request(study: Path) -> None:
+    messages: list[str] = []
     with server.serving(
-        [study], public_url="http://ask.example.org", backup=None, i_know=True, tell=told.append
+        [study], public_url="http://ask.example.org", backup=None, i_know=True, tell=messages.append
     ) as site:
         assert site.url == "http://ask.example.org"
         with urlopen(f"http://127.0.0.1:{site.port}/health", timeout=PATIENCE) as reply:
             assert reply.read() == b"ok"
-    assert not told
+    assert not messages
 
 
 def test_folders_are_their_studies_and_names_differ(study: Path, tmp_path: Path) -> None:
-    other = cu.annotate.new(demo_texts(items=3), tmp_path / "other.db")
-    assert server.named([tmp_path]) == {"other": other, "study": study}
+    other_study = cu.annotate.new(demo_texts(items=3), tmp_path / "other.db")
+    assert server.named([tmp_path]) == {"other": other_study, "study": study}
     (tmp_path / "more").mkdir()
     with pytest.raises(InputError, match="the folder contains no study"):
         server.named([tmp_path / "more"])
@@ -198,7 +198,7 @@ def test_folders_are_their_studies_and_names_differ(study: Path, tmp_path: Path)
         server.named([study, twin])
 
 
-def test_what_is_no_study_is_told_before_anything_is_served(tmp_path: Path) -> None:
+def test_other_files_are_refused_before_serving(tmp_path: Path) -> None:
     odd = tmp_path / "odd.db"
     odd.write_bytes(b"no database")
     with pytest.raises(InputError, match="not a study"):

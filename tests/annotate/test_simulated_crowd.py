@@ -1,4 +1,4 @@
-"""Simulated people: what careful ones prefer is what was asked for; others do what they always do."""
+"""Simulated annotators: careful ones follow the requested margin, others their habits."""
 
 from __future__ import annotations
 
@@ -23,51 +23,52 @@ def crowd(better: float, **habits: float) -> Crowd:
     )
 
 
-def said(own: Crowd, person: int, shown: tuple[str, str], n: int) -> np.ndarray:
+def preferences(annotators: Crowd, person: int, order: tuple[str, str], n: int) -> np.ndarray:
     return np.array(
-        [own.values(person, ShownQuestion(item=ITEMS[k % len(ITEMS)], shown=shown))[""] for k in range(n)], dtype=float
+        [annotators.values(person, ShownQuestion(item=ITEMS[k % len(ITEMS)], shown=order))[""] for k in range(n)],
+        dtype=float,
     )
 
 
 @pytest.mark.parametrize("margin", [0.0, 0.2, 0.5])
-def test_careful_annotator_prefer_by_the_margin_in_both_orders(margin: float) -> None:
-    own = crowd(margin, careless=0.0, sided=0.0)
-    person = own.arrive()
-    ab, ba = (said(own, person, shown, 3000) for shown in (("A", "B"), ("B", "A")))
+def test_careful_annotators_prefer_by_the_margin_in_both_orders(margin: float) -> None:
+    careful = crowd(margin, careless=0.0, sided=0.0)
+    person = careful.arrive()
+    ab, ba = (preferences(careful, person, order, 3000) for order in (("A", "B"), ("B", "A")))
     # A standard error of 3,000 answers is .017, and that of 300 items .04.
     assert abs(ab.mean() - margin) < 0.12
     assert abs(ab.mean() + ba.mean()) < 0.08
-    assert margin_of(gap_of(margin, own.habits), own.habits) == pytest.approx(margin, abs=1e-3)
+    assert margin_of(gap_of(margin, careful.habits), careful.habits) == pytest.approx(margin, abs=1e-3)
 
 
 def test_habits() -> None:
     sided = crowd(0.5, careless=0.0, sided=1.0)
-    assert set(said(sided, sided.arrive(), ("B", "A"), 50)) == {1.0}
+    assert set(preferences(sided, sided.arrive(), ("B", "A"), 50)) == {1.0}
     careless = crowd(0.9, careless=1.0, sided=0.0)
     person = careless.arrive()
-    assert abs(said(careless, person, ("A", "B"), 3000).mean()) < 0.06
+    assert abs(preferences(careless, person, ("A", "B"), 3000).mean()) < 0.06
     assert careless.seconds(person) < 4 * np.median([sided.seconds(0) for _ in range(99)])
     rating = careless.values(person, ShownQuestion(item="item0", shown=("A",)), scale=(0, 100))
     assert all(0 <= value <= 100 for value in rating.values())
-    known = crowd(0.0, careless=0.0, sided=0.0)
-    person = known.arrive()
-    right = [known.values(person, ShownQuestion(expected=-1))["style"] == -1 for _ in range(500)]
-    assert 0.9 < np.mean(right) < 0.99  # .93 + .07 / 3
+    careful = crowd(0.0, careless=0.0, sided=0.0)
+    person = careful.arrive()
+    is_right = [careful.values(person, ShownQuestion(expected=-1))["style"] == -1 for _ in range(500)]
+    assert 0.9 < np.mean(is_right) < 0.99  # .93 + .07 / 3
 
 
-def test_the_texts_are_an_input_of_every_verb() -> None:
+def test_demo_texts_can_be_read_by_name() -> None:
     outputs = cu.read("demo-texts").outputs
     assert outputs is not None
     assert outputs.texts.height == demo_texts().height == 180
 
 
-def test_texts_are_told_apart_and_mistakes_are_those_that_were_planted() -> None:
+def test_demo_texts_differ_and_have_the_planted_mistakes() -> None:
     texts = demo_texts(items=200)
     assert texts.n_unique(["item", "text"]) == texts.height == 600
     wrong = {
         system: np.mean(
             [
-                not all(word.lower() in row["text"].lower() for word in asked(row["context"]))
+                not all(word.lower() in row["text"].lower() for word in facts(row["context"]))
                 for row in texts.filter(texts["system"] == system).to_dicts()
             ]
         )
@@ -79,6 +80,6 @@ def test_texts_are_told_apart_and_mistakes_are_those_that_were_planted() -> None
     assert wrong["Cedar"] == pytest.approx(0.92, abs=0.06)
 
 
-def asked(context: str) -> list[str]:
-    """The facts of a message, of words that hold each other the longest."""
+def facts(context: str) -> list[str]:
+    """Return the facts of a message: the longest of several words where one contains the other."""
     return [max((word for word in words if word in context), key=len) for words in FACTS.values()]

@@ -1,4 +1,4 @@
-"""The file of a study: made whole or not at all, known, held by one."""
+"""Study files: complete creation, versions, locks, copies and permissions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from custodes.annotate.plan import StudyPlan
 from custodes.annotate.service import Service
 from custodes.annotate.study_file import VERSION
 from custodes.errors import InputError, OptionError
-from tests.annotate.studies import answer, at_once, begun, study
+from tests.annotate.studies import answer, new_annotator, open_service, study
 
 
 def test_a_file_says_what_it_is(tmp_path: Path) -> None:
@@ -28,10 +28,10 @@ def test_a_file_says_what_it_is(tmp_path: Path) -> None:
         assert base.execute("SELECT count(*) FROM unit").fetchone() == (50,)
         for view in ("battles", "ratings", "raters", "items", "outputs", "sources", "answers", "looks"):
             base.execute(f"SELECT * FROM {view}").fetchall()
-    assert [own.name for own in tmp_path.iterdir()] == ["study.db"]
+    assert [file.name for file in tmp_path.iterdir()] == ["study.db"]
 
 
-def test_half_a_file_is_none(tmp_path: Path) -> None:
+def test_a_failed_creation_leaves_no_file(tmp_path: Path) -> None:
     def fill(base: sqlite3.Connection) -> None:
         raise InputError("row 3: no output")
 
@@ -48,12 +48,12 @@ def test_a_study_is_never_replaced(tmp_path: Path) -> None:
     assert path.read_bytes() == before
 
 
-def test_other_files_are_told(tmp_path: Path) -> None:
+def test_other_files_are_refused(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("hello")
     with closing(sqlite3.connect(tmp_path / "other.db")) as base:
         base.execute("CREATE TABLE t (a)")
-    for name, told in (("notes.txt", "not a study"), ("other.db", "not a study"), ("none.db", "no such file")):
-        with pytest.raises(InputError, match=told):
+    for name, message in (("notes.txt", "not a study"), ("other.db", "not a study"), ("none.db", "no such file")):
+        with pytest.raises(InputError, match=message):
             study_file.check(tmp_path / name)
 
 
@@ -76,22 +76,22 @@ def test_one_server(tmp_path: Path) -> None:
 
 
 def test_a_copy_replaces_an_earlier_one_and_nothing_else(tmp_path: Path) -> None:
-    path, other = study(tmp_path / "study.db"), study(tmp_path / "other.db")
+    path, other_study = study(tmp_path / "study.db"), study(tmp_path / "other.db")
     copy = study_file.copy(path, tmp_path / "copy.db")
     assert study_file.copy(path, copy) == copy
     (tmp_path / "table.csv").write_text("a,b\n")
-    before = {own: own.read_bytes() for own in (path, other, tmp_path / "table.csv")}
+    before = {file: file.read_bytes() for file in (path, other_study, tmp_path / "table.csv")}
     (tmp_path / "link.db").symlink_to(path)
-    for place in (path, tmp_path / "link.db", other, tmp_path / "table.csv"):
+    for place in (path, tmp_path / "link.db", other_study, tmp_path / "table.csv"):
         with pytest.raises(OptionError, match="not an earlier copy of this study; choose another name"):
             study_file.copy(path, place)
     with Service.open(copy, threaded=False), pytest.raises(InputError, match="another program serves this study"):
         study_file.copy(path, copy)
-    assert {own: own.read_bytes() for own in before} == before
+    assert {file: file.read_bytes() for file in before} == before
     assert not list(tmp_path.glob(".custodes-*"))
 
 
-def test_a_damaged_study_takes_no_copys_place(tmp_path: Path) -> None:
+def test_a_damaged_study_does_not_replace_a_copy(tmp_path: Path) -> None:
     path = study(tmp_path / "study.db")
     copy = study_file.copy(path, tmp_path / "copy.db")
     data = bytearray(path.read_bytes())
@@ -103,22 +103,26 @@ def test_a_damaged_study_takes_no_copys_place(tmp_path: Path) -> None:
     Service.open(copy, threaded=False).close()
 
 
-def test_a_study_is_its_owners_alone(tmp_path: Path) -> None:
+def test_studies_are_readable_only_by_their_owner(tmp_path: Path) -> None:
     path = study(tmp_path / "study.db")
-    for own in (path, study_file.copy(path, tmp_path / "copy.db")):
-        assert own.stat().st_mode & 0o077 == 0
+    for file in (path, study_file.copy(path, tmp_path / "copy.db")):
+        assert file.stat().st_mode & 0o077 == 0
 
 
-def test_a_look_at_a_file_gives_no_lock_away(tmp_path: Path) -> None:
-    """Whoever closes a study last may delete its log: a server that lost its locks is nobody to him."""
+def test_reading_releases_no_lock(tmp_path: Path) -> None:
+    """Reading a file releases no lock of the server; otherwise the last reader could delete the write-ahead log."""
     path = study(tmp_path / "study.db")
-    visit = "import sqlite3, sys; b = sqlite3.connect(sys.argv[1]); print(*b.execute('SELECT count(*) FROM judgment'))"
-    with at_once(path) as service:
-        token = begun(service)
+    program = (
+        "import sqlite3, sys; b = sqlite3.connect(sys.argv[1]); print(*b.execute('SELECT count(*) FROM judgment'))"
+    )
+    with open_service(path) as service:
+        token = new_annotator(service)
         answer(service, token)
         assert study_file.check(path) == path.resolve()
         for k in (1, 2):
-            told = subprocess.run([sys.executable, "-c", visit + "; b.close()", path], capture_output=True, check=True)
-            assert told.stdout == f"({k},)\n".encode()
+            result = subprocess.run(
+                [sys.executable, "-c", program + "; b.close()", path], capture_output=True, check=True
+            )
+            assert result.stdout == f"({k},)\n".encode()
             assert path.with_name("study.db-wal").exists()
             answer(service, token)

@@ -1,4 +1,4 @@
-"""Texts made safe: nothing outside the allow-list, no word lost, and what takes too long is ended."""
+"""Safe HTML of texts: only allowed tags, no lost words, and a time limit."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from custodes.annotate.study_material import Item, StudyMaterial, SystemOutput
 from custodes.errors import MissingExtraError
 from custodes.progress import silent
 
-WAYS: tuple[Render, ...] = ("plain", "markdown", "markdown+math")
+RENDERINGS: tuple[Render, ...] = ("plain", "markdown", "markdown+math")
 
 HOSTILE = [
     "<script>alert(1)</script>",
@@ -54,7 +54,7 @@ HOSTILE = [
 
 
 class Tags(HTMLParser):
-    """Every tag with its attributes."""
+    """HTML parser that collects tags with attributes, comments and declarations."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -71,9 +71,9 @@ class Tags(HTMLParser):
         self.other.append(decl)
 
 
-def check_allowed(made: str) -> None:
+def check_allowed(html: str) -> None:
     tags = Tags()
-    tags.feed(made)
+    tags.feed(html)
     tags.close()
     assert not tags.other
     for tag, attributes in tags.found:
@@ -85,15 +85,15 @@ def check_allowed(made: str) -> None:
                 assert name in safe_html.ATTRIBUTES[tag]
 
 
-@pytest.mark.parametrize("how", WAYS)
+@pytest.mark.parametrize("how", RENDERINGS)
 @pytest.mark.parametrize("text", HOSTILE)
 def test_hostile_texts_make_no_markup_of_their_own(text: str, how: Render) -> None:
     try:
-        made = to_html(text, how)
+        html = to_html(text, how)
     except UnlikeError:
-        made = plain(text)
-    check_allowed(made)
-    assert words(visible(made)) == words(text)
+        html = plain(text)
+    check_allowed(html)
+    assert words(visible(html)) == words(text)
 
 
 SIGNS = [
@@ -116,59 +116,59 @@ WORDS = [*"ab1 \n\t", "é", "漢", "\u202e", "\u200b", "\x0b", "😀", "\\frac{1
 PIECES = st.sampled_from([*SIGNS, *WORDS])
 
 
-@given(st.lists(PIECES, max_size=30).map("".join), st.sampled_from(WAYS))
+@given(st.lists(PIECES, max_size=30).map("".join), st.sampled_from(RENDERINGS))
 def test_any_text_is_safe_and_whole(text: str, how: Render) -> None:
     try:
-        made = to_html(text, how)
+        html = to_html(text, how)
     except UnlikeError:
-        return  # shown plain, which the next test is about
-    check_allowed(made)
-    assert words(visible(made)) == words(text)
+        return  # shown as plain text, see the next test
+    check_allowed(html)
+    assert words(visible(html)) == words(text)
 
 
 @given(st.text(max_size=80))
 def test_plain_text_is_safe_and_whole(text: str) -> None:
-    made = plain(text)
-    check_allowed(made)
-    assert words(visible(made)) == words(text)
+    html = plain(text)
+    check_allowed(html)
+    assert words(visible(html)) == words(text)
 
 
 def test_markdown_is_drawn() -> None:
-    made = to_html("# T\n\n1. a\n1. *b*\n\n> q\n\n| x |\n|:-:|\n| 1 |\n\n```python\nif x: pass\n```", "markdown")
-    assert '<p class="heading-1">T</p>' in made
-    assert made.count('<li value="1">') == 2  # numbers as they are written
-    assert "<em>b</em>" in made
-    assert '<td class="center">1</td>' in made
-    assert '<span class="k">if</span> <span class="n">x</span>' in made
-    assert "<blockquote>" in made
+    html = to_html("# T\n\n1. a\n1. *b*\n\n> q\n\n| x |\n|:-:|\n| 1 |\n\n```python\nif x: pass\n```", "markdown")
+    assert '<p class="heading-1">T</p>' in html
+    assert html.count('<li value="1">') == 2  # numbers as they are written
+    assert "<em>b</em>" in html
+    assert '<td class="center">1</td>' in html
+    assert '<span class="k">if</span> <span class="n">x</span>' in html
+    assert "<blockquote>" in html
 
 
 def test_links_references_and_images_are_text() -> None:
-    made = to_html('[a](https://x.example "t") ![b](c.png) <https://y.example>\n\n[r]: https://z.example', "markdown")
-    assert 'a (https://x.example "t")' in visible(made)
-    assert "!b (c.png) https://y.example" in visible(made)
-    assert "[r]: https://z.example" in visible(made)
+    html = to_html('[a](https://x.example "t") ![b](c.png) <https://y.example>\n\n[r]: https://z.example', "markdown")
+    assert 'a (https://x.example "t")' in visible(html)
+    assert "!b (c.png) https://y.example" in visible(html)
+    assert "[r]: https://z.example" in visible(html)
 
 
 def test_code_keeps_its_lines_and_spaces() -> None:
     code = "def f():\n    return 1\n\n\nx = '<b>'\n"
-    made = to_html(f"```python\n{code}```", "markdown")
-    inner = made[made.index("<code>") + 6 : made.index("</code>")]
+    html = to_html(f"```python\n{code}```", "markdown")
+    inner = html[html.index("<code>") + 6 : html.index("</code>")]
     assert visible(inner) == code
 
 
 def test_formulas_are_drawn_where_they_are_asked_for() -> None:
     text = "It costs $5 and $6, and $x^2$ or \\(y\\).\n\n$$\n\\begin{aligned} a &= b \\\\ - c &= d \\end{aligned}\n$$"
     assert "<math" not in to_html(text, "markdown")
-    made = to_html(text, "markdown+math")
-    assert made.count("<math") == 3
-    assert "$5 and $6" in made
-    assert re.search(r'alttext="x\^2"><mrow><msup>', made)
-    assert made.count("<mtr>") == 2  # lines that begin with a sign are no list
+    html = to_html(text, "markdown+math")
+    assert html.count("<math") == 3
+    assert "$5 and $6" in html
+    assert re.search(r'alttext="x\^2"><mrow><msup>', html)
+    assert html.count("<mtr>") == 2  # lines that begin with a sign are no list
 
 
 def test_text_that_would_be_lost_is_refused() -> None:
-    nested = "".join("  " * n + f"- a{n}\n" for n in range(200))  # deeper than the parser goes, which drops it
+    nested = "".join("  " * n + f"- a{n}\n" for n in range(200))  # deeper than the parser allows, which drops it
     with pytest.raises(UnlikeError):
         to_html(nested, "markdown")
     with pytest.raises(UnlikeError):
@@ -187,34 +187,35 @@ def test_both_outputs_of_an_item_are_shown_in_one_way() -> None:
             ("2", "B"): SystemOutput(text="b"),
         },
     )
-    made = render(material, "markdown", progress=silent)
-    assert made.outputs["1", "B"] == "<p>**b**</p>"
-    assert made.outputs["2", "A"] == "<p><strong>a</strong></p>"
-    assert made.items["1"] == '<div class="turn"><p class="role">U</p><p><em>hi</em></p></div>'
-    assert made.items["2"] == "<p><strong>s</strong></p>"
-    assert made.refused == {"1"}
-    assert [(note.rule, note.count) for note in made.notes] == [("outputs-plain", 1)]
+    result = render(material, "markdown", progress=silent)
+    assert result.outputs["1", "B"] == "<p>**b**</p>"
+    assert result.outputs["2", "A"] == "<p><strong>a</strong></p>"
+    assert result.items["1"] == '<div class="turn"><p class="role">U</p><p><em>hi</em></p></div>'
+    assert result.items["2"] == "<p><strong>s</strong></p>"
+    assert result.refused == {"1"}
+    assert [(note.rule, note.count) for note in result.notes] == [("outputs-plain", 1)]
 
 
-def test_what_takes_too_long_is_ended_and_the_rest_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rendering_has_a_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     long, slow = "x" * (safe_html.LONGEST + 1), "*a" * 20_000
     with monkeypatch.context() as patch:
-        patch.setattr(rendering, "SECONDS", 0.001)  # which no machine can do
-        made = rendered([slow, long], "markdown", progress=silent)
-    assert (made[slow].why, made[long].why) == ("slow", "long")
-    made = rendered([slow, "*a*"], "markdown", progress=silent)
-    assert words(visible(made[slow].html)) == words(slow)
-    assert made["*a*"].html == "<p><em>a</em></p>"
+        patch.setattr(rendering, "SECONDS", 0.001)  # too short for any machine
+        result = rendered([slow, long], "markdown", progress=silent)
+    assert (result[slow].why, result[long].why) == ("slow", "long")
+    result = rendered([slow, "*a*"], "markdown", progress=silent)
+    assert words(visible(result[slow].html)) == words(slow)
+    assert result["*a*"].html == "<p><em>a</em></p>"
 
 
-def test_plain_texts_need_nothing_and_markdown_says_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_markdown_names_its_missing_dependency(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rendering, "find_spec", lambda name: None)
     assert rendered(["a"], "plain", progress=silent)["a"].html == "<p>a</p>"
     with pytest.raises(MissingExtraError, match=r"pip install 'custodes\[annotate\]'"):
         rendered(["a"], "markdown", progress=silent)
 
 
-def test_the_process_says_nothing_of_its_own(capfd: pytest.CaptureFixture[str]) -> None:
-    """`annotate new` shows what it writes on standard error: a warning of the interpreter, if it were run by `-m`."""
+def test_the_rendering_process_prints_nothing(capfd: pytest.CaptureFixture[str]) -> None:
+    """`annotate new` forwards standard error of the process, which under `-m` would contain a warning of the
+    interpreter."""
     assert rendered(["*a*"], "markdown", progress=silent)["*a*"].html == "<p><em>a</em></p>"
     assert capfd.readouterr() == ("", "")

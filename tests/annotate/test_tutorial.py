@@ -1,4 +1,4 @@
-"""The page on asking people is followed: every command runs, and people answer while the study is served."""
+"""The how-to on annotation: every command runs, and simulated annotators answer while the study is served."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from custodes.annotate.plan import StudyPlan
-from tests.annotate.people import answer_all
+from tests.annotate.simulated_annotators import answer_all
 from tests.pages import blocks, run
 from tests.waiting import PATIENCE
 
@@ -22,29 +22,29 @@ pytest.importorskip("uvicorn")
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "howto" / "ask-people.md"
 SERVE, DEMO = "custodes annotate serve", "custodes annotate demo"
-"""What goes on until it is ended; the demo has a test of its own (test_serving)."""
+"""Commands that run until they are stopped; test_serving tests the demo."""
 
 
 def lines() -> list[str]:
-    """Python and commands of the page, in its order."""
-    found = []
+    """Return the Python code and the commands of the page in order."""
+    code_lines = []
     for language, code in blocks(PAGE, "python", "sh", "text"):
-        joined = code.replace("\\\n", " ")
-        found += [joined] if language == "python" else [own for own in joined.splitlines() if own]
-    return found
+        text = code.replace("\\\n", " ")
+        code_lines += [text] if language == "python" else [line for line in text.splitlines() if line]
+    return code_lines
 
 
-def served(line: str, folder: Path) -> None:
-    """A server as the page starts it, but on a port that is free; who has a link answers."""
-    words = [*line.split(), "--port", "0"]
+def serve(command: str, folder: Path) -> None:
+    """Run a server of the page on a free port while annotators with links answer."""
+    words = [*command.split(), "--port", "0"]
     process = subprocess.Popen([sys.executable, "-m", *words], stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     try:
-        told = next(text for text in process.stdout if "/admin?key=" in text)
-        found = re.search(r"http://[\d.:]+", told)
-        assert found is not None
+        address_line = next(text for text in process.stdout if "/admin?key=" in text)
+        match = re.search(r"http://[\d.:]+", address_line)
+        assert match is not None
         with (folder / "links.csv").open(encoding="utf-8") as file:
-            links = [row["link"].replace("http://127.0.0.1:8080", found[0]) for row in csv.DictReader(file)]
+            links = [row["link"].replace("http://127.0.0.1:8080", match[0]) for row in csv.DictReader(file)]
         assert len(links) == 10
         answers = answer_all(links, folder / "study.db", StudyPlan(), better=0.5, rng=1, most=90)
         assert answers >= 30
@@ -62,7 +62,7 @@ def test_every_command_of_the_page_runs(tmp_path: Path, monkeypatch: pytest.Monk
     verbs = set[str]()
     for line in lines():
         if line.startswith(SERVE):
-            served(line, tmp_path)
+            serve(line, tmp_path)
         elif line.startswith(DEMO):
             pass
         elif line.startswith("custodes "):
@@ -78,6 +78,6 @@ def test_every_command_of_the_page_runs(tmp_path: Path, monkeypatch: pytest.Monk
         assert not list(tmp_path.glob(".custodes-*"))
 
 
-def test_its_pictures_are_small() -> None:
+def test_pictures_are_small() -> None:
     for name in re.findall(r"\.\./images/([\w-]+\.png)", PAGE.read_text(encoding="utf-8")):
         assert (ROOT / "docs" / "images" / name).stat().st_size < 60_000

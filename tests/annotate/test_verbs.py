@@ -1,4 +1,4 @@
-"""The verbs of `custodes annotate`: options are the keys of a plan, what is wrong is one line, nothing is half done."""
+"""Verbs of `custodes annotate`: plan keys as options, one-line errors, and no partial results."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from custodes.commands.annotate_plan import IN_A_FILE
 
 
 @pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with texts, a study of them, and what is none."""
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Change to a folder with texts, a study and invalid files."""
     monkeypatch.chdir(tmp_path)
     demo_texts(items=6).write_csv("texts.csv")
     cu.annotate.new("texts.csv", "study.db")
@@ -35,41 +35,41 @@ def plan_in(path: str) -> dict[str, Any]:
     return json.loads(text)
 
 
-@pytest.mark.usefixtures("here")
-def test_options_count_more_than_the_file_and_that_more_than_what_is_usual() -> None:
+@pytest.mark.usefixtures("folder")
+def test_options_override_the_file_and_the_defaults() -> None:
     Path("study.toml").write_text("[annotators]\nbatch = 7\ncap = 0.3\n", encoding="utf-8")
     Path("how.md").write_text("Read both.", encoding="utf-8")
     line = "annotate new texts.csv -o own.db --plan study.toml --batch 9 --looks 2,4 --boundary 2.5 --equal false"
     assert cli.run([*line.split(), "--aspects", "fit, style", "--instructions", "@how.md", "--budget", "12"]) == 0
-    made = plan_in("own.db")
-    assert (made["annotators"]["batch"], made["annotators"]["cap"], made["annotators"]["overlap"]) == (9, 0.3, 0.12)
-    assert (made["stopping"]["looks"], made["stopping"]["boundary"], made["stopping"]["budget"]) == ([2, 4], 2.5, 12)
-    assert (made["question"]["aspects"], made["question"]["equal"]) == (["fit", "style"], False)
-    assert made["texts"]["instructions"] == "Read both."
+    plan = plan_in("own.db")
+    assert (plan["annotators"]["batch"], plan["annotators"]["cap"], plan["annotators"]["overlap"]) == (9, 0.3, 0.12)
+    assert (plan["stopping"]["looks"], plan["stopping"]["boundary"], plan["stopping"]["budget"]) == ([2, 4], 2.5, 12)
+    assert (plan["question"]["aspects"], plan["question"]["equal"]) == (["fit", "style"], False)
+    assert plan["texts"]["instructions"] == "Read both."
 
 
-@pytest.mark.usefixtures("here")
-def test_aspects_one_by_one_and_a_price_without_a_nought() -> None:
+@pytest.mark.usefixtures("folder")
+def test_repeated_aspects_and_a_price_without_a_zero() -> None:
     line = "annotate new texts.csv -o own.db --aspect fit"
     assert cli.run([*line.split(), "--aspect", "style", "--price", ".2"]) == 0
-    made = plan_in("own.db")
-    assert (made["question"]["aspects"], made["money"]["price"]) == (["fit", "style"], 0.2)
+    plan = plan_in("own.db")
+    assert (plan["question"]["aspects"], plan["money"]["price"]) == (["fit", "style"], 0.2)
 
 
 def test_every_key_of_a_plan_is_an_option(capsys: pytest.CaptureFixture[str]) -> None:
     cli.run(["annotate", "new", "--help"])
-    told = capsys.readouterr().out
+    help_text = capsys.readouterr().out
     for section, keys in KEYS.items():
         for key in keys:
             if (section, key) in IN_A_FILE:
                 continue
             name = {("question", "text"): "question"}.get((section, key), key)
-            assert f"--{name.replace('_', '-')}" in told, (section, key)
+            assert f"--{name.replace('_', '-')}" in help_text, (section, key)
 
 
-@pytest.mark.usefixtures("here")
+@pytest.mark.usefixtures("folder")
 @pytest.mark.parametrize(
-    ("line", "told"),
+    ("line", "message"),
     [
         ("new", "no input"),
         (
@@ -110,19 +110,19 @@ def test_every_key_of_a_plan_is_an_option(capsys: pytest.CaptureFixture[str]) ->
     ],
     ids=lambda value: value.replace(" ", "_").replace("/", "") if " " in value else None,
 )
-def test_what_is_wrong_is_one_line_and_nothing_is_left(
-    here: Path, line: str, told: str, capsys: pytest.CaptureFixture[str]
+def test_errors_are_one_line_and_leave_no_file(
+    folder: Path, line: str, message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    before = {place.name for place in here.iterdir()} | {"study.db.lock"}
+    before = {path.name for path in folder.iterdir()} | {"study.db.lock"}
     assert cli.run(["annotate", *line.split()]) == 2
-    said = capsys.readouterr().err
-    assert told in said
-    assert said.count("\n") == 1
-    assert {place.name for place in here.iterdir()} <= before
+    err = capsys.readouterr().err
+    assert message in err
+    assert err.count("\n") == 1
+    assert {path.name for path in folder.iterdir()} <= before
 
 
-@pytest.mark.usefixtures("here")
-def test_a_person_is_invited_excluded_and_forgotten() -> None:
+@pytest.mark.usefixtures("folder")
+def test_an_annotator_is_invited_excluded_and_forgotten() -> None:
     assert (
         cli.run(["annotate", "invite", "study.db", "--annotators", "2", "-o", "l.csv", "--url", "https://a.example"])
         == 0
@@ -138,8 +138,8 @@ def test_a_person_is_invited_excluded_and_forgotten() -> None:
     assert cli.run(["annotate", "forget", "study.db", "w001"]) == 0
 
 
-@pytest.mark.usefixtures("here")
-def test_what_comes_later_is_added_and_a_copy_is_a_study() -> None:
+@pytest.mark.usefixtures("folder")
+def test_additions_and_copies() -> None:
     more = demo_texts(items=6).filter(system="Aster").to_dicts()
     texts = [{**row, "system": "Dogwood", "text": f"{row['text']} Bye."} for row in more]
     Path("more.jsonl").write_text("\n".join(map(json.dumps, texts)), encoding="utf-8")

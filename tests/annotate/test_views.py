@@ -1,4 +1,4 @@
-"""The views of a study's file say what happened, to any SQLite client."""
+"""Views of the study file for SQLite clients."""
 
 from __future__ import annotations
 
@@ -10,7 +10,16 @@ import pytest
 
 from custodes.annotate.service import Service
 from custodes.annotate.views import Skip, Undo
-from tests.annotate.studies import Hands, asked, at_once, begun, plan_of, rightly, said, study
+from tests.annotate.studies import (
+    ManualClock,
+    answer_correctly,
+    answer_to,
+    current_question,
+    new_annotator,
+    open_service,
+    plan_of,
+    study,
+)
 
 PLAN = plan_of(
     annotators={"cap": 1.0, "gold_every": 8, "attention": 1, "overlap": 0.5, "batch": 16},
@@ -20,31 +29,31 @@ PLAN = plan_of(
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """Two people answer, one takes back, one cannot judge, one is excluded, one is late."""
-    hands = Hands()
-    with at_once(
-        study(tmp_path_factory.mktemp("views") / "study.db", plan=PLAN, systems=2, items=20), hands
+    """Yield a service after answers with an undo, a skip, a late answer and an exclusion."""
+    clock = ManualClock()
+    with open_service(
+        study(tmp_path_factory.mktemp("views") / "study.db", plan=PLAN, systems=2, items=20), clock
     ) as service:
-        first, second, third = (begun(service) for _ in range(3))
+        first, second, third = (new_annotator(service) for _ in range(3))
         for value in (1, 0, 0, -1):
-            hands.wait(10)
-            rightly(service, first, value)
-        view = asked(service, first)
-        again = service.act(first, Undo(assignment=view.assignment)).result()
-        assert again is not None
-        rightly(service, first, 1)
-        while service._log.state.issued[asked(service, second).assignment].unit is None:
-            rightly(service, second, 0)
-        broken = asked(service, second).assignment
-        hands.wait(3)
+            clock.wait(10)
+            answer_correctly(service, first, value)
+        view = current_question(service, first)
+        undone = service.act(first, Undo(assignment=view.assignment)).result()
+        assert undone is not None
+        answer_correctly(service, first, 1)
+        while service._log.state.issued[current_question(service, second).assignment].unit is None:
+            answer_correctly(service, second, 0)
+        broken = current_question(service, second).assignment
+        clock.wait(3)
         service.act(second, Skip(assignment=broken, reason="broken", seconds=2.5)).result()
         for _ in range(7):
-            rightly(service, second, 0, seconds=None)
-        late = asked(service, first)
-        hands.wait(5000)
+            answer_correctly(service, second, 0, seconds=None)
+        question = current_question(service, first)
+        clock.wait(5000)
         service.view(second).result()
-        service.act(first, said(service, late, 1)).result()
-        rightly(service, third, 1)
+        service.act(first, answer_to(service, question, 1)).result()
+        answer_correctly(service, third, 1)
         service.exclude("w003", "asked to").result()
         yield service
 
@@ -55,10 +64,10 @@ def read(service: Service, query: str) -> list[dict[str, Any]]:
         return [dict(row) for row in base.execute(query)]
 
 
-def test_answers_are_all_that_was_said(service: Service) -> None:
+def test_answers_contain_every_judgment(service: Service) -> None:
     rows = read(service, "SELECT * FROM answers")
     judged = read(service, "SELECT * FROM judgment ORDER BY judgment")
-    assert [row["answer_id"] for row in rows] == [own["judgment"] for own in judged]
+    assert [row["answer_id"] for row in rows] == [record["judgment"] for record in judged]
     assert {row["rater"] for row in rows} == {"w001", "w002", "w003"}
     assert [row["excluded"] for row in rows] == [int(row["rater"] == "w003") for row in rows]
     assert sum(row["taken_back"] for row in rows) == 1
@@ -68,11 +77,11 @@ def test_answers_are_all_that_was_said(service: Service) -> None:
         assert row["known"] is None or row["role"] == row["known"]
         assert row["p_role"] is None or 0 < row["p_role"] <= 1
         assert row["order"] in ("ab", "ba")
-    given = {own["assignment"]: own for own in read(service, "SELECT * FROM assignment")}
-    assert all(row["order"] == ("ba" if given[row["assignment"]]["flip"] else "ab") for row in rows)
+    assignments = {record["assignment"]: record for record in read(service, "SELECT * FROM assignment")}
+    assert all(row["order"] == ("ba" if assignments[row["assignment"]]["flip"] else "ab") for row in rows)
 
 
-def test_battles_are_what_stands(service: Service) -> None:
+def test_battles_contain_the_valid_answers(service: Service) -> None:
     rows = read(service, "SELECT * FROM battles")
     assert [*rows[0]] == [
         *(
@@ -95,9 +104,9 @@ def test_battles_are_what_stands(service: Service) -> None:
         "SELECT * FROM answers WHERE item IS NOT NULL AND NOT taken_back AND rater <> 'w003' ORDER BY answer_id",
     )
     assert [(row["item"], row["preference"], row["rater"], row["role"]) for row in rows] == [
-        (own["item"], own["answer"], own["rater"], own["role"]) for own in answers
+        (answer["item"], answer["answer"], answer["rater"], answer["role"]) for answer in answers
     ]
-    assert len({(row["item"], row["rater"]) for row in rows}) == len(rows)  # the last answer of a person
+    assert len({(row["item"], row["rater"]) for row in rows}) == len(rows)  # only the last answer of an annotator
     refused = [row for row in rows if row["preference"] is None]
     assert [(row["invalid"], row["seconds"]) for row in refused] == [("broken", 2.5)]
     primary = [row["item"] for row in rows if row["role"] == "primary" and row["preference"] is not None]
@@ -105,7 +114,7 @@ def test_battles_are_what_stands(service: Service) -> None:
     assert {(row["system_a"], row["system_b"], row["kind"]) for row in rows} == {("s0", "s1", "human")}
 
 
-def test_the_rest(service: Service) -> None:
+def test_other_views(service: Service) -> None:
     assert read(service, "SELECT rater, person, excluded FROM raters") == [
         {"rater": f"w00{k}", "person": 1, "excluded": int(k == 3)} for k in (1, 2, 3)
     ]
@@ -122,5 +131,5 @@ def test_the_rest(service: Service) -> None:
         "SELECT answer FROM answers WHERE role = 'primary' AND NOT taken_back AND answer IS NOT NULL AND place IN"
         f" (SELECT value FROM json_each('{look['used']}'))",
     )
-    said = [row["answer"] for row in used]
-    assert (look["wins"], look["ties"], look["losses"]) == tuple(said.count(own) for own in (1, 0, -1))
+    answers = [row["answer"] for row in used]
+    assert (look["wins"], look["ties"], look["losses"]) == tuple(answers.count(value) for value in (1, 0, -1))

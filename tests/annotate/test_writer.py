@@ -1,4 +1,4 @@
-"""Acts in one transaction: all of them are on the disk before one is acknowledged, and none is half done."""
+"""Transactions of acts: stored before acknowledgement, and complete or not at all."""
 
 from __future__ import annotations
 
@@ -14,7 +14,17 @@ from custodes.annotate.service import Service, StudyBusy
 from custodes.annotate.study_file import whole
 from custodes.annotate.views import Ask
 from custodes.errors import InputError, OptionError
-from tests.annotate.studies import Hands, answer, asked, at_once, begun, plan_of, said, state_of, study
+from tests.annotate.studies import (
+    ManualClock,
+    answer,
+    answer_to,
+    current_question,
+    new_annotator,
+    open_service,
+    plan_of,
+    state_of,
+    study,
+)
 from tests.waiting import PATIENCE
 
 PLAN = plan_of(
@@ -24,32 +34,32 @@ PLAN = plan_of(
 
 
 def test_a_full_disk_loses_nothing(tmp_path: Path) -> None:
-    """A file that may not grow is what a full disk is to SQLite: SQLITE_FULL."""
+    """A limit of pages makes SQLite report SQLITE_FULL, as a full disk does."""
     path = study(tmp_path / "study.db", plan=PLAN, systems=4, items=60)
-    with at_once(path) as service:
-        token = begun(service)
+    with open_service(path) as service:
+        token = new_annotator(service)
         base = service._base
         (pages,) = base.execute("PRAGMA page_count").fetchone()
         base.execute(f"PRAGMA max_page_count = {pages}").fetchone()
         acknowledged = 0
-        told = ""
-        while not told:
-            ask = asked(service, token)
+        message = ""
+        while not message:
+            ask = current_question(service, token)
             try:
                 answer(service, token)
                 acknowledged += 1
             except StudyBusy as problem:
-                told = str(problem)
-        assert "full" in told
+                message = str(problem)
+        assert "full" in message
         state = state_of(service)
         view = service.view(token).result()
         assert isinstance(view, Ask)
-        assert view == ask  # the page is the same, and keeps its answer
+        assert view == ask  # the page does not change
         with pytest.raises(StudyBusy):
-            service.act(token, said(service, ask)).result()
+            service.act(token, answer_to(service, ask)).result()
         assert state_of(service) == state
         base.execute("PRAGMA max_page_count = 1000000").fetchone()
-        after = service.act(token, said(service, ask)).result()
+        after = service.act(token, answer_to(service, ask)).result()
         assert isinstance(after, Ask)
         assert after.assignment != ask.assignment
         assert service.snapshot().result().answers == acknowledged + 1
@@ -58,18 +68,18 @@ def test_a_full_disk_loses_nothing(tmp_path: Path) -> None:
         assert base.execute("PRAGMA integrity_check").fetchone() == ("ok",)
 
 
-def test_another_program_that_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lock_of_another_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("custodes.annotate.study_file.WAIT", 0.05)
     path = study(tmp_path / "study.db", plan=PLAN)
-    with at_once(path) as service, closing(sqlite3.connect(path, isolation_level=None)) as other:
-        token = begun(service)
-        with whole(other), pytest.raises(StudyBusy, match="locked"):
+    with open_service(path) as service, closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        token = new_annotator(service)
+        with whole(connection), pytest.raises(StudyBusy, match="locked"):
             answer(service, token)
         answer(service, token)
         assert service.snapshot().result().answers == 1
 
 
-def test_one_act_that_fails_takes_no_other_with_it(tmp_path: Path) -> None:
+def test_a_failed_act_does_not_affect_others(tmp_path: Path) -> None:
     with Service.open(study(tmp_path / "study.db", plan=PLAN), durable=False) as service:
         gate = threading.Event()
         waiting = service._do(gate.wait)
@@ -88,19 +98,24 @@ def test_one_act_that_fails_takes_no_other_with_it(tmp_path: Path) -> None:
             service.invite(2),
         ]  # type: ignore[list-item]
         cancelled = service.invite(5)
-        assert cancelled.cancel()  # its client is gone
+        assert cancelled.cancel()  # the client has disconnected
         gate.set()
         waiting.result()
-        assert [type(own.exception()) for own in futures] == [type(None), ZeroDivisionError, InputError, type(None)]
+        assert [type(future.exception()) for future in futures] == [
+            type(None),
+            ZeroDivisionError,
+            InputError,
+            type(None),
+        ]
         assert len(service.snapshot().result().annotators) == 3
         state = state_of(service)
     with closing(sqlite3.connect(service.path)) as base:
         assert base.execute("SELECT count(*) FROM event WHERE kind = 'broken'").fetchone() == (0,)
-    with at_once(service.path) as service:
+    with open_service(service.path) as service:
         assert state_of(service) == state
 
 
-def test_a_closed_service_says_so(tmp_path: Path) -> None:
+def test_a_closed_service_refuses_acts(tmp_path: Path) -> None:
     path = study(tmp_path / "study.db")
     for threaded in (True, False):
         service = Service.open(path, threaded=threaded, durable=False)
@@ -128,42 +143,42 @@ def test_a_damaged_study_is_one_line(tmp_path: Path) -> None:
         Service.open(path)
 
 
-def test_a_copy_while_annotator_answer(tmp_path: Path) -> None:
-    hands = Hands()
+def test_a_copy_while_annotators_answer(tmp_path: Path) -> None:
+    clock = ManualClock()
     with Service.open(
-        study(tmp_path / "study.db", plan=PLAN, systems=4), clock=hands.clock(), durable=False
+        study(tmp_path / "study.db", plan=PLAN, systems=4), clock=clock.source(), durable=False
     ) as service:
-        tokens = [begun(service) for _ in range(5)]
+        tokens = [new_annotator(service) for _ in range(5)]
         copies, threads = [], ThreadPoolExecutor()
         for k in range(60):
             answer(service, tokens[k % 5], 0)
             if k % 20 == 10:
                 copies.append(threads.submit(service.backup, tmp_path / f"copy{k}.db"))
-        made = [copy.result() for copy in copies]
+        copy_paths = [copy.result() for copy in copies]
         threads.shutdown()
         with pytest.raises(OptionError, match="no such folder"):
             service.backup(tmp_path / "none" / "copy.db")
-    for path in made:
+    for path in copy_paths:
         with closing(sqlite3.connect(path)) as base:
             assert base.execute("PRAGMA integrity_check").fetchone() == ("ok",)
             (n,) = base.execute("SELECT count(*) FROM judgment").fetchone()
-        with at_once(path, hands) as service:
+        with open_service(path, clock) as service:
             assert service.snapshot().result().answers == n > 0
             answer(service, tokens[0], 0)
     assert not list(tmp_path.glob(".custodes*"))
 
 
-def test_an_image_waits_for_no_act(tmp_path: Path) -> None:
+def test_images_do_not_wait_for_acts(tmp_path: Path) -> None:
     path = study(tmp_path / "study.db", plan=PLAN)
     with closing(sqlite3.connect(path)) as base, base:
         base.execute("INSERT INTO media VALUES ('a.png', 'image/png', x'0102')")
     with Service.open(path, durable=False) as service:
-        busy, over = threading.Event(), threading.Event()
-        held = service._do(lambda: (busy.set(), over.wait(PATIENCE)))
+        busy, release = threading.Event(), threading.Event()
+        blocked = service._do(lambda: (busy.set(), release.wait(PATIENCE)))
         busy.wait(PATIENCE)
         with ThreadPoolExecutor() as pool:
             try:
                 assert pool.submit(service.media, "a.png").result(PATIENCE) == ("image/png", b"\x01\x02")
             finally:
-                over.set()
-        assert held.result(PATIENCE)
+                release.set()
+        assert blocked.result(PATIENCE)

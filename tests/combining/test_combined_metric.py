@@ -315,7 +315,7 @@ def test_missing_scores_are_filled_and_counted_and_outputs_without_any_left_out(
     told = {note.rule: note for note in notes}
     assert (told["missing-scores"].count, told["not-scored"].count) == (3, 1)  # two of noise, one of a
     assert (
-        "3 scores are missing, and are replaced by the training mean of the metric: noise (2 of 79), a (1 of 79)"
+        "3 scores are missing (noise 2 of 79, a 1 of 79) and are replaced by the training mean of the metric"
         in told["missing-scores"].message
     )
     assert ratings.filter(item="i005", system="B").is_empty()
@@ -326,7 +326,7 @@ def test_missing_scores_are_filled_and_counted_and_outputs_without_any_left_out(
     assert ratings.filter(item="i002", system="D")["score"].item() == made.predict(raw).item()
     assert made.predict(filled).item() == pytest.approx(made.predict(raw).item(), abs=1e-12)
     _, of_trees = model_of("xgboost").score(judged(values))
-    assert "1 scores are missing, which the trees can handle: a (1 of 79)" in next(
+    assert "1 scores are missing (a 1 of 79); the trees can handle missing scores" in next(
         note.message for note in of_trees if note.rule == "missing-scores"
     )
 

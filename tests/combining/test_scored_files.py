@@ -89,7 +89,6 @@ def test_scores_of_whole_systems_are_no_items(tmp_path: Path, raters: pl.DataFra
     assert both.path.equals(alone.path)
     told = {note.rule: note.message for note in both.notes}
     assert told["no-scores-of-outputs"].endswith(
-        "metrics without scores of single outputs are excluded, because they cannot be combined: bleu "
-        "(whole-system scores only)"
+        "metrics without scores of single outputs cannot be combined and are excluded: bleu (whole-system scores only)"
     )
     assert "no-scores-of-outputs" not in {note.rule for note in alone.notes}

@@ -142,7 +142,7 @@ def test_more_metrics_than_rated_outputs_are_noted() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({}, r"rated several aspects; give target=.*style, truth.*mean:style,truth"),
+        ({}, r"rated several aspects; give one of .*style, truth.* as target=.*mean:style,truth"),
         (
             {"target": "styl"},
             r"target='styl': annotators did not rate the aspect 'styl'.*style, truth.*did you mean 'style'",
@@ -245,10 +245,10 @@ def test_folds_from_a_file_leave_out_whom_it_does_not_name(tmp_path: Path) -> No
     [
         (
             "item,fold\ni000,a\ni001,b\n",
-            r"without 'a' only one item \(or cluster\) is left for training; at least two are needed",
+            r"without fold 'a' only one item \(or cluster\) is left for training; at least two are needed",
         ),
         ("item,fold\ni000,a\ni001,a\n", r"there is only 1 fold \(a\); give at least two"),
-        ("item,fold\nj1,a\nj2,b\n", "no item of the file is in the data .j1, j2; i000, i001"),
+        ("item,fold\nj1,a\nj2,b\n", "no item of the file is in the data .file: j1, j2; data: i000, i001"),
         ("item,fold\ni000,a\ni000,b\n", "i000"),
     ],
 )
@@ -271,7 +271,7 @@ def test_clusters_across_folds_are_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("by", ["items", "", ".", "nowhere.csv"])
 def test_unknown_folds_are_refused(by: str) -> None:
-    with pytest.raises(OptionError, match="allowed: item, system, dataset, group, or a file `item, fold`"):
+    with pytest.raises(OptionError, match="give item, system, dataset, group, or a file with the columns"):
         folds_of(made(planted()), by)
 
 

@@ -153,7 +153,7 @@ def test_another_scale_is_refused_with_both(model: Path, factor: float, shift: f
     found = asked(model, scores, scales="data")
     assert found.gains["gain"].to_list() == pytest.approx(asked(model, OTHER, scales="data").gains["gain"].to_list())
     assert found.gains["gain"][0] == pytest.approx(asked(model, OTHER).gains["gain"][0], abs=0.03)
-    with pytest.raises(InputError, match=r"small: the scale of 'b' differs, .* in the model; use scales='data'"):
+    with pytest.raises(InputError, match=r"small: the scale of 'b' is .* in the model; use scales='data'"):
         asked(model, scores)
 
 

@@ -106,8 +106,8 @@ def message(path: object, **options: object) -> str:
             b"x",
             (
                 "s.cvs: unknown suffix '.cvs' (did you mean '.csv'?); allowed: .csv, .tsv, .txt, .jsonl, .ndjson, "
-                ".json, .parquet, .arrow, .feather, .ipc, .xlsx, .xlsm, .zip (text also .gz, .bz2, .xz), SQLite "
-                "and DuckDB files, and for mt-metrics-eval .tar, .tar.gz, .tgz or a folder"
+                ".json, .parquet, .arrow, .feather, .ipc, .xlsx, .xlsm, .zip (text files also with .gz, .bz2, .xz), "
+                "SQLite and DuckDB files; for mt-metrics-eval also .tar, .tar.gz, .tgz or a folder"
             ),
         ),
         (

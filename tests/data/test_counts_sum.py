@@ -147,7 +147,7 @@ def test_the_command_line_adds_files(
         (
             lambda: cu.count_pairs(SCORES[0], human="ann", directions={"bleu": -1}),
             lambda: cu.count_pairs(SCORES[1], human="ann", directions={"ter": -1}),
-            "lower is better for bleu in only one file; count both tables with the same lower",
+            "lower is better for bleu in only one file; count both tables with the same option lower",
         ),
     ],
 )

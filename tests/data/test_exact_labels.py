@@ -113,7 +113,7 @@ def test_texts_are_exact_in_every_format(
             {"bleu": [1.0, 2.0]},
             (r"the table has texts and scores \(bleu\); try --column text=text --columns '\{rater\}' "),
         ),
-        ({"source": ["a", "b"]}, "item '1' has source 'a', 'b'; give each item one source"),
+        ({"source": ["a", "b"]}, r"item '1' has several values of source \('a', 'b'\); give each item one source"),
         ({"system": ["A", "A"]}, "the same output occurs twice, in rows 1, 2"),
         ({"system": ["A", ""]}, "column 'system' is empty in row 2; name the system that wrote each text"),
         ({"text": [1, 2]}, "outputs must be an object"),

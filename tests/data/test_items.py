@@ -91,5 +91,8 @@ def test_what_two_inputs_say_of_items_adds_up() -> None:
 def test_two_inputs_that_do_not_agree_of_an_item_raise() -> None:
     one, _ = Items.make(pl.DataFrame({"item": ["a"], "group": ["news"]}))
     other, _ = Items.make(pl.DataFrame({"item": ["a"], "group": ["sport"]}))
-    with pytest.raises(InputError, match="item 'a' has group 'news', 'sport' in two inputs; give each item one group"):
+    with pytest.raises(
+        InputError,
+        match="item 'a' has several values of group in two inputs .'news', 'sport'.; give each item one group",
+    ):
         one.joined(other)

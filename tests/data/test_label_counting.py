@@ -190,7 +190,9 @@ def test_repeats_are_refused_and_a_single_run_is_counted() -> None:
     counts = cu.count_labels(traces().lazy(), name="table")  # in the layout that `judge` writes, with a column `repeat`
     again = counts.drop("n_outputs").with_columns(repeat=pl.lit("0"))
     assert cu.count_labels(again.lazy(), name="again")["n_outputs"].sum() > 0
-    with pytest.raises(InputError, match="column 'n_outputs' holds counts; give the table to rates"):
+    with pytest.raises(
+        InputError, match="column 'n_outputs' holds counts, so the outputs are counted already; give the table to rates"
+    ):
         cu.count_labels(counts.lazy())
     both = pl.concat([again, again.with_columns(repeat=pl.lit("1"))])
     with pytest.raises(InputError, match="column 'repeat' numbers repeated labels of an output; count one repeat"):

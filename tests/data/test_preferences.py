@@ -137,7 +137,7 @@ def test_chances_are_of_three_outcomes_or_unknown() -> None:
         ((1, "x", 0.0, 1.0, ""), "v.csv: p_a 'x' in row 1 is not a number"),
         (
             (0, None, None, None, "refusal"),
-            "v.csv: row 1 has a preference and a reason why it is invalid ('refusal'); remove the preference",
+            "v.csv: row 1 has both a preference and a reason in 'invalid' ('refusal'); remove the preference",
         ),
     ],
 )

@@ -84,7 +84,7 @@ def test_scores_that_a_file_calls_invalid_are_told_by_their_reasons() -> None:
     with pytest.raises(
         InputError,
         match=(
-            r"r\.csv: row 1 has a score and a reason why it is invalid \('label'\); remove the "
+            r"r\.csv: row 1 has both a score and a reason in 'invalid' \('label'\); remove the "
             "score or the reason"
         ),
     ):

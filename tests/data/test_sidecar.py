@@ -207,8 +207,8 @@ def test_metrics_that_it_does_not_name_are_told(tmp_path: Path) -> None:
 def test_a_metric_called_like_one_that_counts_errors_is_told_while_nothing_says_what_it_is(tmp_path: Path) -> None:
     study = cu.read(SCORES)
     told = (
-        "these metrics have names of metrics of `custodes score` for which lower is better: ter. Here higher counts "
-        "as better; if lower is better, declare it in a raters table"
+        "in `custodes score` lower is better for metrics with the names ter, but in these data higher counts "
+        "as better; if lower is better, declare this in a raters table"
     )
     assert told in rules(study)[UNDECLARED]
     problems = cu.check(study, human="ann").problems
@@ -271,13 +271,14 @@ def test_the_table_of_another_file_is_not_written_over_nor_put_beside_it(
 def test_what_a_stream_cannot_carry_is_told(here: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert scored("wer@first", "/dev/stdout") == 0
     told = (
-        "lower is better: wer@first; a stream has no raters table; give --raters to the command that reads the stream"
+        "lower scores are better for wer@first; a stream has no raters table; "
+        "give --raters to the command that reads the stream"
     )
     assert told in capfd.readouterr().err
     write_table(SCORES, "s.csv")
     write_table(TER, "s.raters.csv")
     assert cli.run(["convert", "s.csv", "-o", "/dev/stdout"]) == 0
-    assert "lower is better: ter; a stream has no raters table" in capfd.readouterr().err
+    assert "lower scores are better for ter; a stream has no raters table" in capfd.readouterr().err
 
 
 def test_convert_keeps_what_raters_are(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -292,7 +293,7 @@ def test_convert_keeps_what_raters_are(here: Path, capsys: pytest.CaptureFixture
         assert capsys.readouterr().out.split() == [output]
         assert said(cu.read(output))[1] is False
     assert cli.run(["convert", "s.csv", "-o", "folder/"]) == 0
-    assert "lower is better: ter; give --raters folder/raters.csv when" in capsys.readouterr().err
+    assert "lower scores are better for ter; give --raters folder/raters.csv when" in capsys.readouterr().err
     assert said(cu.read("folder/ratings.csv", raters="folder/raters.csv"))[1] is False
     unread = "raters.csv in the folder of ratings.csv is not read automatically; to use it, give it as --raters"
     assert rules(cu.read("folder/ratings.csv"))["raters-not-read"] == unread

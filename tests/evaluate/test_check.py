@@ -55,7 +55,7 @@ def test_a_metric_that_is_declared_a_distance_is_not_told_to_be_declared_one() -
         "if lower values of these metrics are better, declare", literal=True
     ).to_list() == [True, False]
     assert (
-        "m3. The raters file declares higher_is_better = false for these metrics; if higher is better"
+        "). The raters file declares higher_is_better = false for these metrics; if higher is better"
         in found["message"][1]
     )
 

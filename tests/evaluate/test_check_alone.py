@@ -134,7 +134,7 @@ def test_check_names_a_code_that_all_people_use() -> None:
     assert (found["severity"], found["examples"]) == ("warning", ["ann1", "ann2"])
     assert (
         "ann1: -1 occurs 12 times among scores from 1 to 5, ann2: -1 occurs 12 times among scores from 1 to 5. "
-        "If a value means missing, leave the cell empty"
+        "If the value means missing, leave the cell empty"
     ) in str(found["message"])
 
 

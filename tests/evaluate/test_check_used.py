@@ -76,7 +76,7 @@ def test_one_signature_under_two_names_is_one_rater() -> None:
     same = RATERS.with_columns(signature=pl.when(pl.col("kind") == "metric").then(pl.lit("ter | sacrebleu 2.6.0")))
     severity, message = problems(cu.read(SCORES, raters=same))["same-signature"]
     assert severity == "warning"
-    assert message.startswith("these raters have the same signature: ter, bertscore. Under these names")
+    assert message.startswith("ter, bertscore were read with the same signature, so one rater")
     assert "same-signature" not in problems(cu.read(SCORES, raters=RATERS))
 
 

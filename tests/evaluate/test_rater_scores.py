@@ -81,7 +81,7 @@ def test_who_cannot_take_part_is_named_with_the_reason() -> None:
     assert np.isnan(who.scores[flat]).all()
     assert flat not in who.of_kind("metric")
     assert [note.message for note in who.notes if note.rule == "constant-rater"] == [
-        "these raters have constant scores, so they are excluded: flat"
+        "flat gave constant scores, so these raters are excluded"
     ]
     columns = who.left_out_columns([("bleu", "too few")])
     assert {name: values[-1] for name, values in columns.items()} == {"rater": "bleu", "reason": "too few"}

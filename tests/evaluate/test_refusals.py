@@ -79,8 +79,8 @@ def test_both_checks_tell_and_the_report_says_what_could_have_been(tmp_path: Pat
 
 def test_a_study_that_runs_is_checked_too(tmp_path: Path) -> None:
     path = studies.study(tmp_path / "study.db", systems=2, items=20)
-    with studies.at_once(path) as desk:
-        token = studies.begun(desk)
+    with studies.open_service(path) as desk:
+        token = studies.new_annotator(desk)
         for _ in range(3):
-            desk.act(token, Skip(assignment=studies.asked(desk, token).assignment, reason="other")).result()
+            desk.act(token, Skip(assignment=studies.current_question(desk, token).assignment, reason="other")).result()
     assert "refusals" in check(path).problems["rule"].to_list()

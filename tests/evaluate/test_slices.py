@@ -154,7 +154,10 @@ def test_categories_have_no_better_system() -> None:
     ("by", "message"),
     [
         ("topics", r"by='topics': no such column; columns: group;.*--column group=topics"),
-        ("system", "by='system': a slice must contain comparisons of systems; allowed: a column of items"),
+        (
+            "system",
+            "by='system' is not allowed, because a slice must contain comparisons of systems; give a column of items",
+        ),
     ],
 )
 def test_a_column_without_slices_is_named(study: cu.Study, by: str, message: str) -> None:

@@ -65,10 +65,7 @@ def test_it_is_told_without_a_warning(others: list[list[tuple]]) -> None:
     some = study(PEOPLE, CORPUS, *others)
     notes = {note.rule: note for note in cu.agreement(some, **QUICK).notes}
     assert "no-overlap" not in notes
-    message = (
-        "these metrics have only scores of whole systems, so they are compared with annotators only at the "
-        "system level: corpus"
-    )
+    message = "corpus gave only scores of whole systems, so the comparison with annotators is only at the system level"
     assert (notes["whole-systems"].message, notes["whole-systems"].count) == (message, 1)
     problems = dict(cu.check(some).problems.select("rule", "severity").iter_rows())
     assert problems["whole-systems"] == "info"

@@ -70,7 +70,7 @@ def test_a_part_is_written_and_the_next_run_asks_the_rest(custodes: Run, server:
     server.answer = patchy
     made = custodes(*asked(server, "--concurrency", "1", "--pairs", "vs:X"))
     assert made.status == 1
-    assert "4 of 16 queries have no reply: 4 rejected" in made.err
+    assert "4 of 16 queries have no reply (4 rejected" in made.err
     assert "too long for me" in made.err
     frame = pl.read_csv("verdicts.csv", infer_schema=False)
     lost = frame.filter(pl.col("invalid") != "")
@@ -122,7 +122,7 @@ def test_batches(custodes: Run, server: Server, tmp_path: Path) -> None:
     read = custodes(*asked(server, "--replies", "replies.jsonl"))
     assert read.status == 1  # one is to be asked once more
     assert (
-        "1 of 24 queries have no reply: 1 unavailable (not sent yet); run the same command again to "
+        "1 of 24 queries have no reply (1 unavailable: not sent yet); run the same command again to "
         "send only these queries\ncustodes: note: 24 replies report no"
     ) in read.err
     assert custodes(*asked(server, "--write-requests", "more.jsonl")).status == 0

@@ -104,7 +104,7 @@ def test_words_that_name_no_pairs(word: str) -> None:
 
 
 def test_one_system_cannot_be_compared() -> None:
-    with pytest.raises(InputError, match="only one .X.*pointwise"):
+    with pytest.raises(InputError, match="only one system .X.*pointwise"):
         plan(TEXTS.filter(pl.col("system") == "X"))
     left = TEXTS.filter((pl.col("system") != "X") | (pl.col("item") != "1")).filter(pl.col("system").is_in(["X", "Y"]))
     assert [note.rule for note in plan(left).notes] == ["one-output"]
@@ -278,9 +278,12 @@ def test_examples_agree_with_people() -> None:
             (cu.read(PEOPLE.with_columns(kind=pl.lit("metric"))), 2),
             r"examples: no human ratings, as every rater is a metric \(ann\); add a file of human ratings",
         ),
-        ((cu.read(PEOPLE), 50), "has 12 items with texts and human verdicts .*, and 50 are requested"),
+        (
+            (cu.read(PEOPLE), 50),
+            "50 items are requested, but .* has only 12 items with texts and human verdicts on overall quality",
+        ),
         ((cu.read(PEOPLE), 12), "examples use all 12 items"),
-        ((cu.read(PEOPLE.with_columns(item=pl.col("item") + "x")), 2), "has 0 items"),
+        ((cu.read(PEOPLE.with_columns(item=pl.col("item") + "x")), 2), "has only 0 items"),
     ],
 )
 def test_examples_that_cannot_be(examples: Any, said: str) -> None:

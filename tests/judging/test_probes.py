@@ -222,7 +222,7 @@ def test_labels_without_a_positive_one_are_refused() -> None:
 
 def test_rewrites_of_other_outputs_are_refused(tmp_path: Path) -> None:
     (tmp_path / "other.csv").write_text("item,system,text\n1,Z,Yes.\n")
-    with pytest.raises(InputError, match="no row has the item and system of an output to judge"):
+    with pytest.raises(InputError, match="no row has the item and the system of an output to judge"):
         plan(probe=str(tmp_path / "other.csv"))
 
 

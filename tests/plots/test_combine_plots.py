@@ -224,5 +224,5 @@ def test_favoritism_stands_beside_accuracy(fitted: Combine, tmp_path: Path) -> N
     marks = set(matches_in(chart, tmp_path, pattern))
     expected = fitted.favoritism.select("method", "sample_accuracy", "mean_abs_favi").rows()
     assert marks == {(name, f"{100 * right:.1f}", f"{favi:.2f}") for name, right, favi in expected}
-    with pytest.raises(InputError, match="unknown"):
+    with pytest.raises(InputError, match="no favoritism of the methods"):
         plots.accuracy_and_favoritism(replace(fitted, favoritism=fitted.favoritism.head(0)))

@@ -23,7 +23,7 @@ def test_faults_are_the_rows_of_one_kind_with_an_estimate(consistency: Consisten
 
 
 def test_a_kind_that_was_not_tested_is_named_with_those_that_were(consistency: Consistency) -> None:
-    with pytest.raises(OptionError, match=r"kind='slot' is not in the result; known: position"):
+    with pytest.raises(OptionError, match=r"kind='slot' is not in the result; give one of position"):
         cu.plots.judge_faults(consistency, kind="slot")
     with pytest.raises(OptionError, match="no test has an estimate"):
         cu.plots.judge_faults(cu.consistency(cu.read("demo"), resamples=0))

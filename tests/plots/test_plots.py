@@ -80,7 +80,7 @@ def test_unknown_names_are_told_with_a_suggestion(
         plots.confusion_matrix(favoured, "judge", "Firr", "Aster", aspect="fluency")
     with pytest.raises(OptionError, match="not a pair"):
         plots.confusion_matrix(favoured, "judge", "Fir", "Fir", aspect="fluency")
-    with pytest.raises(OptionError, match="formats: svg"):
+    with pytest.raises(OptionError, match="give one of svg"):
         plots.save(charts["errors"], tmp_path / "x.bmp")
     assert not list(tmp_path.iterdir())
 

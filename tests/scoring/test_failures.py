@@ -62,7 +62,7 @@ def test_every_system_has_every_item_unless_that_is_allowed(monkeypatch: pytest.
     result = cu.score(some, ["made"], missing="drop")
     assert scores_of(result, "made") == [1, 1]
     assert sorted(recorder.outputs) == ["a", "b b"]
-    assert "scores of systems by made use the 1 of 3 items that have an output of every system" in messages(result)
+    assert "systems are scored by made on the 1 of 3 items that have an output of every system" in messages(result)
 
 
 def test_no_output_that_can_be_scored(monkeypatch: pytest.MonkeyPatch, study: Study) -> None:
@@ -107,7 +107,7 @@ def test_cut_texts_are_counted(monkeypatch: pytest.MonkeyPatch, study: Study) ->
 
     recorded(monkeypatch, cut, Traits())
     result = cu.score(study, ["made"])
-    assert messages(result) == ["made: 2 of 6 outputs were scored with a text that was truncated to fit the model"]
+    assert messages(result) == ["made: for 2 of 6 outputs, a text was truncated to fit the model"]
     assert result.status == 0
 
 
@@ -184,10 +184,10 @@ def test_a_metric_that_cannot_be_loaded_stops_before_anything_is_scored(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"metrics": ["length@best"]}, "metric length@best: unknown rule 'best': this metric uses no references"),
+        ({"metrics": ["length@best"]}, "metric length@best: unknown rule 'best'; this metric uses no references"),
         (
             {"metrics": ["made@all"]},
-            "metric made@all: unknown rule 'all': the rules of this metric are first, best, mean",
+            "metric made@all: unknown rule 'all'; the rules of this metric are first, best, mean",
         ),
         ({"batch": 0}, "batch=0: must be a whole number of at least 1"),
         ({"jobs": 0}, "jobs=0: must be a whole number of at least 1"),
@@ -205,7 +205,9 @@ def test_options_that_cannot_be(
 
 
 def test_scores_need_texts() -> None:
-    with pytest.raises(InputError, match="table: there are no texts to score; give a file of texts with item, outputs"):
+    with pytest.raises(
+        InputError, match="table: there are no texts to score; give texts with the columns item and outputs"
+    ):
         cu.score(pl.DataFrame({"item": ["1"], "system": ["A"], "rater": ["x"], "score": [1.0]}), ["length"])
 
 

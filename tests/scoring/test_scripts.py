@@ -107,5 +107,5 @@ def test_they_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_broken_one_is_left_out_with_one_line(install: Install, change: tuple[str, str], reason: str) -> None:
     install(PACKAGE.replace(*change))
     line = rf"worker 'letters' \(lettering:WORKER\) of the package custodes-lettering 1\.2 is left out: {reason}; "
-    with pytest.warns(CustodesWarning, match=f"^{line}update or uninstall it$"):
+    with pytest.warns(CustodesWarning, match=f"^{line}update or uninstall the package$"):
         assert list(workers()) == [script.name for script in OURS]

@@ -23,7 +23,7 @@ from tests.waiting import until
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("no-such-command --x", "there is no program 'no-such-command'; custodes score --list has all workers"),
+        ("no-such-command --x", "there is no program 'no-such-command'; custodes score --list shows all workers"),
         ("coment --model x", r"there is no program 'coment' \(did you mean 'comet'\?\)"),
         ("mine.py --fast", "there is no script 'mine.py'"),
         (str(FOLDER), "there is no program '.*workers'"),

@@ -102,7 +102,8 @@ def coverage(folder: Path, better: float, kind: str, n: int) -> tuple[float, flo
     """Coverage of strengths, corrected and by human ratings alone; ratio of widths; number of refusals."""
     empty, path = folder / "empty.db", folder / "study.db"
     stopping = {"looks": (10, 20, 40), "boundary": "pocock", "stop": "futility", "futility": 0.2}
-    studies.study(empty, plan=plan_of(stopping=stopping, people={"overlap": 0.0}), systems=3, items=ITEMS, known={})
+    plan = plan_of(stopping=stopping, annotators={"overlap": 0.0})
+    studies.study(empty, plan=plan, systems=3, items=ITEMS, known_questions={})
     truth, hits, widths, refused = target(better), [], [], 0
     for seed in range(n):
         shutil.copyfile(empty, path)

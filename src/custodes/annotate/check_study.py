@@ -60,8 +60,8 @@ class StudyCheck(OfProblems):
         label("name", "name of the study, from the plan"),
         count("items", "items whose outputs are displayed"),
         count("systems", "systems that are compared or rated"),
-        count("pairs", "number of pairs of systems that are compared, or of systems that are rated"),
-        count("questions", "number of possible comparisons: the sum over pairs of the number of items"),
+        count("pairs", "number of pairs of systems; if outputs are rated, number of systems"),
+        count("questions", "number of possible comparisons: the numbers of items of all pairs, summed"),
         count("known", "control questions with a known answer: gold, qualification, attention"),
         count("images", "images of items and outputs", essential=False),
         count("answers", "answers so far", essential=False),
@@ -301,8 +301,8 @@ def _checked(plan: StudyPlan, known_kinds: Sequence[str]) -> Iterator[Problem]:
         yield Problem(
             "info",
             "little-gold",
-            f"{gold} comparisons have known answers, but an annotator may get up to {most}; an annotator who has "
-            f"seen all {gold} gets no more of these questions",
+            f"{gold} comparisons have known answers, but an annotator may be asked up to {most} such questions; an "
+            f"annotator who has seen all {gold} gets no more of them",
         )
 
 

@@ -123,7 +123,7 @@ def _column(frame: pl.DataFrame, names: Iterable[str], what: str, name: str) -> 
         return [str(value).strip() for value in frame[column].cast(pl.String).fill_null("").to_list()]
     if what:
         raise InputError(
-            f"{name}: the list has no column of {what}, whose name must be one of {', '.join(names)}; columns: "
+            f"{name}: the list has no column of {what}; name this column {' or '.join(names)}. Columns: "
             f"{listed(frame.columns)}"
         )
     return [""] * frame.height

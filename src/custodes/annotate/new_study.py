@@ -222,7 +222,8 @@ def notes_on(plan: StudyPlan, *, items: int) -> list[Note]:
         return []
     ending, looks = plan.stopping, sorted({min(n, items) for n in plan.stopping.looks})
     cut = sum(n > items for n in ending.looks)
-    message = f"a pair has at most {items} items, so interim analyses are after {', '.join(map(str, looks))} answers"
+    after = ", ".join(map(str, looks))
+    message = f"a pair has at most {items} items, so interim analyses take place after {after} answers"
     notes = noted((LOOKS_CUT, cut, message))
     if ending.boundary == "none" and len(looks) > 1:
         from scipy.special import ndtri
@@ -231,8 +232,8 @@ def notes_on(plan: StudyPlan, *, items: int) -> list[Note]:
 
         p = crossing_probability(np.full(len(looks), -ndtri(ending.gamma / 2)), np.array(looks, dtype=float))
         message = (
-            f"boundary none: {p:.2f} of pairs without a difference are declared different after "
-            f"{len(looks)} interim analyses, not {ending.gamma:g}; boundary pocock keeps the level"
+            f"boundary none: after {len(looks)} interim analyses, {p:.2f} of pairs without a difference are declared "
+            f"different instead of {ending.gamma:g}; boundary pocock keeps the level"
         )
         notes += noted(("no-boundary", True, message))
     return notes

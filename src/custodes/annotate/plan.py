@@ -114,8 +114,8 @@ class AnnotatorPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     worker_id: Annotated[
         str,
         Meta(
-            description="parameter of an open link that has the worker's id, such as PROLIFIC_PID; if a "
-            "link lacks this parameter, the worker types the id; empty: each visitor is a new annotator"
+            description="for an open link: name of the parameter that holds the worker's id, such as PROLIFIC_PID; if "
+            "a link lacks this parameter, the worker types the id; empty: each visitor is a new annotator"
         ),
     ] = ""
     return_url: Annotated[
@@ -132,14 +132,14 @@ class AnnotatorPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         Meta(
             gt=0,
             le=1,
-            description="maximum proportion of a pair's interim analysis that one annotator "
-            "may answer; with personal links, an annotator may always answer an equal share",
+            description="maximum proportion of the answers to an interim analysis of a pair that one annotator may "
+            "give; with personal links, an annotator may always answer an equal share",
         ),
     ] = 0.1
     per_item: Annotated[
         int,
         Meta(
-            ge=1, description="number of answers to each comparison that count; at equal cost, 1 decides the most pairs"
+            ge=1, description="how many answers to a comparison count; for a fixed total cost, 1 decides the most pairs"
         ),
     ] = 1
     overlap: Annotated[
@@ -153,7 +153,11 @@ class AnnotatorPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     ] = 0.12
     gold_every: Annotated[
         int,
-        Meta(ge=0, description="number of questions per control question with a known answer; 0: no such questions"),
+        Meta(
+            ge=0,
+            description="one in this number of questions is a control question with a known answer; 0: no such "
+            "questions",
+        ),
     ] = 15
     attention: Annotated[
         int,

@@ -66,7 +66,8 @@ class Status(Result):
         count("n", "answers of the last completed interim analysis"),
         difference(
             "margin",
-            "wins minus losses of system_a as a proportion; for stopped pairs, adjusted for interim analyses",
+            "wins minus losses of system_a as a proportion of the answers; for stopped pairs, adjusted for interim "
+            "analyses",
             interval=True,
         ),
         count(
@@ -88,7 +89,7 @@ class Status(Result):
         score("seconds", "median of the seconds per answer for which the page was visible"),
         count("known_right", "control questions answered correctly"),
         count("known_asked", "control questions shown"),
-        share("first_shown", "proportion of the answers other than ties that prefer the output shown first"),
+        share("first_shown", "proportion of answers that prefer the output shown first, among answers other than ties"),
         share("agreed", "proportion of second ratings that are equal to the first rating"),
         label("standing", "status of the annotator: ok, watch, blocked or excluded"),
         labels("flags", "reasons for the standing"),

@@ -65,8 +65,8 @@ PARTIALITY = (
     label("system", "the system with the largest absolute partiality"),
     points(
         "unseen_largest_partiality",
-        "largest absolute partiality to any system, if the models are fitted without this system; null for slow "
-        "methods, or with few systems",
+        "largest absolute partiality to any system in models that are fitted without this system; null for slow "
+        "methods, and if there are few systems",
         "Largest partiality, system unseen",
         interval=True,
     ),
@@ -112,18 +112,19 @@ class Combine(Result):
         ),
         score(
             "accuracy",
-            "proportion of pairs of outputs in the human order, among pairs of the same item without a human "
-            "tie; null with `folds='system'`",
+            "proportion of pairs of outputs of an item that the method orders as the annotators do; human ties are "
+            "left out; null with `folds='system'`",
             "In human order",
             interval=True,
             best="high",
         ),
         score("spread", "standard deviation of the objective over repeats; null with one repeat"),
         score("seconds", "mean seconds of a fit; for `auto`, of the chosen method"),
-        score("metrics_used", "mean number of metrics in a formula, over fits"),
+        score("metrics_used", "number of metrics in a formula, averaged over fits"),
     )
     generalisation: pl.DataFrame = table(
-        "Tests of the gain over the best single metric on held-out items, systems, data sets or groups. With "
+        "Tests of whether a method is better than the best single metric on held-out items, systems, data sets or "
+        "groups. With "
         "`unseen='none'`, there is only a row for the units that `folds` holds out.",
         label(
             "unseen",
@@ -134,7 +135,7 @@ class Combine(Result):
         score("score", "objective of the method on the held-out units", best="high"),
         score(
             "seen",
-            "objective on the same comparisons, by models that were fitted to other items of the held-out "
+            "objective on the same comparisons of models that were fitted to other items of the held-out "
             "systems or data sets; null for items",
         ),
         score("single", "objective of the best single metric, which is selected in each training part"),
@@ -182,7 +183,11 @@ class Combine(Result):
         "Shift of the saved model for each kind of output. There is no row without `calibrate_by`.",
         label("kind", "value of the column, or range of the metric"),
         count("outputs", "number of rated outputs of the kind"),
-        score("shift", "number added to the prediction: the mean residual, with ten outputs of residual 0 added"),
+        score(
+            "shift",
+            "number added to the prediction: the mean of the residuals of this kind and of ten additional "
+            "residuals of 0",
+        ),
         essential=False,
     )
     weights: pl.DataFrame = table(
@@ -215,7 +220,7 @@ class Combine(Result):
         score("total_cost", "cumulative cost"),
         score(
             "score",
-            "held-out objective of metrics that are selected within `total_cost` and without the held-out fold",
+            "objective on held-out folds; metrics are selected within `total_cost`, without data of the held-out fold",
             interval=True,
         ),
         share("chosen", "proportion of folds whose path contains this metric within the same cost"),
@@ -243,13 +248,16 @@ class Combine(Result):
     target="Target: ASPECT or mean:A,B; comma list or repeated (default: the only aspect).",
     method=f"Methods: {', '.join(METHODS)}; comma list or repeated. The model of the first method is saved.",
     objective="Statistic to maximise.",
-    folds="Held-out units: item (whole items); system, dataset or group (one at a time); or a table item, fold.",
+    folds="Held-out units: item (whole items); system, dataset or group (one at a time); or a table with the columns "
+    "item and fold.",
     repeats="Repetitions of the item folds.",
     unseen="Methods to test on unseen systems, data sets and groups.",
-    top="Number of metrics to combine, by highest objective in training (default: all metrics).",
+    top="Number of metrics to combine; metrics with the highest objective in training are chosen (default: all "
+    "metrics).",
     max_partiality="Largest partiality in points that is allowed for even-handed (default: the least partiality that "
     "lowers the objective by at most .01).",
-    calibrate_by="Column of items whose values, or metric whose quartiles, are calibrated separately.",
+    calibrate_by="Column of items, or metric; each value of the column, or each quartile of the metric, is calibrated "
+    "separately.",
     costs="Table with columns metric (or rater) and cost (default: costs in the raters table, or 1 for each metric).",
 )
 def combine(
@@ -472,15 +480,13 @@ def _notes(
             # A method without predictions on some folds is scored on fewer folds than other methods.
             "undefined-folds",
             sum(lost.values()),
-            f"{terms.objective} is undefined in folds where predictions are constant, so some methods are "
-            f"scored on fewer folds; number of folds left out:"
-            f" {', '.join(f'{name} ({n})' for name, n in lost.items() if n)}",
+            f"predictions are constant in some folds, where {terms.objective} is undefined; these folds are left out "
+            f"(method and number of folds: {', '.join(f'{name} {n}' for name, n in lost.items() if n)})",
         ),
         (
             "beyond-declared",
             len(beyond),
-            f"scores outside the bounds of the raters file are clipped, for these metrics: {listed(beyond)}; "
-            f"check the bounds",
+            f"scores of {listed(beyond)} outside the bounds in the raters file are clipped; check the bounds",
         ),
         aspect=aspect_of(of.target),
     )

@@ -292,14 +292,14 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         fitted_on = study.fingerprint() == self.provenance.get("digest") and self._learnt_from(study, items)
         missing = dict(zip(self.columns, np.isnan(rows).sum(axis=0).tolist(), strict=True))
         most = [
-            f"{column.label} ({n} of {len(rows)})"
+            f"{column.label} {n} of {len(rows)}"
             for column, n in sorted(missing.items(), key=lambda pair: -pair[1])
             if n
         ]
         how = (
-            ("and are replaced by the training mean of the metric")
+            " and are replaced by the training mean of the metric"
             if self._numbers("weight").any()
-            else "which the trees can handle"
+            else "; the trees can handle missing scores"
         )
         beyond = ((rows < self._numbers("low")) | (rows > self._numbers("high"))).sum(axis=0)
         clipped = [column.label for column, n in zip(self.columns, beyond, strict=True) if n]
@@ -308,13 +308,13 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
             (
                 "not-scored",
                 without,
-                f"{without} outputs have no score of any metric of the combined metric and are not rated",
+                f"{without} outputs are not rated, because all metrics in the combined metric lack a score of them",
             ),
-            ("missing-scores", n_missing, f"{n_missing} scores are missing, {how}: {listed(most)}"),
+            ("missing-scores", n_missing, f"{n_missing} scores are missing ({listed(most)}){how}"),
             (
                 "clipped",
                 n_beyond,
-                f"{n_beyond} scores outside the bounds of the model are clipped: {listed(clipped)}",
+                f"{n_beyond} scores of {listed(clipped)} outside the bounds of the model are clipped",
             ),
             (
                 "fitted-on",

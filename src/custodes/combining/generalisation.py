@@ -84,7 +84,8 @@ def generalised(trial: Trial, rng: np.random.Generator, progress: Progress) -> G
         tried = tuple(method for method in others if method.fast or terms.unseen == "all")
         slow = [method.name for method in others if method not in tried]
         message = (
-            "methods with slow fits are not tested on unseen systems and data sets: {}; to test them, set unseen='all'"
+            "fits of {} are slow, so these methods are not tested on unseen systems and data sets; to test them, set "
+            "unseen='all'"
         )
         reasons.append(("unseen-not-tried", len(slow), message.format(", ".join(slow))))
         if tried:

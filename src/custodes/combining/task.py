@@ -140,8 +140,7 @@ def task(chosen: Study, target: str | None) -> Task:
         (
             "no-scores-of-outputs",
             len(unscored),
-            f"metrics without scores of single outputs are excluded, because they cannot be combined: "
-            f"{listed(unscored)}",
+            f"metrics without scores of single outputs cannot be combined and are excluded: {listed(unscored)}",
         ),
         (
             "not-on-rated",
@@ -236,8 +235,8 @@ def aspects_of(target: str | None, aspects: tuple[str, ...]) -> tuple[str, ...]:
     if target is None:
         if len(aspects) != 1:
             raise OptionError(
-                f"the annotators rated several aspects; give target='ASPECT', one of {listed(aspects)}, or a "
-                f"mean: {MEAN}{','.join(aspects[:2])}"
+                f"the annotators rated several aspects; give one of {listed(aspects)} as target='ASPECT', or a mean "
+                f"such as target='{MEAN}{','.join(aspects[:2])}'"
             )
         return aspects
     mean = target.startswith(MEAN)
@@ -326,7 +325,8 @@ def labelled_folds(of: Task, labels: tuple[str, ...], where: str) -> NDArray[np.
     for k, label in enumerate(present):
         if np.count_nonzero(fold != k) < 2:
             raise OptionError(
-                f"{where}: without {label!r} only one item (or cluster) is left for training; at least two are needed"
+                f"{where}: without fold {label!r} only one item (or cluster) is left for training; at least two are "
+                f"needed"
             )
     return np.where(of.rated, code[:, np.newaxis], -1)
 
@@ -334,14 +334,15 @@ def labelled_folds(of: Task, labels: tuple[str, ...], where: str) -> NDArray[np.
 def _from_file(design: Design, path: str) -> tuple[str, ...]:
     if not os.path.isfile(path):
         raise OptionError(
-            f"folds={shown(path)}: allowed: {', '.join(FOLDS)}, or a file `item, fold`; there is no such file"
-            f"{suggestion(path, FOLDS)}"
+            f"folds={shown(path)}: there is no such file{suggestion(path, FOLDS)}; give {', '.join(FOLDS)}, or a file "
+            f"with the columns `item` and `fold`"
         )
     frame, _ = keyed(path, "item", "fold", label_column)
     fold_of = dict(frame.iter_rows())
     if not any(item in fold_of for item in design.items):
         raise InputError(
-            f"{path}: no item of the file is in the data ({listed(fold_of, limit=3)}; {listed(design.items, limit=3)})"
+            f"{path}: no item of the file is in the data (file: {listed(fold_of, limit=3)}; data: "
+            f"{listed(design.items, limit=3)})"
         )
     return tuple(fold_of.get(item, "") for item in design.items)
 

@@ -67,15 +67,15 @@ class Validate(Result):
                 ("pearson", "Pearson's correlation", "Pearson r"),
                 (
                     "accuracy",
-                    "proportion of pairs of outputs in the human order, among pairs of the same item without a "
-                    "human tie",
+                    "proportion of pairs of outputs of an item that the metric orders as the annotators do; human "
+                    "ties are left out",
                     "In order",
                 ),
             )
         ),
     )
     gains: pl.DataFrame = table(
-        "Gain of the combined metric over single metrics in the objective.",
+        "Differences between the objective of the combined metric and the objectives of single metrics.",
         label("rater", "the single metric, as in `comparison`"),
         label("metric", "name of the single metric in these data"),
         label("unseen", "what is resampled: items, with the systems fixed; or systems and items"),
@@ -279,8 +279,8 @@ def _check_scales(study: Study, combined: CombinedMetric, rows: Floats) -> None:
                 sorted(side * end for end in ends) for ends in ((finite.min(), finite.max()), (column.low, column.high))
             )
             raise InputError(
-                f"{study.name}: the scale of {column.label!r} differs, {here[0]:.3g} to {here[1]:.3g} "
-                f"here and {there[0]:.3g} to {there[1]:.3g} in the model; use scales='data' to take the bounds "
+                f"{study.name}: the scale of {column.label!r} is {here[0]:.3g} to {here[1]:.3g} here, but "
+                f"{there[0]:.3g} to {there[1]:.3g} in the model; use scales='data' to take the bounds "
                 f"from these data, or fit a model without this metric"
             )
 

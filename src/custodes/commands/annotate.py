@@ -36,7 +36,7 @@ def new(
         Path | None, Parameter(help="Table of comparisons with known answers, to test the annotators.")
     ] = None,
     metric: Annotated[
-        str | None, Parameter(help="Metric of the inputs that --estimator combines with the human answers.")
+        str | None, Parameter(help="Metric in the input data; --estimator combines its ratings with the human answers.")
     ] = None,
     serve_for: Annotated[
         Number,

@@ -48,7 +48,7 @@ def invite(
         Path | None,
         Parameter(
             name=["--output", "-o"],
-            help="File for the links (.csv), which you must keep secret (default: the links are printed).",
+            help="File (.csv) for the links, which must be kept secret (default: the links are printed).",
         ),
     ] = None,
 ) -> None:

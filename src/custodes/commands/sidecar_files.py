@@ -119,4 +119,4 @@ def print_lower_is_better(raters: pl.DataFrame, why: str) -> None:
     """Print a note on raters for which lower is better, with the reason why no raters table is written (`why`)."""
     lower = raters.filter(~pl.col("higher_is_better"))["rater"]
     if lower.len():
-        tell(f"note: lower is better: {listed(lower)}; {why}")
+        tell(f"note: lower scores are better for {listed(lower)}; {why}")

@@ -86,4 +86,4 @@ def _win_rates(study: Study) -> Iterator[str]:
     for row in cu.consistency(study, resamples=RESAMPLES).orders.drop_nulls("flip_rate").to_dicts():
         flips = with_ends(row, "flip_rate", write=percent)
         compared = row["n_both_orders"]
-        yield f"{row['rater']} prefers another output in {flips} of {compared} comparisons in the other order"
+        yield f"{row['rater']} changes its preference in {flips} of {compared} comparisons if the order is reversed"

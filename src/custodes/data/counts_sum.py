@@ -94,7 +94,8 @@ def _check_additive(one: OutcomeCounts, other: OutcomeCounts) -> None:
     shared = {*one.metrics, *human} & {*other.metrics, *human_other}
     if opposite := sorted(turned & shared):
         raise InputError(
-            f"{names}: lower is better for {listed(opposite)} in only one file; count both tables with the same lower"
+            f"{names}: lower is better for {listed(opposite)} in only one file; count both tables with the same "
+            f"option lower"
         )
 
 

@@ -120,7 +120,7 @@ def one_value_per_item(rows: pl.DataFrame, *, where: str = "") -> pl.DataFrame:
         if several.height:
             item, several_values = several.select("item", name).row(0)
             raise InputError(
-                f"{prefix}item {item!r} has {name} {listed(map(repr, several_values), limit=3)}{source};"
-                f" give each item one {name}"
+                f"{prefix}item {item!r} has several values of {name}{source} "
+                f"({listed(map(repr, several_values), limit=3)}); give each item one {name}"
             )
     return grouped.agg(pl.col(names).drop_nulls().first())

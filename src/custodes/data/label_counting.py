@@ -137,7 +137,10 @@ def _layout(rows: nw.LazyFrame[Any], columns: Columns) -> LabelLayout:
             "item=NAME"
         )
     if layout.n_outputs:
-        raise InputError(f"{WHERE}: column {layout.n_outputs!r} holds counts; give the table to rates")
+        raise InputError(
+            f"{WHERE}: column {layout.n_outputs!r} holds counts, so the outputs are counted already; "
+            f"give the table to rates"
+        )
     return layout
 
 

@@ -206,7 +206,8 @@ class Preferences:
         )
         halved = (
             f"{half.height} comparisons are excluded because they were queried in both orders and have a verdict in "
-            f"only one order ({counted(half['rater'])}), so the position preference of the rater does not cancel. "
+            f"only one order ({counted(half['rater'])}). With one order, the position preference of the rater does "
+            f"not cancel. "
             "To keep these comparisons, set orders='first'"
         )
         settled = merged.drop_nulls("sign").select(
@@ -275,8 +276,8 @@ def _check_values(verdicts: pl.DataFrame, *, where: str) -> None:
     refuse(
         values.is_not_null() & (verdicts["invalid"] != ""),
         lambda rows, first: (
-            f"{where}: row {rows} has a preference and a reason why it is invalid "
-            f"({verdicts['invalid'][first]!r}); remove the preference or the reason"
+            f"{where}: row {rows} has both a preference and a reason in 'invalid' ({verdicts['invalid'][first]!r}); "
+            f"remove the preference or the reason"
         ),
     )
     refuse_values(orders, ~orders.is_in(["ab", "ba", ""]), where=where, allowed="ab, ba, unknown")

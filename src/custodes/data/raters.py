@@ -136,9 +136,8 @@ class Raters:
         unlike = signatures_of.filter(pl.col("signature").list.len() > 1)
         examples = [f"{rater} ({listed(signatures, limit=2)})" for rater, signatures in unlike.iter_rows()]
         message = (
-            "raters with the same name and different signatures in two inputs: "
-            f"{listed(examples, limit=2)}. Equal names are treated as one rater; if the raters differ, rename one of "
-            f"them"
+            "two inputs have raters with the same name and different signatures, which are treated as one rater: "
+            f"{listed(examples, limit=2)}. If the raters differ, rename one of them"
         )
         return Raters(frame=frame, directed=self.directed | other.directed), noted((UNLIKE, len(examples), message))
 
@@ -191,9 +190,9 @@ class Raters:
         named = [name for name, kind in self.kind.items() if kind != "human" and re.split("[:@]", name)[0] in ERRORS]
         silent = [name for name in named if self.direction[name] > 0 and name not in self.directed]
         message = (
-            f"these metrics have names of metrics of `custodes score` for which lower is better: {listed(silent)}. "
-            "Here higher counts as better; if lower is better, declare it in a raters table (--raters, column "
-            "higher_is_better)"
+            f"in `custodes score` lower is better for metrics with the names {listed(silent)}, but in these data "
+            f"higher counts as better; if lower is better, declare this in a raters table (--raters, column "
+            f"higher_is_better)"
         )
         return noted((UNDECLARED, len(silent), message))
 

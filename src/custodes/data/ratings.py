@@ -73,8 +73,8 @@ class Ratings:
         refuse(
             ratings["score"].is_not_null() & (why != ""),
             lambda rows, first: (
-                f"{where}: row {rows} has a score and a reason why it is invalid ({why[first]!r}); remove the score or "
-                f"the reason"
+                f"{where}: row {rows} has both a score and a reason in 'invalid' ({why[first]!r}); remove the score "
+                f"or the reason"
             ),
         )
         reasons = why.filter(why != "")

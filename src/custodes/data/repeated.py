@@ -82,8 +82,8 @@ def repeated_message(groups: list[tuple[str, ...]]) -> str:
     copies = sum(len(group) - 1 for group in groups)
     return (
         f"{copies} items repeat another item under a different name, with equal texts or scores "
-        f"({examples}). Each group of equal items is resampled as one cluster, but estimates count "
-        "each item of the group: keep one item of each group"
+        f"({examples}). Each group of equal items is resampled as one cluster, but estimates count each item of the "
+        f"group; keep one item of each group"
     )
 
 

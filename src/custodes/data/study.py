@@ -241,8 +241,8 @@ class Study:
         pairs = self.preferences.where(keep & among)
         left = [name for name in self.systems if name not in chosen_systems]
         sided = (
-            f"the systems are sides of a pair ({listed(self.systems, limit=4)}), not systems, so "
-            "favoritism, rankings and leaderboards have no meaning; read sample accuracy"
+            f"the names of systems ({listed(self.systems, limit=4)}) are the sides of a pair, so favoritism, rankings "
+            f"and leaderboards have no meaning; use sample accuracy instead"
         )
         looks = self.looks.filter(among)
         notes += sequential_notes(looks) if people else []
@@ -348,7 +348,8 @@ class Study:
             (
                 "aspect-without-annotators",
                 group.height,
-                f"metrics excluded, as no selected annotator rated their aspect {aspect!r}: {listed(group['rater'])}",
+                f"metrics of the aspect {aspect!r} are excluded, as no selected annotator rated it: "
+                f"{listed(group['rater'])}",
             )
             for (aspect,), group in strangers.group_by("aspect", maintain_order=True)
         ]
@@ -404,7 +405,7 @@ def _items_notes(study: Study, items: Items, *, where: str) -> list[Note]:
     unknown = labels.filter(~labels.is_in(declared.implode()))
     if unknown.len() == labels.len():
         raise InputError(
-            f"{where}: no item of this table is in the data ({listed(declared, limit=3)}; data: "
+            f"{where}: no item of this table is in the data (table: {listed(declared, limit=3)}; data: "
             f"{listed(labels, limit=3)}){suggestion(str(declared[0]), list(labels)) if declared.len() else ''}"
         )
     message = f"{where}: the table lacks {unknown.len()} of {labels.len()} rated items ({listed(unknown, limit=3)})"

@@ -86,7 +86,7 @@ def survey_of(rows: nw.LazyFrame[Any]) -> pl.DataFrame:
             pl.any_horizontal(column != column.str.strip_chars() for column in labels),
             "have a label with a space before or after it",
         ),
-        (pl.col("invalid"), "have a verdict and also a reason why it is invalid"),
+        (pl.col("invalid"), "have both a verdict and a reason in 'invalid'"),
     ):
         if n := int(survey.filter(wrong)["n"].sum()):
             raise InputError(f"{WHERE}: {n} rows {what}; correct them, or remove them from the table")

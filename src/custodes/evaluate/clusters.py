@@ -56,8 +56,8 @@ def counted(study: Study | OutcomeCounts, setting: Setting) -> list[Counted]:
     study.check_both_sides()
     if not study.paired.any():
         raise InputError(
-            f"annotators and metrics ({listed(study.metrics, limit=3)}) have no item in common; count "
-            "items that annotators and metrics both rated"
+            f"annotators and metrics ({listed(study.metrics, limit=3)}) have no item in common; give data "
+            "in which some items have both human and metric ratings"
         )
     return [Counted(aspect="", counts=study, comparison=None)]
 

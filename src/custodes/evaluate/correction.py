@@ -92,7 +92,7 @@ class Correction(Result):
         label("metric", "name of the metric"),
         label("estimator", f"`{BESIDE[0]}`, `{BESIDE[1]}` or a requested estimator"),
         *PAIR,
-        count("n_paired", "items rated by both annotators and metric", "Both"),
+        count("n_paired", "items that both annotators and metric rated", "Both"),
         count("n_metric", "items rated by the metric only", "Metric only"),
         count("n_human_only", "items rated by annotators only", "Human ratings only"),
         share(
@@ -111,8 +111,9 @@ class Correction(Result):
         ),
         score(
             "design_effect",
-            "design effect: variance of the estimate with clusters divided by its variance with independent items, at "
-            "least 1. Counts were divided by the design effect and by a factor for few clusters. Null without "
+            "design effect: variance of the estimate with clusters divided by its variance with "
+            "independent items, at least 1. Counts were divided by the design effect; if there are few "
+            "clusters, by a larger number, so that the interval is as wide as a t interval. Null without "
             "clusters, and for estimators that handle clusters themselves",
             "Design effect",
             essential=False,
@@ -133,7 +134,7 @@ class Correction(Result):
         "The ranking graph of the decisions: one row per edge that is not implied by other edges.",
         label("metric", "name of the metric"),
         label("estimator", "name of the estimator"),
-        label("winner", "the winning system; the wins of systems in `A ~ B` form a cycle"),
+        label("winner", "the winning system; `A ~ B` stands for systems whose wins form a cycle"),
         label("loser", "the losing system"),
         essential=False,
     )
@@ -326,7 +327,10 @@ def _annotation_notes(part: Counted) -> list[Note]:
         (
             "never-annotated",
             len(never),
-            f"these pairs were never annotated{where}, so only the metric and the prior estimate them: {listed(never)}",
+            (
+                f"annotators compared none of the pairs {listed(never)}{where}, so only the metric and the "
+                "prior estimate these pairs"
+            ),
         ),
         (
             "few-annotations",
@@ -338,7 +342,7 @@ def _annotation_notes(part: Counted) -> list[Note]:
         (
             "no-overlap",
             0 if part.comparison else len(alone),
-            f"these metrics have no item in common with annotators, so they cannot be corrected: {listed(alone)}",
+            f"annotators rated no item that {listed(alone)} rated, so correction is not possible",
         ),
         aspect=part.aspect,
     )

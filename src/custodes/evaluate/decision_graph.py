@@ -79,5 +79,8 @@ def ranking_edges(counts: OutcomeCounts, decided: NDArray[Any]) -> tuple[list[tu
 
 def cycle_notes(aspect: str, cyclic: Sequence[str]) -> list[Note]:
     """Return the note on the raters whose wins form a cycle; empty without cycles."""
-    message = f"significant wins by these raters form a cycle{label_of(aspect)}, shown as one node: {listed(cyclic)}"
+    message = (
+        f"{listed(cyclic)}: the significant wins of some systems form a cycle{label_of(aspect)}, "
+        "which is shown as one node"
+    )
     return noted(("cycle", len(cyclic), message), aspect=aspect)

@@ -143,7 +143,7 @@ class Favoritism(Result):
         "One row per metric and pair of systems.",
         label("metric", "name of the metric"),
         *PAIR,
-        count("n", "items rated by both annotators and metric", "n"),
+        count("n", "items that both annotators and metric rated", "n"),
         count("errors", "number of the `n` items on which annotators and metric differ"),
         score(
             "favi", "Favi-Score, from -2 to 2; positive if errors favour system_a", "Favi-Score (for A)", interval=True
@@ -257,7 +257,9 @@ class Favoritism(Result):
         label("metric", "name of the metric"),
         *PAIR,
         *(
-            count(cell, "items with a {} of system_a by annotators and a {} by the metric".format(*cell.split("_")))
+            count(
+                cell, "items on which system_a has a {} by annotators and a {} by the metric".format(*cell.split("_"))
+            )
             for cell in CELLS
         ),
         essential=False,

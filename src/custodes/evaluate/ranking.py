@@ -90,8 +90,8 @@ class Ranking(Result):
     )
     errors: pl.DataFrame = table(
         (
-            "One row per metric: how often its decisions equal, or differ from, human decisions, as proportions of the "
-            "pairs that both annotators and metric compared."
+            "One row per metric: how its decisions compare with human decisions. Proportions refer to "
+            "the pairs of systems that annotators and metric both compared."
         ),
         label("metric", "name of the metric"),
         share("correct", "annotators and metric make the same decision", interval=True, best="high"),
@@ -126,7 +126,7 @@ class Ranking(Result):
     edges: pl.DataFrame = table(
         "The ranking graph: one row per edge that is not implied by other edges.",
         label("rater", "`human` or a metric"),
-        label("winner", "the winning system; the wins of systems in `A ~ B` form a cycle"),
+        label("winner", "the winning system; `A ~ B` stands for systems whose wins form a cycle"),
         label("loser", "the losing system"),
         view=_graphs,
     )
@@ -230,8 +230,8 @@ def _answer(
     notes += cycle_notes(aspect, [rater for rater, (_, circle) in zip(raters, graphs, strict=True) if circle])
     infinite = [name for name, value in zip(counts.metrics, divergence[0], strict=True) if np.isinf(value)]
     message = (
-        f"these metrics have an infinite divergence{label_of(aspect)} (null in JSON), because annotators never gave an "
-        f"outcome that the metric gave; kld='mean' gives finite values: {listed(infinite)}"
+        f"the divergence of {listed(infinite)}{label_of(aspect)} is infinite (null in JSON), because the "
+        "metric gave an outcome that annotators never gave; kld='mean' gives finite values"
     )
     notes += noted(("infinite-kld", len(infinite), message), aspect=aspect)
     if len(again):

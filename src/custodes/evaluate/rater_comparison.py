@@ -268,7 +268,7 @@ def compared_by_any(
             if name not in comparison.compared
         ]
         message = (
-            f"these raters compared no two outputs of one item{label}, so they have no leaderboard: {listed(silent)}"
+            f"{listed(silent)} compared no two outputs of one item{label}, so there is no leaderboard by these ratings"
         )
         notes = noted(
             unpaired_note(comparison.unpaired, label) if comparison.people else ("unpaired", 0, ""),
@@ -436,20 +436,18 @@ def _design_notes(comparison: RaterComparison, label: str) -> list[Note]:
         (
             "no-overlap",
             len(alone),
-            f"these metrics share no pair of outputs with annotators{label}, so statistics are undefined: "
-            f"{listed(alone)}",
+            f"annotators rated no pair of outputs that {listed(alone)} rated{label}, so statistics are undefined",
         ),
         (
             "whole-systems",
             len(whole),
-            f"these metrics have only scores of whole systems{label}, so they are compared with annotators only at the "
-            f"system level: {listed(whole)}",
+            f"{listed(whole)} gave only scores of whole systems{label}, so the comparison with annotators "
+            "is only at the system level",
         ),
         (
             "constant-metric",
             len(constant),
-            f"these metrics have constant scores{label}, so correlations are undefined and every pair is a tie: "
-            f"{listed(constant)}",
+            f"{listed(constant)} gave constant scores{label}, so correlations are undefined and every pair is a tie",
         ),
         (
             "all-ties",
@@ -470,13 +468,15 @@ def _design_notes(comparison: RaterComparison, label: str) -> list[Note]:
         (
             "verdicts-only",
             0 if unscored else len(scoreless),
-            f"these metrics gave verdicts, not scores{label}, so correlations, acc_eq and spa are undefined: "
-            f"{listed(scoreless)}",
+            f"{listed(scoreless)} gave verdicts, not scores{label}, so correlations, acc_eq and spa are undefined",
         ),
         (
             "systems-without-annotators",
             len(strangers),
-            f"these systems have no human comparison{label}, so nothing can be estimated for them: {listed(strangers)}",
+            (
+                f"annotators compared no output of {listed(strangers)}{label}, so nothing can be estimated "
+                "for these systems"
+            ),
         ),
         (
             "item-weights",

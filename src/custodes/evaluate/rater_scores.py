@@ -245,7 +245,7 @@ def _assembled(
     rated = np.isfinite(scores)
     missing = int((~rated[~constant]).sum())
     data_notes = noted(
-        ("constant-rater", len(stuck), f"these raters have constant scores, so they are excluded: {listed(stuck)}"),
+        ("constant-rater", len(stuck), f"{listed(stuck)} gave constant scores, so these raters are excluded"),
         ("missing-scores", missing, f"{missing} of {rated[~constant].size} scores of raters are missing"),
     )
     dates = dict(zip(chosen.raters.frame["rater"], chosen.raters.frame["date"], strict=True))

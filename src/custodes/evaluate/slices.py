@@ -74,15 +74,18 @@ def slices_of_items(study: Study, items: Sequence[str], column: str) -> tuple[tu
     """
     attributes, names = study.attributes, pl.Series("item", items, dtype=pl.String)
     if column == "system":
-        raise OptionError("by='system': a slice must contain comparisons of systems; allowed: a column of items")
+        raise OptionError(
+            "by='system' is not allowed, because a slice must contain comparisons of systems; give a column of items"
+        )
     if attributes is None or column not in _names(attributes):
         return _slices(_of_items(study, names, column), column)
     values = attributes.group_by("item").agg(pl.col(column).drop_nulls().unique())
     several = values.filter(pl.col(column).list.len() > 1)["item"].sort()
     if len(several):
         raise OptionError(
-            f"by={column!r}: values differ between outputs of {len(several)} items ({listed(several, limit=2)}), but a "
-            "slice must contain comparisons of systems; allowed: a column of items"
+            f"by={column!r}: values differ between outputs of {len(several)} items "
+            f"({listed(several, limit=2)}), but a slice must contain comparisons of systems; give a "
+            "column of items"
         )
     one = values.with_columns(pl.col(column).list.first())
     return _slices(names.to_frame().join(one, on="item", how="left", maintain_order="left")[column], column)
@@ -131,7 +134,8 @@ def slice_names(values: pl.Series, edges: Sequence[float], column: str, *, optio
     names = values.cast(pl.String).drop_nulls().unique().sort().to_list()
     if len(names) > MOST_SLICES:
         raise OptionError(
-            f"{option}={column!r}: {len(names)} different values; at most {MOST_SLICES} slices are allowed"
+            f"{option}={column!r}: the column has {len(names)} different values, but at most "
+            f"{MOST_SLICES} slices are allowed; give a column with fewer values"
         )
     return tuple(names)
 

@@ -127,10 +127,14 @@ def _decoded(line: bytes) -> Any:
 def _parts(line: Any, where: str) -> tuple[str, Any, Any]:
     """The id, response and error of a line."""
     if not isinstance(line, Mapping) or not isinstance(line.get("custom_id"), str):
-        raise InputError(f"{where}: not a reply of a batch; a line must be {{custom_id, response, error}}")
+        raise InputError(
+            f"{where}: this line is not a reply of a batch; give a file in which each line is an object "
+            f"with custom_id, response and error"
+        )
     if "response" not in line and "error" not in line:
-        what = "a request; give the output file of the batch" if "body" in line else "the line has no response"
-        raise InputError(f"{where}: {what}")
+        is_request = "body" in line
+        what = "is a request; give the output file of the batch" if is_request else "has no response"
+        raise InputError(f"{where}: this line {what}")
     return line["custom_id"], line.get("response"), line.get("error")
 
 

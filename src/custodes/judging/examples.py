@@ -51,9 +51,8 @@ def examples_of(prompt: Prompt, texts: JudgedTexts, seed: int) -> ShownExamples:
     common = set.intersection(*(set(by_item) for by_item in cases.values()))
     if len(common) < number:
         raise InputError(
-            f"examples: {study.name} has {len(common)} items with texts and human verdicts "
-            f"({listed(filter(None, judge.meanings)) or 'overall quality'}), and {number} are "
-            "requested; request fewer"
+            f"examples: {number} items are requested, but {study.name} has only {len(common)} items with texts and "
+            f"human verdicts on {listed(filter(None, judge.meanings)) or 'overall quality'}; request fewer"
         )
     order = sorted(common, key=lambda item: lot(seed, "example", item))
     first, *others = judge.meanings

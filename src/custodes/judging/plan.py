@@ -130,7 +130,8 @@ class JudgedTexts:
         left = {item: by_system for item, by_system in chosen.items() if by_system}
         if without and not left:
             raise InputError(
-                f"examples use all {len(without)} items ({listed(without)}), so no item is left to judge; use fewer"
+                f"examples use all {len(without)} items ({listed(without)}), so no item is left to judge; use fewer "
+                f"examples"
             )
         return JudgedTexts(outputs=left, materials=self.materials)
 
@@ -255,8 +256,8 @@ def pairs_of(systems: Mapping[str, Iterable[str]], pairs: Any, seed: int) -> tup
     names = sorted({system for group in systems.values() for system in group})
     if len(names) < 2:
         raise InputError(
-            f"a pairwise judge compares two systems, and the texts have only one "
-            f"({', '.join(names)}); use mode pointwise"
+            f"the texts have outputs of only one system ({', '.join(names)}), but a pairwise judge compares two; use "
+            f"mode pointwise"
         )
     if not isinstance(pairs, str) or not (pairs == ALL or pairs.startswith((AGAINST, SAMPLE))):
         return _named(systems, pairs), []

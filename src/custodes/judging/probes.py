@@ -56,17 +56,20 @@ class Probes:
             name = Path(entry).name.partition(".")[0] if is_file else entry
             if name in names or is_file == (name in PROBES):
                 raise OptionError(
-                    f"probe={entry!r} is unknown, or two probes have this name{suggestion(entry, PROBES)}; allowed: "
-                    f"{', '.join(PROBES)}, and files of rewritten outputs (item, system, text) whose names "
-                    f"differ from these probes"
+                    f"probe={entry!r} is unknown, or two probes have this name{suggestion(entry, PROBES)}; give "
+                    f"{', '.join(PROBES)}, or a file of rewritten outputs (columns item, system, text) that has "
+                    f"another name than these probes"
                 )
             names.append(name)
             if is_file:
                 rewrites[name] = _rewrites(entry, outputs)
         if ORDER in names and (judge.mode == "pointwise" or orders != "both"):
-            raise OptionError("probe='order' has no effect: it needs a pairwise judge and orders='both'")
+            raise OptionError("probe='order' has no effect, because it needs a pairwise judge and orders='both'")
         if len(judge.labels) > 2 and set(names) - {REPEAT}:
-            raise OptionError("probe: more than two labels have no order; use probe='repeat', or two labels")
+            raise OptionError(
+                "probe: only probe='repeat' is possible with more than two labels, because such labels "
+                "have no order; use this probe, or two labels"
+            )
         return cls(names=tuple(names), rewrites=rewrites)
 
     @property
@@ -131,10 +134,13 @@ def _sentences(text: str) -> list[str]:
 def _rewrites(path: str, outputs: Mapping[str, Mapping[str, str]]) -> Rewrites:
     texts = read(path).outputs
     if texts is None:
-        raise InputError(f"{path}: the file has no rewritten outputs; give a table item, system, text")
+        raise InputError(
+            f"{path}: the file has no rewritten outputs; give a table with the columns item, system and text"
+        )
     rewrites = {(item, system): text for item, system, text in texts.texts.iter_rows()}
     if not any(system in outputs.get(item, ()) for item, system in rewrites):
         raise InputError(
-            f"{path}: no row has the item and system of an output to judge; use the same labels of items and systems"
+            f"{path}: no row has the item and the system of an output to judge; use the labels that items and systems "
+            f"have in the texts"
         )
     return rewrites

@@ -41,14 +41,17 @@ WHERE = (
     label("system_a", "first system in alphabetical order; for a score the system"),
     label("system_b", "second system in alphabetical order"),
     label("aspect", "aspect judged"),
-    label("repeat", f"number of the repeat, from 0; `{NOT_ASKED}`: a tie of identical outputs, without a query"),
+    label(
+        "repeat",
+        f"number of the repeat, from 0; `{NOT_ASKED}` if both outputs are identical, which is a tie without a query",
+    ),
     label("order", "`ab`: system_a was shown first; `ba`: system_b was shown first; empty: no query"),
 )
 INVALID = label(
     "invalid",
-    "why there is no answer: `refusal`, `filtered`, `truncated`, `empty`, `no-verdict`, "
-    "`label` (another word), or no reply: `unavailable`, `rejected`, `denied`, or `budget` (the limit was "
-    "reached between the two orders); empty for a valid answer",
+    "why there is no answer; with a reply: `refusal`, `filtered`, `truncated`, `empty`, `no-verdict` or `label` (a "
+    "word that is not an allowed label); without a reply: `unavailable`, `rejected`, `denied` or `budget` (the cost "
+    "limit was reached between the two orders); empty for a valid answer",
 )
 
 NOT_ANSWERED = "not-answered"
@@ -105,7 +108,7 @@ class Judgements(Result):
         essential=False,
     )
     probes: pl.DataFrame = table(
-        "One row per output that was also queried in another form, with the outcome of both forms from 0 to 1. "
+        "One row per output that was also queried in another form. The outcome of each form is a number from 0 to 1. "
         "For verdicts 1 is a win and .5 a tie. For scores the outcome is the position on the scale. For labels "
         "1 is the positive label.",
         label("item", "the item"),
@@ -117,13 +120,13 @@ class Judgements(Result):
         label("order", "presentation order in both queries, as in `verdicts`"),
         score(
             "plain",
-            "outcome of the output without repeated content, Markdown or name, or of the original output if "
-            "outputs are rewritten; null: no answer",
+            "outcome of the form without repeated content, without Markdown or without a name; for rewritten outputs, "
+            "outcome of the original output; null without an answer",
         ),
         score(
             "changed",
-            "outcome of the output with repeated content, Markdown or name, or of the rewritten output; null: no "
-            "answer",
+            "outcome of the form with repeated content, with Markdown or with a name; for rewritten outputs, outcome "
+            "of the rewritten output; null without an answer",
         ),
         label("invalid", "why one of the two forms has no answer"),
         essential=False,
@@ -137,7 +140,7 @@ class Judgements(Result):
         score("high", "the scale", essential=False),
         score("cost", "dollars per valid answer; null without a price"),
         label("cost_unit", "`usd`", essential=False),
-        label("own_system", "systems by the judge's own developer", essential=False),
+        label("own_system", "systems by the developer of the judge", essential=False),
         label(
             "signature",
             "model name reported by the server, prompt, hash of the prompt, and all further "
@@ -145,7 +148,7 @@ class Judgements(Result):
         ),
     )
     failures: pl.DataFrame = table(
-        "Answers and failures, by system shown.",
+        "Numbers of answers and failures for each system.",
         label("system", "the system; empty for all systems", essential=False),
         count("asked", "queries that showed an output of the system"),
         count("answered", "queries with a verdict, score or label"),
@@ -155,10 +158,13 @@ class Judgements(Result):
     )
     usage: pl.DataFrame = table(
         "One row: requests, tokens and cost.",
-        count("questions", "number of questions: comparisons or outputs for each aspect, order and repeat, and probes"),
+        count(
+            "questions",
+            "number of questions: one for each aspect, order and repeat of a comparison or output, plus the probes",
+        ),
         count("requests", "distinct requests, including requests that were repeated after an invalid reply"),
         count("asked", "requests sent in this run; the remaining replies were cached"),
-        count("sent", "how often requests were sent in this run, retries included"),
+        count("sent", "number of times that requests were sent in this run, retries included"),
         count("tokens_in", "input tokens of all replies, as counted by the server"),
         count("tokens_out", "output tokens of all replies"),
         score("dollars", "cost of all replies, cached ones included; null without a price"),
@@ -456,17 +462,17 @@ def _notes(plan: JudgingPlan, outcome: QueriedPlan, rows: Sequence[Row], guessed
     if plan.judge.logprobs:
         unknown = sum(bool(answer and answer.label and answer.chances is None) for _, answer, _ in rows)
     counted = ", ".join(f"{number} {why}" for why, number in sorted(whys.items()))
-    left = "; ".join(f"{number} {why} ({reasons[why]})" for why, number in sorted(lost.items()))  # type: ignore[index]
+    left = "; ".join(f"{number} {why}: {reasons[why]}" for why, number in sorted(lost.items()))  # type: ignore[index]
     return noted(
         (
             "no-answer",
             whys.total(),
-            f"{whys.total()} of {replies} replies contain no valid answer; these answers are missing: {counted}",
+            f"{whys.total()} of {replies} replies contain no valid answer ({counted}), so these answers are missing",
         ),
         (
             NOT_ANSWERED,
             lost.total(),
-            f"{lost.total()} of {len(rows)} queries have no reply: {left}; run the same command again to send "
+            f"{lost.total()} of {len(rows)} queries have no reply ({left}); run the same command again to send "
             f"only these queries",
         ),
         (
@@ -479,8 +485,8 @@ def _notes(plan: JudgingPlan, outcome: QueriedPlan, rows: Sequence[Row], guessed
         (
             "no-probabilities",
             unknown,
-            f"{unknown} answers have no probabilities: the server returned no probabilities, or only those of "
-            f"some possible answers",
+            f"{unknown} answers have no probabilities, because the server returned none, or only those of some "
+            f"possible answers",
         ),
         (
             "tokens-guessed",

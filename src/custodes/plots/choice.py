@@ -18,7 +18,7 @@ def of_aspect(frame: pl.DataFrame, aspect: str | None, *, who: str, by: str = "a
         raise OptionError(f"{who}: the result has no rows to draw; see its notes")
     if aspect is None:
         if len(values) != 1:
-            raise OptionError(f"{who}: give {by}=..., one of {listed(values)}")
+            raise OptionError(f"{who}: the result has more than one {by}; give {by}=NAME, one of {listed(values)}")
         aspect = str(values[0])
     return chosen(frame, by, aspect, who=who), aspect
 
@@ -30,6 +30,6 @@ def chosen(frame: pl.DataFrame, column: str, value: str, *, who: str, what: str 
         values = frame[column].unique(maintain_order=True).to_list()
         name = what or column
         raise OptionError(
-            f"{who}: {name}={value!r} is not in the result; known: {listed(values)}{suggestion(value, values)}"
+            f"{who}: {name}={value!r} is not in the result; give one of {listed(values)}{suggestion(value, values)}"
         )
     return rows

@@ -211,7 +211,8 @@ def judge_calibration(
     """
     if result.reliability.is_empty():
         raise OptionError(
-            "judge_calibration: no judge has probabilities (p_a, p_tie, p_b) of comparisons with human verdicts"
+            "judge_calibration: no judge gave outcome probabilities (p_a, p_tie, p_b) for comparisons "
+            "that also have human verdicts"
         )
     rows, aspect = of_aspect(result.reliability, aspect, who="judge_calibration")
     rows = chosen(rows, "rater", rater, who="judge_calibration")

@@ -75,8 +75,8 @@ def save(chart: alt.TopLevelMixin | Mapping[str, Any], path: str | Path) -> Path
     kind = target.suffix.lower().removeprefix(".")
     if kind not in FORMATS:
         raise OptionError(
-            f"cannot write {target}: format {kind or 'none'!r}; formats: {', '.join(FORMATS)}"
-            f"{suggestion(kind, FORMATS)}"
+            f"cannot write {target}: the suffix names no format of figures; give one of "
+            f"{', '.join(FORMATS)}{suggestion(kind, FORMATS)}"
         )
     return write_atomically(target, rendered(chart, kind))
 

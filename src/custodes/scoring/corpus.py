@@ -32,8 +32,8 @@ class Corpus:
         """Return the texts of a study. Raises `InputError` if there are no texts."""
         if study.outputs is None or study.outputs.texts.is_empty():
             raise InputError(
-                f"{study.name}: there are no texts to score; give a file of texts with item, outputs "
-                f"{{system: text}}, and source or references if a metric needs them"
+                f"{study.name}: there are no texts to score; give texts with the columns item and outputs (an object "
+                f"{{system: text}}), and also source or references if a metric needs them"
             )
         rows = study.outputs.texts
         items, systems = (rows.select(pl.col(name).unique(maintain_order=True)) for name in ("item", "system"))

@@ -28,7 +28,7 @@ LACKS: dict[Need, str] = {
 
 
 class Rater(NamedTuple):
-    """A metric with a reference rule ('' if the metric uses no references), and the computation of its values."""
+    """A metric, its rule for references ('' if the metric uses no references), and the computation of its values."""
 
     asked: RaterSpec
     rule: Rule | str
@@ -73,7 +73,7 @@ def _rule(spec: RaterSpec, scorer: Scorer) -> Rule | str:
         return rules[0] if rules else ""
     if spec.rule not in rules:
         takes = f"the rules of this metric are {listed(rules)}" if rules else "this metric uses no references"
-        raise OptionError(f"metric {spec.name}: unknown rule {spec.rule!r}: {takes}")
+        raise OptionError(f"metric {spec.name}: unknown rule {spec.rule!r}; {takes}")
     return spec.rule
 
 

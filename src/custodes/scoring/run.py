@@ -26,13 +26,14 @@ NOTHING = "no output has all inputs of the metric"
 
 @documented(
     "custodes score texts.jsonl --metric rouge1 --metric bleu@first,mean -o scores.csv",
-    metrics="Metrics: [NAME=]METRIC[:key=value,...][@rule,...]; repeated, or a comma list of values without a colon."
-    " See --list.",
+    metrics="Metric: [NAME=]METRIC[:key=value,...][@rule,...]. Repeat the option for several metrics, or give a comma "
+    "list of metrics that have no colon. See --list.",
     cache="File of cached scores.",
     jobs="Number of processes of a worker.",
     device="Device of the models: cpu, cuda, cuda:1, mps.",
     batch="Batch size of the models.",
-    missing="Texts without a field that a metric needs: error (before any score is computed) or drop (and count).",
+    missing="What to do if a text lacks a field that a metric needs: error (stop before any score is computed) or "
+    "drop (leave the text out and count it).",
 )
 def score(
     texts: Study,

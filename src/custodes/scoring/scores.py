@@ -48,7 +48,8 @@ class Scores(Result):
         label("signature", "everything that determines a score: library, version, parameters, rule for references"),
     )
     ratings: pl.DataFrame = table(
-        "One row per score. The directions are in the table `raters`, so further steps need study() or both tables.",
+        "One row per score. The directions of the metrics are in the table `raters`, so further steps need study() or "
+        "both tables.",
         label("item", "item; empty for a score of the system over all items"),
         label("system", "the system"),
         label("rater", "the metric"),
@@ -92,8 +93,8 @@ class Planned(Result):
         "One row per metric and rule for references.",
         label("rater", "name of the rater: METRIC with parameters and rule as given, or NAME if NAME=METRIC was given"),
         count("outputs", "number of outputs (or systems) to score"),
-        count("distinct", "number of distinct outputs with references among `outputs`", essential=False),
-        count("kept", "number of distinct outputs with a cached score"),
+        count("distinct", "number of distinct combinations of output and references", essential=False),
+        count("kept", "number of these combinations whose score is cached"),
         count("to_score", "number of scores to compute (raters that differ only in the rule share scores)"),
         score(
             "seconds",
@@ -161,7 +162,7 @@ def notes_of(rater: Rater, column: RuleScores) -> list[Note]:
     what = "systems" if rater.traits.systems else "outputs"
     cut, of = sum(column.truncated), len(column.truncated)
     return noted(
-        ("truncated", cut, f"{name}: {cut} of {of} {what} were scored with a text that was truncated to fit the model"),
+        ("truncated", cut, f"{name}: for {cut} of {of} {what}, a text was truncated to fit the model"),
         *((UNSCORED, n, f"{name}: {n} of {of} {what} have no score: {reason}") for reason, n in reasons.items()),
     )
 
@@ -190,7 +191,7 @@ def left_out(raters: Sequence[Rater], corpus: Corpus) -> list[Note]:
         (
             "items-of-all",
             absent and bool(of),
-            f"scores of systems by {listed(of)} use the {whole} of {len(corpus.items)} items that have an "
-            f"output of every system",
+            f"systems are scored by {listed(of)} on the {whole} of {len(corpus.items)} items that have an output of "
+            f"every system",
         ),
     )

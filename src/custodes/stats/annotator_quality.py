@@ -19,10 +19,10 @@ class PeerAgreement(NamedTuple):
     """Agreement of each answer (n,) with at least two other answers to the task.
 
     The peers of an answer are the other trusted annotators of the task. `agreement` is the agreement of the annotator
-    with the peers, and `others` is the agreement of the peers among themselves. Each estimates a rank correlation times
-    a factor. The factor is the same for both and for all answers of an annotator, so the signs and ratios of sums over
-    an annotator's answers are meaningful. Both are NaN for an answer with fewer than two peers. `spread` (workers,) is
-    the variance of an annotator's scores; it is NaN if all answers of the annotator are equal.
+    with the peers, and `others` is the agreement of the peers among themselves. Each is proportional to a rank
+    correlation. The constant of proportionality is the same for both and for all answers of an annotator, so the signs
+    and ratios of sums over an annotator's answers are meaningful. Both are NaN for an answer with fewer than two peers.
+    `spread` (workers,) is the variance of an annotator's scores; it is NaN if all answers of the annotator are equal.
     """
 
     agreement: Floats

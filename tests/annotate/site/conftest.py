@@ -1,4 +1,4 @@
-"""The tests of the site need the extra."""
+"""Skips the tests of the site where its dependencies are not installed."""
 
 from __future__ import annotations
 

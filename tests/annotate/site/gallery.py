@@ -1,4 +1,4 @@
-"""Every page that an annotator can see, of any plan and with any texts, and a site that shows them."""
+"""HTML of every page for annotators, and an application that serves it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from custodes.annotate.views import Ask, Break, Consent, Done, Example, Instruct
 
 PLAN = StudyPlan()
 WHY = ("finished", "no-work", "failed", "blocked", "excluded", "stopped", "left", "declined", "erased")
-"""`Done.why`."""
+"""Values of `Done.why`."""
 
 
 def side(text: str, how: safe_html.Render = "plain") -> Side:
@@ -30,52 +30,52 @@ def side(text: str, how: safe_html.Render = "plain") -> Side:
 
 
 def ask(context: str, *outputs: str, how: safe_html.Render = "plain", **values: Any) -> Ask:
-    usual = {"assignment": 7, "number": 4, "of": 15, "can_undo": True}
+    defaults = {"assignment": 7, "number": 4, "of": 15, "can_undo": True}
     sides = tuple(side(text, how) for text in outputs)
-    return Ask(context=side(context, how), sides=sides, **usual | values)
+    return Ask(context=side(context, how), sides=sides, **defaults | values)
 
 
-def every(plan: StudyPlan, question: Ask, example: Example) -> dict[str, str]:
-    """By name: the HTML of all pages of a study that compares, and of those that it would have if it rated."""
-    at: dict[str, Any] = {"path": "/s/x"}
+def all_pages(plan: StudyPlan, question: Ask, example: Example) -> dict[str, str]:
+    """Return the HTML of all pages by name, for a plan of comparisons and its equivalent with ratings."""
+    path: dict[str, Any] = {"path": "/s/x"}
     rates = replace(plan, question=Question(text=plan.question.text, mode="rate", labels=plan.question.labels[:2]))
     slides = replace(rates, question=replace(rates.question, scale=(0, 100)))
-    several = replace(plan, question=replace(plan.question, aspects=(plan.question.text, "fluency"), both_bad=True))
+    aspects = replace(plan, question=replace(plan.question, aspects=(plan.question.text, "fluency"), both_bad=True))
     back = "https://app.prolific.com/submissions/complete?cc={code}"
     platform = replace(plan, annotators=AnnotatorPlan(recruit="open", worker_id="PID", return_url=back))
-    opened = replace(plan, annotators=AnnotatorPlan(recruit="open"))
-    one = Ask(assignment=7, number=1, of=15, context=question.context, sides=question.sides[:1], training=True)
-    made: dict[str, str] = {
-        "ask": pages.of_view(plan, question, **at),
-        "several": pages.of_view(several, question, **at),
-        "rate": pages.of_view(rates, one, **at),
-        "slide": pages.of_view(slides, one, **at),
-        "consent": pages.of_view(opened, Consent(digest="d"), **at),
-        "instructions": pages.of_view(plan, Instructions(examples=(example,)), **at),
-        "help": pages.of_help(plan, (example,), **at),
-        "break": pages.of_view(opened, Break(batches=1, answers=15), **at),
-        "wait": pages.of_view(plan, Wait(seconds=600), **at),
-        "paused": pages.of_view(plan, Paused(), **at),
+    open_plan = replace(plan, annotators=AnnotatorPlan(recruit="open"))
+    rating = Ask(assignment=7, number=1, of=15, context=question.context, sides=question.sides[:1], training=True)
+    html_by_name: dict[str, str] = {
+        "ask": pages.of_view(plan, question, **path),
+        "several": pages.of_view(aspects, question, **path),
+        "rate": pages.of_view(rates, rating, **path),
+        "slide": pages.of_view(slides, rating, **path),
+        "consent": pages.of_view(open_plan, Consent(digest="d"), **path),
+        "instructions": pages.of_view(plan, Instructions(examples=(example,)), **path),
+        "help": pages.of_help(plan, (example,), **path),
+        "break": pages.of_view(open_plan, Break(batches=1, answers=15), **path),
+        "wait": pages.of_view(plan, Wait(seconds=600), **path),
+        "paused": pages.of_view(plan, Paused(), **path),
         "join": pages.of_arrival(platform, {"PID": "w", "STUDY_ID": "s"}, path="/j/x"),
-        "open": pages.of_arrival(opened, {}, path="/j/x"),
+        "open": pages.of_arrival(open_plan, {}, path="/j/x"),
         "typed": pages.of_arrival(platform, {}, path="/j/x"),
-        "return": pages.of_view(platform, Done(why="finished", code="K7QM", answers=15), **at),
+        "return": pages.of_view(platform, Done(why="finished", code="K7QM", answers=15), **path),
         "busy": pages.message("busy", plan, path="/s/x", fields={"do": "answer", "v0": plan.question.text}),
         "refused": pages.message("refused", plan),
         "unknown": pages.message("unknown", plan, what=plan.question.text),
         **{str(status): pages.of_error(status) for status in (400, 404, 413, 429, 500, 503)},
     }
     for why in WHY:
-        made[why] = pages.of_view(plan, Done(why=why, code="K7QM", answers=3), **at)
+        html_by_name[why] = pages.of_view(plan, Done(why=why, code="K7QM", answers=3), **path)
     later = Done(why="no-work", code="K7QM", answers=3, later=True)
-    return made | {"later": pages.of_view(plan, later, **at)}
+    return html_by_name | {"later": pages.of_view(plan, later, **path)}
 
 
-def gallery(shown: Mapping[str, str], *, with_policy: bool = True) -> Starlette:
-    """A site of these pages, `/page/NAME`, with the headers of the real one or without."""
+def gallery(html_by_name: Mapping[str, str], *, with_policy: bool = True) -> Starlette:
+    """Return an application with the pages at `/page/NAME`, with or without the security headers of the site."""
 
     async def page(request: Request) -> Response:
-        return HTMLResponse(shown[request.path_params["name"]])
+        return HTMLResponse(html_by_name[request.path_params["name"]])
 
     async def static(request: Request) -> Response:
         file = pages.static()[request.path_params["name"]]

@@ -1,4 +1,4 @@
-"""The site on a port of this machine, in a thread, for browsers."""
+"""Applications on a local port for browser tests."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from tests.waiting import PATIENCE
 
 
 @contextmanager
-def served(app: Any) -> Iterator[str]:
-    """The address at which an application is served until the end of the context."""
+def serve_app(app: Any) -> Iterator[str]:
+    """Serve an application in a thread, and yield its address."""
     import uvicorn
 
-    with socket.create_server(("127.0.0.1", 0)) as door:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
         server = uvicorn.Server(uvicorn.Config(app, log_config=None, access_log=False, lifespan="off", ws="none"))
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [door]}, daemon=True)
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
         thread.start()
         try:
-            yield f"http://127.0.0.1:{door.getsockname()[1]}"
+            yield f"http://127.0.0.1:{listener.getsockname()[1]}"
         finally:
             server.should_exit = True
             thread.join(PATIENCE)

@@ -1,4 +1,4 @@
-"""Studies of real files for tests of the site: made once, copied, opened, asked over HTTP."""
+"""Study files and services for tests of the annotation site."""
 
 from __future__ import annotations
 
@@ -28,24 +28,24 @@ PLAN = StudyPlan(
 )
 
 
-def texts(items: int = 30, **own: str) -> pl.DataFrame:
-    """Outputs of two systems; `own`: others of the first item, by system's place."""
-    said = [[f"Item {i}, text {'AB'[s]}." for s in range(2)] for i in range(items)]
+def texts(items: int = 30, **outputs: str) -> pl.DataFrame:
+    """Return outputs of two systems; `s0` and `s1` in `outputs` replace the texts of a system."""
+    default_texts = [[f"Item {i}, text {'AB'[s]}." for s in range(2)] for i in range(items)]
     return pl.DataFrame(
         {
             "item": [f"i{i:02d}" for i in range(items) for _ in SYSTEMS],
             "system": [name for _ in range(items) for name in SYSTEMS],
-            "text": [own.get(f"s{s}", said[i][s]) for i in range(items) for s in range(2)],
+            "text": [outputs.get(f"s{s}", default_texts[i][s]) for i in range(items) for s in range(2)],
         }
     )
 
 
-def made(path: Path, plan: StudyPlan = PLAN, **own: str) -> Path:
-    return new(texts(**own), path, plan=plan)
+def new_study(path: Path, plan: StudyPlan = PLAN, **outputs: str) -> Path:
+    return new(texts(**outputs), path, plan=plan)
 
 
-def pictured(folder: Path) -> Path:
-    """A study of outputs that are images with a caption; the files are called like the systems."""
+def image_study(folder: Path) -> Path:
+    """Create a study of captioned images; the names of the files contain the names of the systems."""
     from PIL import Image
 
     rows = []
@@ -60,32 +60,31 @@ def pictured(folder: Path) -> Path:
 
 
 @contextmanager
-def opened(template: Path, path: Path) -> Iterator[Service]:
-    """The service of a copy of a study."""
+def open_copy(template: Path, path: Path) -> Iterator[Service]:
+    """Open the service of a copy of a study."""
     shutil.copy(template, path)
     with Service.open(path) as service:
         yield service
 
 
-def invited(service: Service) -> str:
-    """A token of somebody new."""
+def new_token(service: Service) -> str:
+    """Return the token of a new annotator."""
     ((_, token),) = service.invite(1).result()
     return token
 
 
-def told(path: Path, query: str) -> list[tuple[object, ...]]:
-    """What the file of a study says."""
+def query_rows(path: Path, query: str) -> list[tuple[object, ...]]:
     with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as base:
         return base.execute(query).fetchall()
 
 
 def judgments(path: Path) -> list[tuple[object, ...]]:
-    """Assignment, answer, reason and visible seconds of each, in their order."""
-    return told(path, "SELECT assignment, answer, reason, visible_seconds FROM judgment ORDER BY judgment")
+    """Return assignment, answer, reason and visible seconds of each judgment in order."""
+    return query_rows(path, "SELECT assignment, answer, reason, visible_seconds FROM judgment ORDER BY judgment")
 
 
-def hidden(page: str) -> Mapping[str, str]:
-    """The hidden fields of the first form of a page."""
+def hidden_fields(page: str) -> Mapping[str, str]:
+    """Return the hidden fields of the first form on a page."""
     form = page[page.index('<form method="post"') :]
     form = form[: form.index("</form>")]
     return dict(re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)"', form))

@@ -1,4 +1,4 @@
-"""Marks of the words that differ: all else of the HTML stays as it was."""
+"""Marks on the words that differ between two outputs."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ TEXTS = st.text(st.sampled_from("ab <>&*`\n$|-"), max_size=60)
 
 
 def marks(first: str, second: str) -> tuple[list[str], list[str]]:
-    found = marked(Side(html=first), Side(html=second))
-    assert found is not None
-    one, two = (re.findall("<mark>(.*?)</mark>", side.html) for side in found)
-    return one, two
+    marked_sides = marked(Side(html=first), Side(html=second))
+    assert marked_sides is not None
+    first_marks, second_marks = (re.findall("<mark>(.*?)</mark>", side.html) for side in marked_sides)
+    return first_marks, second_marks
 
 
 @pytest.mark.parametrize(
-    ("first", "second", "one", "two"),
+    ("first", "second", "first_marks", "second_marks"),
     [
         ("<p>the cat sat</p>", "<p>the dog sat</p>", ["cat"], ["dog"]),
         ("<p>same</p>", "<ul><li>same</li></ul>", [], []),
@@ -32,16 +32,16 @@ def marks(first: str, second: str) -> tuple[list[str], list[str]]:
         ('<p>a <math alttext="x > 1"><mi>x</mi></math></p>', "<p>a</p>", [], []),
     ],
 )
-def test_words_that_differ(first: str, second: str, one: list[str], two: list[str]) -> None:
-    assert marks(first, second) == (one, two)
+def test_words_that_differ(first: str, second: str, first_marks: list[str], second_marks: list[str]) -> None:
+    assert marks(first, second) == (first_marks, second_marks)
 
 
 @given(TEXTS, TEXTS)
 def test_nothing_else_changes(first: str, second: str) -> None:
     sides = Side(html=plain(first), media=("a.png",)), Side(html=plain(second))
-    found = marked(*sides)
-    assert found is not None
-    for before, after in zip(sides, found, strict=True):
+    marked_sides = marked(*sides)
+    assert marked_sides is not None
+    for before, after in zip(sides, marked_sides, strict=True):
         assert re.sub("</?mark>", "", after.html) == before.html
         assert after.media == before.media
     assert marks(sides[0].html, sides[0].html) == ([], [])
@@ -50,9 +50,9 @@ def test_nothing_else_changes(first: str, second: str) -> None:
 def test_markdown_and_mathematics_stay() -> None:
     text = "# T\n\n- a `b & c`\n\n| x |\n|--:|\n| 1 |\n\n```python\ndef f(): return '<'\n```\n\n$a < b$"
     side = Side(html=to_html(text, "markdown+math"))
-    found = marked(side, Side(html=""))
-    assert found is not None
-    assert re.sub("</?mark>", "", found[0].html) == side.html
+    marked_sides = marked(side, Side(html=""))
+    assert marked_sides is not None
+    assert re.sub("</?mark>", "", marked_sides[0].html) == side.html
 
 
 def test_long_outputs_are_left_alone() -> None:

@@ -1,4 +1,4 @@
-"""What a form says, and what says nothing."""
+"""Acts from submitted forms, and rejection of invalid forms."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_acts(plan: StudyPlan, fields: dict[str, str], act: object) -> None:
 
 
 @pytest.mark.parametrize("seconds", ["", "nan", "inf", "-1", "1e999", "x", "1,5"])
-def test_seconds_that_are_none(seconds: str) -> None:
+def test_invalid_seconds(seconds: str) -> None:
     assert act_of(PLAN, ANSWER | {"seconds": seconds}) == Answer(assignment=7, values={"": -1}, seconds=None)
 
 
@@ -78,7 +78,7 @@ def test_seconds_that_are_none(seconds: str) -> None:
         (RATE, ANSWER | {"v0": "101"}),
     ],
 )
-def test_what_says_nothing(plan: StudyPlan, fields: dict[str, str]) -> None:
+def test_invalid_forms(plan: StudyPlan, fields: dict[str, str]) -> None:
     with pytest.raises(UnreadError):
         act_of(plan, fields)
 

@@ -1,4 +1,4 @@
-"""Forms of our own pages are known as such by a browser, also where it sends no fetch metadata."""
+"""Origin checks of forms in a browser, also without fetch metadata."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from custodes.annotate.service import Service
 from custodes.annotate.site.app import app
-from tests.annotate.site.served import served
+from tests.annotate.site.served import serve_app
 from tests.annotate.studies import plan_of, study
 from tests.conftest import MAPPED
 
@@ -17,15 +17,15 @@ pytestmark = pytest.mark.browser
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", MAPPED])
-def test_somebody_comes_by_an_open_link(browser: Any, host: str, tmp_path: Path) -> None:
-    """Chromium sends `Sec-Fetch-Site` to 127.0.0.1 and, without TLS, to no other host: there the origin decides."""
+def test_joining_by_an_open_link(browser: Any, host: str, tmp_path: Path) -> None:
+    """Chromium sends `Sec-Fetch-Site` to 127.0.0.1 and, without TLS, to no other host, where the origin decides."""
     plan = plan_of(annotators={"recruit": "open"})
     with (
         Service.open(study(tmp_path / "study.db", plan=plan), durable=False) as service,
-        served(app({"study": service})) as at,
+        serve_app(app({"study": service})) as address,
     ):
         page = browser.new_page()
-        page.goto(f"{at.replace('127.0.0.1', host)}/j/study")
+        page.goto(f"{address.replace('127.0.0.1', host)}/j/study")
         page.click("main button")
         page.wait_for_url("**/s/*")
         page.close()

@@ -1,4 +1,4 @@
-"""The owner's pages in a browser: for everybody, and hostile texts are texts, with the content policy and without."""
+"""The owner's pages in a browser: accessibility, and hostile texts with and without the content security policy."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from custodes.annotate.service import Service
 from custodes.annotate.study_file import create
 from custodes.annotate.views import Comment, Skip
 from tests.annotate import studies
-from tests.annotate.studies import asked, begun, plan_of, state_of
+from tests.annotate.studies import current_question, new_annotator, plan_of, state_of
 
 pytest.importorskip("starlette")
 
 from custodes.annotate.site.app import app
 from tests.annotate.hostile import PAYLOADS
 from tests.annotate.requests import visitor
-from tests.annotate.site.served import served
+from tests.annotate.site.served import serve_app
 
 PLAIN = [f"words {k}" for k in range(len(PAYLOADS))]
 
 
-def filled(path: Path, texts: list[str]) -> Service:
-    """A study in which everything that may be somebody's text is one of these."""
+def study_with_texts(path: Path, texts: list[str]) -> Service:
+    """Create a study in which every free text is one of `texts`."""
     plan = plan_of(annotators={"recruit": "open", "cap": 1.0}, name=texts[0], texts={"title": texts[1]})
 
     def fill(base: sqlite3.Connection) -> None:
@@ -43,12 +43,12 @@ def filled(path: Path, texts: list[str]) -> Service:
         token = service.join(external_id=text, params={}, address=f"192.0.{k}.1").result()
         assert token is not None
     for _ in range(2):
-        token = begun(service)
+        token = new_annotator(service)
         for text in texts[:30]:
-            ask = asked(service, token)
+            ask = current_question(service, token)
             service.act(token, Comment(text=text, assignment=ask.assignment)).result()
     for _ in range(4):
-        service.act(token, Skip(assignment=asked(service, token).assignment, reason="other")).result()
+        service.act(token, Skip(assignment=current_question(service, token).assignment, reason="other")).result()
     service.exclude("w001", texts[5]).result()
     service.control("stop", texts[6]).result()
     return service
@@ -65,19 +65,19 @@ PAGES = (
 
 
 @pytest.fixture
-def both(tmp_path: Path) -> Iterator[tuple[Service, Service]]:
+def services(tmp_path: Path) -> Iterator[tuple[Service, Service]]:
     with (
-        closing(filled(tmp_path / "hostile.db", PAYLOADS)) as hostile,
-        closing(filled(tmp_path / "plain.db", PLAIN)) as plain,
+        closing(study_with_texts(tmp_path / "hostile.db", PAYLOADS)) as hostile,
+        closing(study_with_texts(tmp_path / "plain.db", PLAIN)) as plain,
     ):
         yield hostile, plain
 
 
-def test_no_text_becomes_markup(both: tuple[Service, Service]) -> None:
-    """The pages of the same study with plain words have the same tags."""
+def test_no_text_becomes_markup(services: tuple[Service, Service]) -> None:
+    """Pages with hostile texts have the same tags as pages with plain words."""
     for path in PAGES:
         tags = []
-        for service in both:
+        for service in services:
             client = visitor(service)
             client.get("/admin?key=the-key")
             page = client.get(path)
@@ -87,43 +87,43 @@ def test_no_text_becomes_markup(both: tuple[Service, Service]) -> None:
 
 
 @pytest.fixture
-def address(both: tuple[Service, Service]) -> Iterator[str]:
-    made = app(dict(zip(NAMES, both, strict=True)), public_url="", secret="s" * 32, owner_key="the-key")
-    with served(made) as url:
+def address(services: tuple[Service, Service]) -> Iterator[str]:
+    site = app(dict(zip(NAMES, services, strict=True)), public_url="", secret="s" * 32, owner_key="the-key")
+    with serve_app(site) as url:
         yield url
 
 
 @pytest.fixture
 def cookies(address: str, browser: Any) -> Any:
-    """Of somebody who is signed in."""
+    """Return the cookies of a signed-in owner."""
     context = browser.new_context()
     context.new_page().goto(f"{address}/admin?key=the-key")
-    made = context.cookies()
+    session_cookies = context.cookies()
     context.close()
-    return made
+    return session_cookies
 
 
 @pytest.mark.browser
 def test_nothing_runs(address: str, browser: Any, cookies: Any) -> None:
-    """With the content policy, and in a browser that does not know of it."""
+    """No script runs and no request leaves, with the content security policy and without it."""
     for is_bare in (False, True):
-        seen: list[str] = []
+        events: list[str] = []
         context = browser.new_context(bypass_csp=is_bare)
         context.add_cookies(cookies)
         page = context.new_page()
-        page.on("dialog", lambda dialog, seen=seen: (seen.append(dialog.message), dialog.dismiss()))
-        page.on("request", lambda request, seen=seen: seen.append(request.url))
+        page.on("dialog", lambda dialog, events=events: (events.append(dialog.message), dialog.dismiss()))
+        page.on("request", lambda request, events=events: events.append(request.url))
         counts = [[count(page, address + path.replace("study", name)) for path in PAGES] for name in NAMES]
         assert counts[0] == counts[1]
-        assert all(one.startswith(address) for one in seen)
-        if is_bare:  # where something runs, it is seen
+        assert all(event.startswith(address) for event in events)
+        if is_bare:  # the listener detects a script
             with page.expect_event("dialog"):
                 page.evaluate("document.body.insertAdjacentHTML('beforeend', '<img src=x onerror=alert(1)>')")
         context.close()
 
 
 def count(page: Any, address: str) -> Any:
-    """How many elements of a kind a page has with everything unfolded."""
+    """Count the elements of each kind on a page with all details open."""
     page.goto(address)
     return page.evaluate(
         "() => { for (const one of document.querySelectorAll('details')) one.open = true;"
@@ -142,7 +142,7 @@ SMALL = """() => [...document.querySelectorAll('button, summary, .button, input:
     ("size", "scheme"), [pytest.param("desktop", "light", marks=pytest.mark.slow), ("phone", "dark")]
 )
 def test_pages_are_for_everybody(address: str, browser: Any, cookies: Any, size: str, scheme: str) -> None:
-    """No violation of accessibility, nothing that is too small or too wide; without JavaScript."""
+    """Pages have no accessibility violations, no small controls and no horizontal overflow."""
     from axe_playwright_python.sync_playwright import Axe
 
     width, height = SIZES[size]
@@ -152,8 +152,8 @@ def test_pages_are_for_everybody(address: str, browser: Any, cookies: Any, size:
     for path in PAGES:
         page.goto(address + path.replace("study", "plain"))
         page.evaluate("() => { for (const one of document.querySelectorAll('details')) one.open = true }")
-        found = Axe().run(page).response["violations"]
-        assert not [(one["id"], [node["html"] for node in one["nodes"]]) for one in found], path
+        violations = Axe().run(page).response["violations"]
+        assert not [(violation["id"], [node["html"] for node in violation["nodes"]]) for violation in violations], path
         assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0, path
         assert page.evaluate(SMALL) == [], path
     context.close()
@@ -161,25 +161,25 @@ def test_pages_are_for_everybody(address: str, browser: Any, cookies: Any, size:
 
 @pytest.mark.browser
 def test_a_foreign_page_cannot_pause_a_study(
-    address: str, browser: Any, cookies: Any, both: tuple[Service, Service]
+    address: str, browser: Any, cookies: Any, services: tuple[Service, Service]
 ) -> None:
-    """A form of another port of this machine, the same site but another origin, sent by the owner's browser."""
+    """A form on another port of the same host, submitted by the owner's browser, is refused."""
     act = f"{address}/admin/hostile/reopen"
     content = f"<form method=post action='{act}'><input name=sent value=1><button>x</button></form>"
-    before = state_of(both[0])
+    before = state_of(services[0])
 
     async def foreign(scope: Any, receive: Any, send: Any) -> None:
         headers = [(b"content-type", b"text/html")]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         await send({"type": "http.response.body", "body": content.encode()})
 
-    with served(foreign) as other:
+    with serve_app(foreign) as foreign_address:
         context = browser.new_context()
         context.add_cookies(cookies)
         page = context.new_page()
-        page.goto(other)
-        with page.expect_response(lambda reply: "/reopen" in reply.url) as sent:
+        page.goto(foreign_address)
+        with page.expect_response(lambda reply: "/reopen" in reply.url) as response:
             page.click("button")
-        assert sent.value.status == 403
+        assert response.value.status == 403
         context.close()
-    assert state_of(both[0]) == before
+    assert state_of(services[0]) == before

@@ -1,4 +1,4 @@
-"""The HTML of pages: what stands on each, and what does not."""
+"""HTML of the annotator pages."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from custodes.annotate.plan import Question, StudyPlan, StudyTexts
 from custodes.annotate.site import pages
 from custodes.annotate.views import Ask, Consent, Done, Example
-from tests.annotate.site.gallery import ask, every, side
+from tests.annotate.site.gallery import all_pages, ask, side
 
 PLAN = StudyPlan(texts=StudyTexts(consent="Why.", instructions="How.", contact="anna@example.org"))
 EXAMPLE = Example(context=side(""), sides=(side("a"), side("b")), expected=0, why="Neither.")
@@ -17,7 +17,7 @@ ASK = ask("Given.", "First.", "Second.")
 
 
 class Parts(HTMLParser):
-    """Start tags with their attributes."""
+    """HTML parser that collects start tags with their attributes."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -28,67 +28,71 @@ class Parts(HTMLParser):
         self.tags.append((tag, dict(attrs)))
 
     def of(self, tag: str, **attributes: str) -> list[dict[str, str | None]]:
-        return [own for name, own in self.tags if name == tag and attributes.items() <= own.items()]
+        return [attrs for name, attrs in self.tags if name == tag and attributes.items() <= attrs.items()]
 
 
 def choices(plan: StudyPlan, **values: object) -> list[tuple[str | None, str | None]]:
-    parts = Parts(pages.of_view(plan, asking(**values), path="/s/x"))
-    return [(own["value"], own.get("data-key")) for own in parts.of("button", name="v0")]
+    parts = Parts(pages.of_view(plan, question(**values), path="/s/x"))
+    return [(button["value"], button.get("data-key")) for button in parts.of("button", name="v0")]
 
 
-def asking(**values: object) -> Ask:
+def question(**values: object) -> Ask:
     return ask("Given.", "First.", "Second.", **values)
 
 
-def left(why: str) -> Done:
+def done(why: str) -> Done:
     return Done(why=why, code=None, answers=0)
 
 
 def test_one_heading_a_language_and_no_script_within() -> None:
-    for name, page in every(PLAN, ASK, EXAMPLE).items():
+    for name, page in all_pages(PLAN, ASK, EXAMPLE).items():
         parts = Parts(page)
         assert len(parts.of("h1")) == 1, name
         assert parts.of("html") == [{"lang": "en", "dir": "ltr"}]
-        assert [own["src"] for own in parts.of("script")] == [
+        assert [attrs["src"] for attrs in parts.of("script")] == [
             f"/static/{n}" for n in pages.static() if n.endswith(".js")
         ]
-        assert not [own for _, own in parts.tags if any(key.startswith("on") or key == "style" for key in own)], name
+        assert not [attrs for _, attrs in parts.tags if any(key.startswith("on") or key == "style" for key in attrs)], (
+            name
+        )
         assert page.count("<main") == 1
 
 
 def test_answers_from_left_to_right_with_their_keys() -> None:
-    usual = [("1", "1 ArrowLeft"), ("0", "0"), ("-1", "2 ArrowRight")]
-    assert choices(PLAN) == usual
-    assert choices(replace(PLAN, question=Question(equal=False))) == [usual[0], usual[2]]
-    assert choices(replace(PLAN, question=Question(both_bad=True))) == [*usual[:2], ("bad", "b"), usual[2]]
+    expected = [("1", "1 ArrowLeft"), ("0", "0"), ("-1", "2 ArrowRight")]
+    assert choices(PLAN) == expected
+    assert choices(replace(PLAN, question=Question(equal=False))) == [expected[0], expected[2]]
+    assert choices(replace(PLAN, question=Question(both_bad=True))) == [*expected[:2], ("bad", "b"), expected[2]]
     rate = replace(PLAN, question=Question(mode="rate", scale=(1, 7)))
     assert choices(rate) == [(str(n), str(n)) for n in range(1, 8)]
 
 
 def test_aspects_are_answered_one_by_one() -> None:
     plan = replace(PLAN, question=Question(aspects=("Adequacy", "Fluency"), both_bad=True))
-    parts = Parts(pages.of_view(plan, asking(given={"Adequacy": 1, "Fluency": 0}), path="/s/x"))
+    parts = Parts(pages.of_view(plan, question(given={"Adequacy": 1, "Fluency": 0}), path="/s/x"))
     radios = parts.of("input", type="radio")
-    assert [(own["name"], own["value"]) for own in radios] == [(f"v{k}", v) for k in (0, 1) for v in ("1", "0", "-1")]
-    assert [(own["name"], own["value"]) for own in radios if "checked" in own] == [("v0", "1"), ("v1", "0")]
-    assert all("required" in own for own in radios)
+    assert [(radio["name"], radio["value"]) for radio in radios] == [
+        (f"v{k}", v) for k in (0, 1) for v in ("1", "0", "-1")
+    ]
+    assert [(radio["name"], radio["value"]) for radio in radios if "checked" in radio] == [("v0", "1"), ("v1", "0")]
+    assert all("required" in radio for radio in radios)
     assert len(parts.of("input", type="checkbox", name="both_bad")) == 1
 
 
 def test_a_long_scale_is_a_number() -> None:
     plan = replace(PLAN, question=Question(mode="rate", scale=(0, 100), labels=("bad", "good")))
-    page = pages.of_view(plan, asking(), path="/s/x")
+    page = pages.of_view(plan, question(), path="/s/x")
     (number,) = Parts(page).of("input", type="number")
     assert (number["min"], number["max"], number["name"]) == ("0", "100", "v0")
     assert "0 bad" in page
     assert "100 good" in page
 
 
-def test_what_was_taken_back_is_marked() -> None:
-    parts = Parts(pages.of_view(PLAN, asking(given={"": -1}), path="/s/x"))
-    assert [own["value"] for own in parts.of("button", name="v0") if own.get("aria-current")] == ["-1"]
+def test_withdrawn_answers_are_marked() -> None:
+    parts = Parts(pages.of_view(PLAN, question(given={"": -1}), path="/s/x"))
+    assert [button["value"] for button in parts.of("button", name="v0") if button.get("aria-current")] == ["-1"]
     assert len(parts.of("input", value="undo")) == 1
-    assert not Parts(pages.of_view(PLAN, asking(can_undo=False), path="/s/x")).of("input", value="undo")
+    assert not Parts(pages.of_view(PLAN, question(can_undo=False), path="/s/x")).of("input", value="undo")
 
 
 def test_texts_of_the_owner_are_markdown_made_safe() -> None:
@@ -96,27 +100,27 @@ def test_texts_of_the_owner_are_markdown_made_safe() -> None:
     page = pages.of_view(plan, Consent(digest="d"), path="/s/x")
     assert "<strong>Why</strong> &lt;script&gt;" in page
     assert 'lang="fr" dir="auto"' in page
-    assert '<html lang="en" dir="ltr">' in page  # of the words, which are English
+    assert '<html lang="en" dir="ltr">' in page  # language of the interface
 
 
 def test_a_second_language_speaks_throughout() -> None:
     german = replace(PLAN, texts=replace(PLAN.texts, language="de"))
-    english, own = every(PLAN, ASK, EXAMPLE), every(german, ASK, EXAMPLE)
-    for name, page in own.items():
-        if not name.isdecimal():  # errors where no study is known
+    english, translated = all_pages(PLAN, ASK, EXAMPLE), all_pages(german, ASK, EXAMPLE)
+    for name, page in translated.items():
+        if not name.isdecimal():  # errors belong to no study
             assert '<html lang="de" dir="ltr">' in page, name
             assert page != english[name]
             assert "Comparison" not in page
 
 
 def test_the_way_back_to_a_platform() -> None:
-    page = Parts(every(PLAN, ASK, EXAMPLE)["return"])
+    page = Parts(all_pages(PLAN, ASK, EXAMPLE)["return"])
     assert page.of("a")[0]["href"] == "https://app.prolific.com/submissions/complete?cc=K7QM"
-    assert not Parts(pages.of_view(PLAN, left("declined"), path="/s/x")).of("input", id="code")
+    assert not Parts(pages.of_view(PLAN, done("declined"), path="/s/x")).of("input", id="code")
 
 
-def test_what_goes_over_the_network_is_small() -> None:
-    """Stylesheet and script together, as they are sent."""
-    own = [file for name, file in pages.static().items() if name.startswith("annotate.")]
-    assert {file.type for file in own} == {"text/css", "text/javascript"}
-    assert sum(len(file.packed) for file in own) < 6 * 1024
+def test_static_files_are_small() -> None:
+    """The compressed stylesheet and script have less than 6 KiB in total."""
+    files = [file for name, file in pages.static().items() if name.startswith("annotate.")]
+    assert {file.type for file in files} == {"text/css", "text/javascript"}
+    assert sum(len(file.packed) for file in files) < 6 * 1024

@@ -1,4 +1,4 @@
-"""Every page of an annotator in headless Chromium: for everybody to use; no text runs, no request leaves."""
+"""Annotator pages in headless Chromium: accessibility, and no script or external request from hostile texts."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from custodes.annotate.plan import Question, StudyPlan, StudyTexts
 from custodes.annotate.site.pages import of_view
 from custodes.annotate.views import Ask, Example, Side
 from tests.annotate.hostile import EVENTS, PAYLOADS
-from tests.annotate.site.gallery import ask, every, gallery, side
-from tests.annotate.site.served import served
+from tests.annotate.site.gallery import all_pages, ask, gallery, side
+from tests.annotate.site.served import serve_app
 
 pytestmark = pytest.mark.browser
 
@@ -50,26 +50,30 @@ LOOK = {
 
 
 @pytest.fixture(scope="module")
-def shown() -> dict[str, str]:
-    """All pages of a study in English; with texts of all kinds on the page that asks."""
-    made = every(PLAN, TEXTS["plain"], EXAMPLE)
+def page_html() -> dict[str, str]:
+    """Return the HTML of all pages in English with several kinds of texts, and of two pages in German."""
+    html_by_name = all_pages(PLAN, TEXTS["plain"], EXAMPLE)
     german = replace(PLAN, texts=replace(PLAN.texts, language="de"))
-    made |= {
-        f"de-{name}": page for name, page in every(german, TEXTS["plain"], EXAMPLE).items() if name in ("ask", "open")
+    html_by_name |= {
+        f"de-{name}": page
+        for name, page in all_pages(german, TEXTS["plain"], EXAMPLE).items()
+        if name in ("ask", "open")
     }
     marks = replace(PLAN, texts=replace(PLAN.texts, differences=True))
-    made["ask-marks"] = of_view(marks, TEXTS["markdown"], path="/s/x", marks=True)
-    return made | {f"ask-{name}": every(PLAN, own, EXAMPLE)["ask"] for name, own in TEXTS.items() if name != "plain"}
+    html_by_name["ask-marks"] = of_view(marks, TEXTS["markdown"], path="/s/x", marks=True)
+    return html_by_name | {
+        f"ask-{name}": all_pages(PLAN, question, EXAMPLE)["ask"] for name, question in TEXTS.items() if name != "plain"
+    }
 
 
 @pytest.fixture(scope="module")
-def address(shown: dict[str, str]) -> Iterator[str]:
-    with served(gallery(shown)) as url:
+def address(page_html: dict[str, str]) -> Iterator[str]:
+    with serve_app(gallery(page_html)) as url:
         yield url
 
 
-def looked_at(browser: Any, address: str, names: list[str], size: str, scheme: str) -> None:
-    """No violation of accessibility, nothing that is too small or too wide, no word of the browser, no other host."""
+def check_pages(browser: Any, address: str, names: list[str], size: str, scheme: str) -> None:
+    """Check accessibility, sizes and overflow of pages, and that they log nothing and request no other host."""
     width, height = SIZES[size]
     axe = Axe()
     context = browser.new_context(
@@ -79,55 +83,55 @@ def looked_at(browser: Any, address: str, names: list[str], size: str, scheme: s
         has_touch=size != "desktop",
     )
     page = context.new_page()
-    said: list[str] = []
-    page.on("console", lambda message: said.append(f"{message.type}: {message.text}"))
-    page.on("pageerror", lambda error: said.append(str(error)))
-    page.on("request", lambda request: said.append(request.url))
+    messages: list[str] = []
+    page.on("console", lambda message: messages.append(f"{message.type}: {message.text}"))
+    page.on("pageerror", lambda error: messages.append(str(error)))
+    page.on("request", lambda request: messages.append(request.url))
     try:
         for name in names:
             page.goto(f"{address}/page/{name}")
-            found = axe.run(page).response["violations"]
-            assert not [(v["id"], [n["html"] for n in v["nodes"]]) for v in found], name
+            violations = axe.run(page).response["violations"]
+            assert not [(v["id"], [n["html"] for n in v["nodes"]]) for v in violations], name
             assert page.evaluate(LOOK["overflow"]) <= 0, name
             assert page.evaluate(LOOK["headings"]) == 1, name
             assert not page.evaluate(LOOK["small"]), name
     finally:
         context.close()
-    assert all(one.startswith(f"{address}/") for one in said), said
+    assert all(message.startswith(f"{address}/") for message in messages), messages
 
 
-def test_pages_are_for_everybody(browser: Any, address: str, shown: dict[str, str]) -> None:
-    """Pages of each kind; all in both sizes and schemes are slow."""
-    looked_at(browser, address, ["ask-markdown", "several", "consent", "finished"], "phone", "light")
-    looked_at(browser, address, ["ask-arabic", "rate", "ask-long"], "desktop", "dark")
+def test_pages_are_for_everybody(browser: Any, address: str, page_html: dict[str, str]) -> None:
+    """A sample of pages; a slow test covers all pages in all sizes and schemes."""
+    check_pages(browser, address, ["ask-markdown", "several", "consent", "finished"], "phone", "light")
+    check_pages(browser, address, ["ask-arabic", "rate", "ask-long"], "desktop", "dark")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_all_pages_in_both_sizes_and_schemes(
-    browser: Any, address: str, shown: dict[str, str], size: str, scheme: str
+    browser: Any, address: str, page_html: dict[str, str], size: str, scheme: str
 ) -> None:
-    looked_at(browser, address, sorted(shown), size, scheme)
+    check_pages(browser, address, sorted(page_html), size, scheme)
 
 
 def hostile(text: str) -> dict[str, str]:
-    """All pages with this text wherever a text of an owner, an output or a platform can stand."""
-    own = StudyPlan(
+    """Return all pages with `text` in every place for a text of an owner, an output or a platform."""
+    plan = StudyPlan(
         question=Question(text=text, labels=(text, text)),
         texts=StudyTexts(title=text, contact=text, consent=text, instructions=text, thanks=text, language=text),
     )
     example = Example(
         context=side(text), sides=(side(text, "markdown"), side(text, "markdown+math")), expected=1, why=text
     )
-    return every(own, ask(text, *(text,) * 2, how="markdown+math"), example)
+    return all_pages(plan, ask(text, *(text,) * 2, how="markdown+math"), example)
 
 
-def all_of() -> Ask:
-    """All texts on one page, in all three ways."""
-    made = tuple(side(text, how) for text in PAYLOADS for how in ("plain", "markdown", "markdown+math"))
-    context = Side(html="".join(one.html for one in made))
-    return Ask(assignment=1, number=1, of=1, context=context, sides=made, can_undo=True)
+def all_payloads() -> Ask:
+    """Return a question with all payloads in all three renderings."""
+    sides = tuple(side(text, how) for text in PAYLOADS for how in ("plain", "markdown", "markdown+math"))
+    context = Side(html="".join(each.html for each in sides))
+    return Ask(assignment=1, number=1, of=1, context=context, sides=sides, can_undo=True)
 
 
 PARTS = "() => document.querySelectorAll('form, button, input, textarea, a, script, link, meta').length"
@@ -152,39 +156,42 @@ SEND = """(events) => {
 
 @cache
 def parts_of(page: str) -> int:
-    """How many parts there are that do something."""
+    """Count the interactive elements and resources in the HTML of a page."""
     return sum(
         page.count(f"<{tag}") for tag in ("form", "button", "input", "textarea", "a ", "script", "link", "meta ")
     )
 
 
 def nothing_runs(browser: Any, pairs: Mapping[str, tuple[str, str]], policies: Sequence[bool] = (True, False)) -> None:
-    """Of pairs of a hostile and a quiet page, with the policy and without: no dialog, no other host, the same parts."""
-    shown = {name: page for name, (page, _) in pairs.items()}
+    """Check that hostile pages run no script, request no other host, and have the elements of a harmless page."""
+    html_by_name = {name: page for name, (page, _) in pairs.items()}
     for with_policy in policies:
-        said: list[str] = []
-        with served(gallery(shown, with_policy=with_policy)) as url:
+        events: list[str] = []
+        with serve_app(gallery(html_by_name, with_policy=with_policy)) as url:
             context = browser.new_context()
             page = context.new_page()
-            page.on("dialog", lambda dialog, said=said: (said.append(dialog.message), dialog.dismiss()))
-            page.on("request", lambda request, said=said: said.append(request.url))
+            page.on("dialog", lambda dialog, events=events: (events.append(dialog.message), dialog.dismiss()))
+            page.on("request", lambda request, events=events: events.append(request.url))
             for name in pairs:
                 page.goto(f"{url}/page/{name}")
                 assert not page.evaluate(STRAYS, EVENTS), name
                 assert page.evaluate(PARTS) == parts_of(pairs[name][1]), name
                 assert page.url == f"{url}/page/{name}"
             context.close()
-        assert all(one.startswith(f"{url}/") for one in said), said
+        assert all(event.startswith(f"{url}/") for event in events), events
 
 
 def test_no_text_runs(browser: Any) -> None:
-    """All texts at once on pages of each kind; and each as an output of its own, in all three ways."""
+    """All payloads jointly on pages of each kind, and each as an output in all three renderings."""
     assert len(PAYLOADS) >= 60
-    every_side = all_of()
-    calm = ask("a", *("b",) * len(every_side.sides))
-    bad, good = hostile(" ".join(PAYLOADS)), hostile("quiet")
-    pairs = {name: (bad[name], good[name]) for name in ("several", "rate", "consent", "typed", "finished", "busy")}
-    sides = {"sides": (every(PLAN, every_side, EXAMPLE)["ask"], every(PLAN, calm, EXAMPLE)["ask"])}
+    every_side = all_payloads()
+    harmless_question = ask("a", *("b",) * len(every_side.sides))
+    hostile_pages, harmless_pages = hostile(" ".join(PAYLOADS)), hostile("quiet")
+    pairs = {
+        name: (hostile_pages[name], harmless_pages[name])
+        for name in ("several", "rate", "consent", "typed", "finished", "busy")
+    }
+    sides = {"sides": (all_pages(PLAN, every_side, EXAMPLE)["ask"], all_pages(PLAN, harmless_question, EXAMPLE)["ask"])}
     nothing_runs(browser, pairs | sides, policies=[False])
     nothing_runs(browser, sides, policies=[True])
 
@@ -192,23 +199,23 @@ def test_no_text_runs(browser: Any) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("text", PAYLOADS, ids=range(len(PAYLOADS)))
 def test_no_text_runs_anywhere(browser: Any, text: str) -> None:
-    bad, good = hostile(text), hostile("quiet")
-    where = ("ask", "several", "slide", "consent", "typed", "join", "open", "finished", "return", "busy", "unknown")
-    nothing_runs(browser, {name: (bad[name], good[name]) for name in where})
+    hostile_pages, harmless_pages = hostile(text), hostile("quiet")
+    names = ("ask", "several", "slide", "consent", "typed", "join", "open", "finished", "return", "busy", "unknown")
+    nothing_runs(browser, {name: (hostile_pages[name], harmless_pages[name]) for name in names})
 
 
 @pytest.mark.slow
-def test_these_texts_do_run_where_they_are_not_made_safe(browser: Any) -> None:
-    """Else the tests above could not fail."""
+def test_payloads_run_in_unsafe_html(browser: Any) -> None:
+    """Most payloads run in unsafe HTML, so the tests above can fail."""
     page = browser.new_page()
-    said: list[str] = []
-    page.on("dialog", lambda dialog: (said.append(dialog.message), dialog.dismiss()))
-    page.on("request", lambda request: said.append(request.url))
+    events: list[str] = []
+    page.on("dialog", lambda dialog: (events.append(dialog.message), dialog.dismiss()))
+    page.on("request", lambda request: events.append(request.url))
     ran = 0
     for text in PAYLOADS:
-        before = len(said)
+        before = len(events)
         page.set_content(f"<main><div class=text>{text}</div></main>")
         page.evaluate(SEND, EVENTS)
-        ran += len(said) > before
+        ran += len(events) > before
     page.close()
     assert ran >= 40

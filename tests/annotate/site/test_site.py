@@ -1,4 +1,4 @@
-"""The site over HTTP, from the door to the code at the end: every route, and what each refuses."""
+"""Routes of the annotation site over HTTP, from arrival to completion code, and the errors of each."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from tests.annotate.site.studying import (
     ANNOTATORS,
     PLAN,
     SYSTEMS,
-    hidden,
-    invited,
+    hidden_fields,
+    image_study,
     judgments,
-    made,
-    opened,
-    pictured,
-    told,
+    new_study,
+    new_token,
+    open_copy,
+    query_rows,
 )
 
 
 class Visitor:
-    """A person with a link and a browser without JavaScript."""
+    """An annotator with a link and a browser without JavaScript."""
 
     def __init__(self, client: TestClient, token: str) -> None:
         self.client, self.path = client, f"/s/{token}"
@@ -44,23 +44,23 @@ class Visitor:
         assert reply.status_code == status
         return reply.text
 
-    def asked(self) -> str:
-        """The first question."""
+    def first_question(self) -> str:
+        """Give consent, begin, and return the page of the first question."""
         page = self.get()
         if 'value="agree"' in page:
-            page = self.post(do="agree", agree="1", digest=hidden(page)["digest"])
+            page = self.post(do="agree", agree="1", digest=hidden_fields(page)["digest"])
         return self.post(do="begin")
 
 
 @pytest.fixture(scope="module")
 def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return made(tmp_path_factory.mktemp("study") / "study.db")
+    return new_study(tmp_path_factory.mktemp("study") / "study.db")
 
 
 @pytest.fixture
 def service(template: Path, tmp_path: Path) -> Iterator[Service]:
-    with opened(template, tmp_path / "study.db") as own:
-        yield own
+    with open_copy(template, tmp_path / "study.db") as service:
+        yield service
 
 
 def site(service: Service, name: str = "hotels", **options: str) -> TestClient:
@@ -70,11 +70,11 @@ def site(service: Service, name: str = "hotels", **options: str) -> TestClient:
 @pytest.fixture
 def visitor(service: Service) -> Iterator[Visitor]:
     with site(service) as client:
-        yield Visitor(client, invited(service))
+        yield Visitor(client, new_token(service))
 
 
-def recruiting(service: Service, recruit: Any, **annotators: Any) -> None:
-    """Let people come in another way."""
+def set_recruiting(service: Service, recruit: Any, **annotators: Any) -> None:
+    """Change how annotators are recruited."""
     plan = replace(service.plan, annotators=replace(service.plan.annotators, recruit=recruit, **annotators))
     service.replan(plan).result()
 
@@ -82,24 +82,24 @@ def recruiting(service: Service, recruit: Any, **annotators: Any) -> None:
 def test_a_whole_session(visitor: Visitor, service: Service) -> None:
     page = visitor.get()
     assert "We ask which text is better." in page
-    assert "Instructions" in visitor.post(do="agree", agree="1", digest=hidden(page)["digest"])
+    assert "Instructions" in visitor.post(do="agree", agree="1", digest=hidden_fields(page)["digest"])
     page = visitor.post(do="begin")
-    seen = [page]
+    visited = [page]
     for number in (1, 2, 3):
         assert f"Comparison {number} of 3" in page
-        page = visitor.post(**hidden(page), v0="1", seconds="0.0001")
-        seen.append(page)
+        page = visitor.post(**hidden_fields(page), v0="1", seconds="0.0001")
+        visited.append(page)
     assert "Time for a break" in page
     page = visitor.post(do="begin")
     for _ in range(3):
-        page = visitor.post(**hidden(page), v0="0")
+        page = visitor.post(**hidden_fields(page), v0="0")
     (code,) = re.findall(r'id="code" readonly value="(\w+)"', page)
     assert visitor.get() == page
     assert [row[1] for row in judgments(service.path)][3:] == [0.0, 0.0, 0.0]
     assert {abs(float(str(row[1]))) for row in judgments(service.path)[:3]} == {1.0}
     assert [row[3] for row in judgments(service.path)] == [0.0001] * 3 + [None] * 3
-    assert code in str(told(service.path, "SELECT json FROM event WHERE kind = 'code'"))
-    assert not any(name in own for own in [*seen, page] for name in SYSTEMS)
+    assert code in str(query_rows(service.path, "SELECT json FROM event WHERE kind = 'code'"))
+    assert not any(name in text for text in [*visited, page] for name in SYSTEMS)
 
 
 def test_no_question_without_consent(visitor: Visitor, service: Service) -> None:
@@ -110,45 +110,49 @@ def test_no_question_without_consent(visitor: Visitor, service: Service) -> None
 
 
 def test_an_answer_counts_once_and_a_reload_changes_nothing(visitor: Visitor, service: Service) -> None:
-    page = visitor.asked()
+    page = visitor.first_question()
     assert visitor.get() == page
-    after = visitor.post(**hidden(page), v0="1")
-    assert visitor.post(**hidden(page), v0="-1") == after  # once more, and another answer
+    after = visitor.post(**hidden_fields(page), v0="1")
+    assert visitor.post(**hidden_fields(page), v0="-1") == after  # repeated with another answer
     assert visitor.get() == after
     assert len(judgments(service.path)) == 1
 
 
-def test_answers_that_are_none(visitor: Visitor, service: Service) -> None:
-    page = visitor.asked()
-    own = hidden(page)
+def test_invalid_answers(visitor: Visitor, service: Service) -> None:
+    page = visitor.first_question()
+    form = hidden_fields(page)
     for fields in ({"v0": "2"}, {"v0": "x"}, {}, {"assignment": "x", "v0": "1"}):
-        assert 'role="status"' in visitor.post(422, **own | fields)
-    assert "Please answer every question" in visitor.post(422, **own)
+        assert 'role="status"' in visitor.post(422, **form | fields)
+    assert "Please answer every question" in visitor.post(422, **form)
     assert not judgments(service.path)
     assert visitor.get() == page
 
 
 def test_undo_skip_and_comment(visitor: Visitor, service: Service) -> None:
-    first = visitor.asked()
-    second = visitor.post(**hidden(first), v0="1")
+    first = visitor.first_question()
+    second = visitor.post(**hidden_fields(first), v0="1")
     assert "Change my last answer" not in first
-    again = visitor.post(do="undo", assignment=hidden(second)["assignment"])
-    assert "Your last answer has been withdrawn." in again
-    assert "aria-current=true" in again
-    third = visitor.post(**hidden(again), v0="-1")
+    repeated = visitor.post(do="undo", assignment=hidden_fields(second)["assignment"])
+    assert "Your last answer has been withdrawn." in repeated
+    assert "aria-current=true" in repeated
+    third = visitor.post(**hidden_fields(repeated), v0="-1")
     assert "Comparison 2 of 3" in third
-    assert "Comparison 2 of 3" in visitor.post(do="comment", text="Ünclear", assignment=hidden(third)["assignment"])
-    fourth = visitor.post(do="skip", reason="broken", assignment=hidden(third)["assignment"], seconds="0.0001")
+    assert "Comparison 2 of 3" in visitor.post(
+        do="comment", text="Ünclear", assignment=hidden_fields(third)["assignment"]
+    )
+    fourth = visitor.post(do="skip", reason="broken", assignment=hidden_fields(third)["assignment"], seconds="0.0001")
     assert "Comparison 3 of 3" in fourth
     assert judgments(service.path)[-1][1:] == (None, "broken", 0.0001)
     assert "Ünclear" in str(service.snapshot().result().comments)
 
 
-def test_a_browser_is_sent_to_where_its_page_is(visitor: Visitor) -> None:
-    """So that back and reload do not ask whether to send a form once more."""
-    page = visitor.asked()
+def test_forms_redirect_to_the_page(visitor: Visitor) -> None:
+    """A redirect follows each form, so that back and reload do not submit it again."""
+    page = visitor.first_question()
     headers = {"Sec-Fetch-Mode": "navigate"}
-    reply = visitor.client.post(visitor.path, data=dict(hidden(page), v0="1"), headers=headers, follow_redirects=False)
+    reply = visitor.client.post(
+        visitor.path, data=dict(hidden_fields(page), v0="1"), headers=headers, follow_redirects=False
+    )
     assert (reply.status_code, reply.headers["location"]) == (303, visitor.path)
     fields = {"do": "comment", "text": "x"}
     reply = visitor.client.post(visitor.path, data=fields, headers=headers)
@@ -158,19 +162,19 @@ def test_a_browser_is_sent_to_where_its_page_is(visitor: Visitor) -> None:
 
 def test_words_that_differ_on_request(visitor: Visitor, service: Service) -> None:
     service.replan(replace(service.plan, texts=replace(service.plan.texts, differences=True))).result()
-    page = visitor.asked()
-    fields = {"do": "mark", "assignment": hidden(page)["assignment"]}
+    page = visitor.first_question()
+    fields = {"do": "mark", "assignment": hidden_fields(page)["assignment"]}
     assert "<mark>" not in page
-    shown = visitor.post(**fields)
-    assert shown.count("<mark>") == 2  # text A., text B.
+    marked = visitor.post(**fields)
+    assert marked.count("<mark>") == 2  # text A., text B.
     reply = visitor.client.post(visitor.path, data=fields, headers={"Sec-Fetch-Mode": "navigate"})
-    assert (reply.text, str(reply.url.query)) == (shown, str(b"marks=1"))
+    assert (reply.text, str(reply.url.query)) == (marked, str(b"marks=1"))
     assert visitor.get() == page
-    assert len(told(service.path, "SELECT 1 FROM event WHERE kind = 'marked' AND assignment IS NOT NULL")) == 2
+    assert len(query_rows(service.path, "SELECT 1 FROM event WHERE kind = 'marked' AND assignment IS NOT NULL")) == 2
 
 
 def test_instructions_again(visitor: Visitor) -> None:
-    page = visitor.asked()
+    page = visitor.first_question()
     text = visitor.client.get(f"{visitor.path}/help").text
     assert "Read both." in text
     assert visitor.path in text
@@ -178,9 +182,11 @@ def test_instructions_again(visitor: Visitor) -> None:
 
 
 def test_an_open_page_keeps_its_question(visitor: Visitor) -> None:
-    own = hidden(visitor.asked())
+    form = hidden_fields(visitor.first_question())
     assert (
-        visitor.client.post(f"{visitor.path}/seen", data={"assignment": own["assignment"], "seconds": "30"}).status_code
+        visitor.client.post(
+            f"{visitor.path}/seen", data={"assignment": form["assignment"], "seconds": "30"}
+        ).status_code
         == 204
     )
     assert visitor.client.post(f"{visitor.path}/seen", data={"assignment": "x"}).status_code == 422
@@ -188,7 +194,7 @@ def test_an_open_page_keeps_its_question(visitor: Visitor) -> None:
 
 
 def test_paused_and_stopped(visitor: Visitor, service: Service) -> None:
-    page = visitor.asked()
+    page = visitor.first_question()
     service.control("pause").result()
     paused = visitor.get()
     assert "The study is paused" in paused
@@ -199,25 +205,25 @@ def test_paused_and_stopped(visitor: Visitor, service: Service) -> None:
     assert "The study is closed" in visitor.get()
 
 
-def test_what_cannot_be_written_comes_back_with_the_page(
+def test_unsaved_answers_return_with_the_page(
     visitor: Visitor, service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    page = visitor.asked()
+    page = visitor.first_question()
 
     def full(token: str, act: object) -> None:
         raise StudyBusy("the disk is full")
 
     with monkeypatch.context() as patch:
         patch.setattr(service, "act", full)
-        reply = visitor.client.post(visitor.path, data=dict(hidden(page), v0="-1", seconds="4.0"))
+        reply = visitor.client.post(visitor.path, data=dict(hidden_fields(page), v0="-1", seconds="4.0"))
     assert (reply.status_code, reply.headers["retry-after"]) == (503, "5")
     assert "not saved yet" in reply.text
-    assert dict(hidden(reply.text)) == dict(hidden(page), v0="-1", seconds="4.0")
-    assert "Comparison 2 of 3" in visitor.post(**hidden(reply.text))
+    assert dict(hidden_fields(reply.text)) == dict(hidden_fields(page), v0="-1", seconds="4.0")
+    assert "Comparison 2 of 3" in visitor.post(**hidden_fields(reply.text))
     assert len(judgments(service.path)) == 1
 
 
-def test_nothing_is_where_nothing_is(service: Service) -> None:
+def test_unknown_paths(service: Service) -> None:
     sessions = ("/s/", "/s/nobody", "/s/nobody/help", "/j/none", "/j/hotels")
     files = ("/m/none", "/m/..%2f..%2fetc%2fpasswd", "/static/app.py", "/static/..%2fapp.py")
     with site(service) as client:
@@ -227,11 +233,11 @@ def test_nothing_is_where_nothing_is(service: Service) -> None:
 
 
 def test_a_link_of_one_of_several_studies(template: Path, tmp_path: Path, service: Service) -> None:
-    with opened(template, tmp_path / "two.db") as second, TestClient(app({"one": service, "two": second})) as client:
-        for own in (second, service):
-            token = invited(own)
-            Visitor(client, token).asked()
-            assert len(told(own.path, "SELECT 1 FROM assignment")) == 1
+    with open_copy(template, tmp_path / "two.db") as second, TestClient(app({"one": service, "two": second})) as client:
+        for current in (second, service):
+            token = new_token(current)
+            Visitor(client, token).first_question()
+            assert len(query_rows(current.path, "SELECT 1 FROM assignment")) == 1
         assert client.get("/s/nobody").status_code == 404
         assert client.get("/").status_code == 404
 
@@ -242,7 +248,7 @@ def test_health(visitor: Visitor, service: Service, monkeypatch: pytest.MonkeyPa
     assert visitor.client.get("/health").status_code == 503
 
 
-def test_static_files_are_packed_where_they_may_be(service: Service) -> None:
+def test_static_files_are_compressed_on_request(service: Service) -> None:
     with site(service) as client:
         for name, file in pages.static().items():
             assert client.get(f"/static/{name}").content == file.bytes
@@ -252,39 +258,39 @@ def test_static_files_are_packed_where_they_may_be(service: Service) -> None:
 
 
 def test_an_open_study(service: Service) -> None:
-    recruiting(service, "open")
+    set_recruiting(service, "open")
     with site(service) as client:
         assert "worker id" not in client.get("/").text
         reply = client.post("/j/hotels", data={"website": ""})
         path = reply.url.path
-        assert f'href="{path}"' in reply.text  # the address that brings back, on the first page
-        asked = Visitor(client, path.removeprefix("/s/")).asked()
-        other = client.post("/j/hotels", data={"worker": "x"})  # whoever comes is somebody new
-        assert other.url.path != path
-        assert "We ask which text is better." in other.text
-        assert hidden(client.get(path).text) == hidden(asked)  # where she was
+        assert f'href="{path}"' in reply.text  # the first page shows the address for returning
+        question = Visitor(client, path.removeprefix("/s/")).first_question()
+        second_reply = client.post("/j/hotels", data={"worker": "x"})  # every arrival is a new annotator
+        assert second_reply.url.path != path
+        assert "We ask which text is better." in second_reply.text
+        assert hidden_fields(client.get(path).text) == hidden_fields(question)  # the same question
         assert client.post("/j/hotels", data={"worker": "x", "website": "spam"}).status_code == 400
-    assert told(service.path, "SELECT external_id, external_hash = '' FROM worker") == [("", 0), ("", 0)]
-    assert told(service.path, "SELECT params FROM session") == [("{}",), ('{"worker": "x"}',)]
+    assert query_rows(service.path, "SELECT external_id, external_hash = '' FROM worker") == [("", 0), ("", 0)]
+    assert query_rows(service.path, "SELECT params FROM session") == [("{}",), ('{"worker": "x"}',)]
 
 
 def test_a_worker_types_the_id(service: Service) -> None:
-    recruiting(service, "open", worker_id="workerId", batches=1)
+    set_recruiting(service, "open", worker_id="workerId", batches=1)
     with site(service) as client:
         page = client.get("/j/hotels?hitId=H1").text
         assert "Your worker id" in page
-        assert dict(hidden(page)) == {"hitId": "H1"}
+        assert dict(hidden_fields(page)) == {"hitId": "H1"}
         reply = client.post("/j/hotels", data={"hitId": "H1", "workerId": " "})
         assert (reply.status_code, "Your worker id" in reply.text) == (422, True)
         assert client.post("/j/hotels", data={"workerId": "two words"}).status_code == 400
         reply = client.post("/j/hotels", data={"hitId": "H1", "workerId": "A1"})
         visitor = Visitor(client, reply.url.path.removeprefix("/s/"))
-        page = visitor.asked()
-        again = client.post("/j/hotels", data={"hitId": "H1", "workerId": "A1"})
-        assert hidden(again.text) == hidden(page)  # the same visit
+        page = visitor.first_question()
+        same_visit = client.post("/j/hotels", data={"hitId": "H1", "workerId": "A1"})
+        assert hidden_fields(same_visit.text) == hidden_fields(page)  # the same visit
         for _ in range(3):
-            page = visitor.post(**hidden(page), v0="1")
-        assert 'id="code"' in page  # to be pasted into the task
+            page = visitor.post(**hidden_fields(page), v0="1")
+        assert 'id="code"' in page  # for pasting into the task
         headers = client.get(visitor.path).headers
         assert "set-cookie" not in headers
         assert "frame-ancestors 'none'" in headers["content-security-policy"]
@@ -292,11 +298,11 @@ def test_a_worker_types_the_id(service: Service) -> None:
         assert client.get("/admin/hotels").text.count("A1") == 1
         service.forget("w001").result()
         assert client.get("/admin/hotels").text.count("A1") == 0
-    assert told(service.path, "SELECT source, external_id FROM worker") == [("open", "")]
+    assert query_rows(service.path, "SELECT source, external_id FROM worker") == [("open", "")]
 
 
-def test_a_study_that_is_full(service: Service) -> None:
-    recruiting(service, "open", most=1)
+def test_a_full_study(service: Service) -> None:
+    set_recruiting(service, "open", most=1)
     with site(service) as client:
         assert client.post("/j/hotels", data={"name": ""}).status_code == 200
         reply = client.post("/j/hotels", data={"name": ""})
@@ -307,33 +313,33 @@ def test_a_study_that_is_full(service: Service) -> None:
 PROLIFIC = {"PROLIFIC_PID": "5f1d", "STUDY_ID": "st", "SESSION_ID": "se"}
 
 
-def test_annotator_of_a_platform(service: Service) -> None:
+def test_annotators_of_a_platform(service: Service) -> None:
     back = "https://app.prolific.com/submissions/complete?cc={code}"
-    recruiting(service, "open", worker_id="PROLIFIC_PID", return_url=back, batches=1)
+    set_recruiting(service, "open", worker_id="PROLIFIC_PID", return_url=back, batches=1)
     with site(service) as client:
         assert "PROLIFIC_PID is not a valid id" in client.get("/j/hotels?PROLIFIC_PID=%7B%7Bx%7D%7D").text
         assert client.get("/j/hotels?PROLIFIC_PID=%7B%7Bx%7D%7D").status_code == 400
         page = client.get("/j/hotels", params=PROLIFIC | {"note": "two words"}).text
-        assert dict(hidden(page)) == PROLIFIC
-        assert told(service.path, "SELECT 1 FROM worker") == []  # looking at a link makes nobody
-        reply = client.post("/j/hotels", data=hidden(page))
+        assert dict(hidden_fields(page)) == PROLIFIC
+        assert query_rows(service.path, "SELECT 1 FROM worker") == []  # opening a link creates no annotator
+        reply = client.post("/j/hotels", data=hidden_fields(page))
         visitor = Visitor(client, reply.url.path.removeprefix("/s/"))
-        page = visitor.asked()
+        page = visitor.first_question()
         for _ in range(3):
-            page = visitor.post(**hidden(page), v0="1")
+            page = visitor.post(**hidden_fields(page), v0="1")
         code = re.search(r'id="code" readonly value="(\w+)"', page)
         assert code is not None
         assert f'href="{back.format(code=code[1])}"' in page
-    assert told(service.path, "SELECT source, external_id FROM worker") == [("open", "5f1d")]
+    assert query_rows(service.path, "SELECT source, external_id FROM worker") == [("open", "5f1d")]
 
 
-def test_a_door_of_an_own_study_is_closed(visitor: Visitor) -> None:
+def test_studies_with_personal_links_cannot_be_joined(visitor: Visitor) -> None:
     assert visitor.client.post("/j/hotels", data={"worker": "x"}).status_code == 404
 
 
 def test_images(tmp_path: Path) -> None:
-    with opened(pictured(tmp_path), tmp_path / "copy.db") as service, site(service) as client:
-        page = Visitor(client, invited(service)).asked()
+    with open_copy(image_study(tmp_path), tmp_path / "copy.db") as service, site(service) as client:
+        page = Visitor(client, new_token(service)).first_question()
         images = re.findall(r'<img src="(/m/\w{64}\.png)" alt="Image of Response \d">', page)
         assert len(set(images)) == 2
         for image in images:
@@ -349,21 +355,21 @@ def test_the_plan_is_asked_in_every_mode(tmp_path: Path) -> None:
     from custodes.annotate.plan import Ending, Question
 
     plan = replace(PLAN, question=Question(aspects=("Adequacy", "Fluency")), annotators=replace(ANNOTATORS, batches=1))
-    with opened(made(tmp_path / "a.db", plan), tmp_path / "b.db") as service, site(service) as client:
-        visitor = Visitor(client, invited(service))
-        page = visitor.asked()
-        assert "Please answer every question" in visitor.post(422, **hidden(page), v0="1")
-        visitor.post(**hidden(page), v0="1", v1="0")
+    with open_copy(new_study(tmp_path / "a.db", plan), tmp_path / "b.db") as service, site(service) as client:
+        visitor = Visitor(client, new_token(service))
+        page = visitor.first_question()
+        assert "Please answer every question" in visitor.post(422, **hidden_fields(page), v0="1")
+        visitor.post(**hidden_fields(page), v0="1", v1="0")
         assert [
-            (row[0], abs(float(str(row[1])))) for row in told(service.path, "SELECT aspect, answer FROM judgment")
+            (row[0], abs(float(str(row[1])))) for row in query_rows(service.path, "SELECT aspect, answer FROM judgment")
         ] == [
             ("Adequacy", 1.0),
             ("Fluency", 0.0),
         ]
     rate = replace(PLAN, question=Question(mode="rate", scale=(1, 5)), stopping=Ending())
-    with opened(made(tmp_path / "c.db", rate), tmp_path / "d.db") as service, site(service) as client:
-        visitor = Visitor(client, invited(service))
-        page = visitor.asked()
+    with open_copy(new_study(tmp_path / "c.db", rate), tmp_path / "d.db") as service, site(service) as client:
+        visitor = Visitor(client, new_token(service))
+        page = visitor.first_question()
         assert "Response 1 of 3" in page
-        visitor.post(**hidden(page), v0="4")
-        assert told(service.path, "SELECT answer FROM judgment") == [(4.0,)]
+        visitor.post(**hidden_fields(page), v0="4")
+        assert query_rows(service.path, "SELECT answer FROM judgment") == [(4.0,)]

@@ -1,4 +1,4 @@
-"""The words of the pages: the same in every language, all used, none missing."""
+"""Translations of the interface: the same keys and placeholders in every language, all of them used."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ BLANKS = re.compile(r"\{(\w+)\}")
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_every_language_has_the_same_words_with_the_same_blanks(language: str) -> None:
-    own = LANGUAGES[language]
-    assert list(own) == list(ENGLISH)
-    for key, text in own.items():
+    translation = LANGUAGES[language]
+    assert list(translation) == list(ENGLISH)
+    for key, text in translation.items():
         assert sorted(BLANKS.findall(text)) == sorted(BLANKS.findall(ENGLISH[key])), key
         assert text == text.strip() != "", key
-    assert not [key for key in own if hasattr(dict, key)], "a template would find the method of the dict"
+    assert not [key for key in translation if hasattr(dict, key)], "a template would find the method of the dict"
 
 
-def test_templates_use_words_that_there_are_and_all_of_them() -> None:
+def test_templates_use_all_words_and_no_others() -> None:
     assert {key for text in TEMPLATES for key in re.findall(r"\bw\.(\w+)", text)} <= set(ENGLISH)
     source = "".join([*TEMPLATES, *((pages.HERE / name).read_text() for name in ("pages.py", "app.py", "forms.py"))])
     of_session = {*SKIPPING, *WHY}
@@ -36,9 +36,9 @@ def test_templates_use_words_that_there_are_and_all_of_them() -> None:
     assert not {key for key in ENGLISH if re.sub("_(what|later)$", "", key) not in used | of_session}
 
 
-def test_only_who_a_rule_ended_is_told_of_known_answers() -> None:
-    for own in (words("en"), words("de")):
-        assert own["blocked_what"] != own["excluded_what"]
+def test_only_the_page_of_blocked_annotators_mentions_known_answers() -> None:
+    for translation in (words("en"), words("de")):
+        assert translation["blocked_what"] != translation["excluded_what"]
     assert "known" not in ENGLISH["excluded_what"]
     assert "bekannt" not in words("de")["excluded_what"]
 
@@ -49,7 +49,7 @@ def test_a_language_without_words_is_english() -> None:
 
 
 def test_instructions_and_pages_name_outputs_as_the_question_does() -> None:
-    """The noun of the question, or of the plan, else the default; whatever braces it has."""
+    """The noun is that of the plan, else of the question, else the default; it may contain braces."""
     for text, noun, name in (
         ("Which summary is better?", "", "Summary"),
         ("Which summary is better?", "digest", "Digest"),

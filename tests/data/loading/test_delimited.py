@@ -29,7 +29,7 @@ def test_semicolons_and_decimal_commas(tmp_path: Path, encoding: str, separator:
     assert ("separator" in rules) == (name == "s.csv")
     assert ("encoding" in rules) == (encoding == "utf-16")
     told = next(note for note in study.notes if note.rule == "decimal-comma")
-    assert (told.count, told.message) == (2, f"{name}: read with decimal commas: columns ann, bleu")
+    assert (told.count, told.message) == (2, f"{name}: numbers with decimal commas are read in columns ann, bleu")
 
 
 @pytest.mark.parametrize(

@@ -136,5 +136,5 @@ def test_damaged_workbooks_and_a_missing_extra(tmp_path: Path, monkeypatch: pyte
     with pytest.raises(MissingExtraError) as missing:
         read(path)
     assert str(missing.value) == (
-        "s.xlsx: spreadsheets need fastexcel: pip install 'custodes[excel]', or save it as CSV"
+        "s.xlsx: spreadsheets need fastexcel: pip install 'custodes[excel]', or save the spreadsheet as CSV"
     )

@@ -179,7 +179,7 @@ def test_people_in_no_pattern_are_told() -> None:
         ({**OUTPUT, "score": "{aspect:bleu}"}, "columns: '{aspect:bleu}' gives no rater; add {rater}, or map rater"),
         (
             {**OUTPUT, "score": "human_{aspect}_ann{repeat}", "aspect": "output"},
-            "both give the aspect; remove {aspect} from the pattern, or map no column to aspect",
+            "and by a column; remove {aspect} from the pattern, or map no column to aspect",
         ),
         ({**OUTPUT, "score": "human_{rater}_ann{aspect:1}"}, ""),
         (
@@ -193,7 +193,7 @@ def test_people_in_no_pattern_are_told() -> None:
             {**OUTPUT, "score": "metric:output"},
             "table: no column matched by the patterns holds a number (output); name the score columns",
         ),
-        ({**OUTPUT, "group": "bleu"}, "table: item 'd0' has group "),
+        ({**OUTPUT, "group": "bleu"}, "table: item 'd0' has several values of group "),
         (
             {"system": "model", "group": "model"},
             "columns: group describes items, but table has no column of items; map item",

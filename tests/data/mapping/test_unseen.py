@@ -325,7 +325,7 @@ def test_a_pattern_of_verdicts_says_who_gave_them() -> None:
     assert ours["preference"].to_list() == alone["preference"].to_list()
     with pytest.raises(cu.OptionError, match="a pattern of verdicts needs {rater}"):
         cu.read(frame, columns={"winner": "{aspect}_choice"})
-    with pytest.raises(cu.OptionError, match="both name the raters"):
+    with pytest.raises(cu.OptionError, match="the raters are named twice"):
         cu.read(frame.with_columns(rater=pl.lit("x")), columns=columns)
 
 

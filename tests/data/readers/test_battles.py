@@ -73,6 +73,6 @@ def test_invalid_verdicts_keep_their_reason_and_verdicts_their_chances() -> None
         ("unreadable-verdict", 1),
     ]
     with pytest.raises(
-        InputError, match=r"row 1 has a preference and a reason why it is invalid \('x'\); remove the preference"
+        InputError, match=r"row 1 has both a preference and a reason in 'invalid' \('x'\); remove the preference"
     ):
         read(frame.head(1).with_columns(invalid=pl.lit("x")))

@@ -148,7 +148,7 @@ def rows_of(*cells: tuple[str, str, str, str]) -> pl.DataFrame:
         ),
         (
             rows_of(("A1", "B1", "A", "sideways")),
-            "table: order 'sideways' in row 1; allowed: ab, ba, original, swapped,",
+            "table: order 'sideways' in row 1; allowed: ab, ba; original, swapped;",
         ),
         (
             rows_of(("A1", "B1", "left", "ab"), ("A1", "B1", "left", "")),

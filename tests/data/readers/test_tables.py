@@ -90,7 +90,10 @@ def test_llmbar_has_two_presentation_orders_and_a_gold_label() -> None:
     ("table", "message"),
     [
         (LONG | {"kind": ["human", "boss"]}, "kind 'boss' in row 2; allowed: human, metric"),
-        ({"item": ["1"], "system": ["A"]}, "no column of scores apart from item, system; give one column per rater"),
+        (
+            {"item": ["1"], "system": ["A"]},
+            "there is no column of scores, only item, system; give one column per rater",
+        ),
         (WIDE | {"": [1]}, "a column has no name (perhaps a saved index); name it after its rater, or remove it"),
         (WIDE | {"bleu": ["high"]}, "bleu 'high' in row 1 is not a number"),
         ({name: values * 2 for name, values in WIDE.items()}, "the same output occurs twice, in rows 1, 2"),

@@ -270,4 +270,4 @@ def test_categories_have_words_and_no_order() -> None:
     assert row["alpha_nominal"] > 0.4
     assert row["alpha_ordinal"] is None
     assert row["alpha_interval"] is None
-    assert row["reason"] == "categories have no order: nominal alpha only"
+    assert row["reason"] == "categories have no order, so only the nominal alpha is defined"

@@ -153,7 +153,7 @@ def test_one_aspect_has_metrics_alone_and_says_so() -> None:
     assert made.gaps.height == made.information.height == 0
     assert set(made.lasso["kind"]) == {"metric"}
     assert [note.message for note in made.notes if note.rule == "one-aspect"] == [
-        "annotators rated only one aspect, so there are no features from other aspects (humans, both, information)"
+        "annotators rated only one aspect, so the features `humans` and `both` and the table `information` are left out"
     ]
     schema = asked(planted(), resamples=0)
     for name in ("gaps", "information", "annotators", "history", "halo"):
@@ -171,7 +171,7 @@ def test_more_features_than_rows(model: Any) -> None:
     assert made.forward.height == 6
     assert made.next.height == 80
     note = next(note for note in made.notes if note.rule == "more-features-than-rows")
-    assert note.message.startswith("40 metrics and 24 rated outputs")
+    assert note.message.startswith("there are more features than data (40 metrics, 24 rated outputs)")
 
 
 @pytest.mark.parametrize("model", ["ridge", "xgboost"])
@@ -238,7 +238,7 @@ def test_two_items_and_an_aspect_of_one_item() -> None:
         assert made.to_frame(name).equals(alone.to_frame(name)), name
     assert made.prediction["features"].to_list() == ["metrics"]
     for plain in ("item", "plain"):
-        with pytest.raises(InputError, match="nothing to predict, .* of only one item or cluster"):
+        with pytest.raises(InputError, match="nothing to predict, .* cover only one item or cluster"):
             ceiling(study_from(table.filter(pl.col("aspect") != "style")), folds=plain, model="ridge")
 
 

@@ -105,7 +105,7 @@ def test_annotators_with_too_little_are_named_and_have_no_part() -> None:
     strange = table.filter(rater="ann0").with_columns(rater=pl.lit("ann4"), item=pl.col("item") + 100)
     made = asked(pl.concat([table, few, strange]), resamples=20)
     assert noted(made, "halo-annotators") == [
-        "the halo table excludes annotators who share too few outputs with other annotators: ann3, ann4"
+        "the halo table excludes ann3, ann4, who share too few outputs with other annotators"
     ]
     assert made.halo.height == 9
     assert made.halo["kendall"].null_count() == 0
@@ -138,14 +138,17 @@ def test_sparse_designs_and_annotators_who_share_nothing() -> None:
     own = pl.col("item") % 4 == pl.col("rater").replace({"metric": "0"}).str.tail(1).cast(int)
     apart = asked(table.filter((pl.col("kind") == "metric") | own), resamples=50)
     assert apart.halo.is_empty()
-    assert noted(apart, "halo-annotators")[0].endswith("ann0, ann1, ann2, ann3")
+    assert "ann0, ann1, ann2, ann3" in noted(apart, "halo-annotators")[0]
     assert noted(apart, "no-split-half")
 
 
 def test_one_annotator_is_noted() -> None:
     told = noted(asked(ratings(1.0, annotators=1)), "one-annotator")
     assert told == [
-        "only one annotator gave ratings, so agreement between annotators is unknown (tables annotators, halo)"
+        (
+            "only one annotator gave ratings, so "
+            "agreement between annotators is unknown (no rows in the tables annotators and halo)"
+        )
     ]
     table = ratings(1.0).filter((pl.col("rater") != "ann1") | (pl.col("aspect") != "aspect1"))
     table = table.filter((pl.col("rater") != "ann2") | (pl.col("aspect") != "aspect1"))
@@ -153,7 +156,7 @@ def test_one_annotator_is_noted() -> None:
     assert told == [
         (
             "only one annotator gave ratings of 'aspect1', so "
-            "agreement between annotators is unknown (tables annotators, halo)"
+            "agreement between annotators is unknown (no rows in the tables annotators and halo)"
         )
     ]
     assert not noted(asked(ratings(1.0)), "one-annotator")

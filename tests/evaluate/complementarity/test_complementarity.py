@@ -90,7 +90,7 @@ def test_direction_is_data_and_a_metric_that_runs_against_people_is_named() -> N
     notes = [note.message for note in warned.notes if note.rule == "negative-agreement"]
     assert len(notes) == 1
     assert notes[0].startswith(
-        "these metrics rank opposite to human ratings: distance. If lower scores are better, declare it in the "
+        "distance gave rankings opposite to those of the annotators. If lower scores are better, declare it in the "
         "raters file (higher_is_better = false); otherwise the distances"
     )
     turned = study.describe(raters=pl.DataFrame({"rater": ["dist*"], "higher_is_better": ["false"]}))

@@ -89,7 +89,7 @@ def test_without_people_or_chances_there_is_no_row() -> None:
         assert made.confidence.is_empty()
         assert made.reliability.is_empty()
         assert "confidence" not in set(made.findings["kind"])
-        with pytest.raises(OptionError, match="no judge has probabilities"):
+        with pytest.raises(OptionError, match="no judge gave outcome probabilities"):
             cu.plots.judge_calibration(made, "judge")
 
 

@@ -282,7 +282,7 @@ def test_check_tells_of_orders() -> None:
     assert "one-of-two-orders" not in told
     assert (
         "5 comparisons are excluded because they were queried in both orders and have a verdict in only one order "
-        "(judge 5), so the position preference of the rater does not cancel."
+        "(judge 5). With one order, the position preference of the rater does not cancel."
     ) in told["half-judged"]
 
 

@@ -149,7 +149,7 @@ def test_a_score_is_held_equal_and_is_no_rater_then() -> None:
     (note,) = [note for note in board.notes if note.rule == "rater-held-equal"]
     assert (note.count, note.message) == (
         1,
-        "the model adjusts for these raters, so there is no ranking by them: learned",
+        "the model adjusts for learned, so there is no ranking by these raters",
     )
     assert board.systems["rater"].unique(maintain_order=True).to_list() == ["human", "judge"]
     effect = board.effects.filter(rater="human", effect="learned").row(0, named=True)
@@ -563,7 +563,7 @@ def strangers() -> pl.DataFrame:
             ),
         ),
         (None, {"tie_model": "rao"}, OptionError, "tie_model='rao'; allowed: davidson, half"),
-        (None, {"covariates": "length"}, OptionError, "demo has no texts to count words of"),
+        (None, {"covariates": "length"}, OptionError, "demo has no texts whose words could be counted"),
         (None, {"covariates": "lenght"}, OptionError, "did you mean 'length'?"),
         (None, {"covariates": ["lerned"]}, OptionError, "did you mean 'learned'?"),
         (None, {"confidence": 1}, OptionError, "confidence=1: must lie between 0 and 1"),

@@ -102,4 +102,4 @@ def test_check_names_a_system_with_one_text(tmp_path: Path) -> None:
     records = [record | {"output_2": "same"} for record in json.loads(path.read_text())]
     path.write_text(json.dumps(records))
     problems = cu.check(cu.read(folder)).problems.filter(rule="constant-outputs")
-    assert problems["message"].item() == "systems with the same text for every item: weak; check how they were run"
+    assert problems["message"].item() == "weak gave one constant text for all items; check how the systems were run"

@@ -325,7 +325,7 @@ def test_a_copy_of_the_gold_label_and_a_rare_label_are_noted() -> None:
     [
         ({"positive": "passed"}, r"positive='passed' selects no label; allowed: a label \(fail, pass\)"),
         ({"sampling": "randomly"}, r"sampling='randomly'"),
-        ({"threshold": "best"}, r"threshold='best': allowed are a number, youden, tpr>=R and tnr>=R"),
+        ({"threshold": "best"}, r"threshold='best' is not allowed; give a number, youden, tpr>=R or tnr>=R"),
         ({"threshold": "0.5"}, r"threshold='0.5': table has no metric that gives scores; leave out threshold"),
         ({"calibration": "shared"}, r"calibration='shared' needs at least two systems"),
         ({"confidence": 1.0}, r"confidence=1.0: must lie between 0 and 1"),

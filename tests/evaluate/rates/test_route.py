@@ -182,7 +182,7 @@ def test_what_cannot_be_routed_is_refused_in_one_line() -> None:
     data = traces()
     with pytest.raises(InputError, match="no judgement of judge has a human label; label a random part of at least 76"):
         route(data.drop("human"), signal="judge_confidence")
-    with pytest.raises(OptionError, match="route needs the confidence of judge; allowed as signal=NAME"):
+    with pytest.raises(OptionError, match="route needs a measure of the confidence of judge; give signal=NAME"):
         route(data.drop("judge_confidence"))
     with pytest.raises(OptionError, match=r"add=3: \d classes of confidence would have no human label; increase add"):
         route(data.with_columns(human=pl.when(pl.int_range(2000) < 3).then("human")), add=3)

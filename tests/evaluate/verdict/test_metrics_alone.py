@@ -53,7 +53,7 @@ def test_equal_systems_have_no_best() -> None:
 def test_the_report_needs_no_human_ratings() -> None:
     made = cu.report(scored({"m1": (2.0, 0.0, 0.0), "m2": (2.0, 0.0, 0.0)}), resamples=50)
     assert set(made.results) == {"check", "leaderboard", "complementarity"}
-    assert made.context.absent["consistency"].startswith("the study has no verdicts, no texts")
+    assert made.context.absent["consistency"].startswith("the study has no verdicts and no texts")
     assert "Win rates by {metric}" in made.html
     assert made._charts()
     assert "by human ratings" not in made.html.split('<script type="text/plain"')[0]

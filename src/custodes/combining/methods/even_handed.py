@@ -79,8 +79,9 @@ STEPS = tuple(
 EVEN_HANDED = Method(
     name="even-handed",
     label="ridge with a penalty on partiality",
-    doc="`ridge` with a further penalty · Σ (mean of a system's predictions − line over the human means)², chosen in "
-    "inner folds for `max_partiality`, or for the least partiality that lowers the objective by at most .01 (*ours*)",
+    doc="`ridge` with a second penalty · Σ (mean prediction of a system − value of a line through the human means)²; "
+    "this penalty is chosen in inner folds for `max_partiality`, or for the least partiality that lowers the "
+    "objective by at most .01 (*ours*)",
     family="weights",
     fit=even_handed,
 )

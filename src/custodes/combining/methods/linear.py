@@ -75,8 +75,9 @@ EQUAL = Method(
 RIDGE = Method(
     name="ridge",
     label="ridge regression",
-    doc="a + Σ w·x with the least mean squared error + penalty · Σ w² (weights per standard deviation) for the ratings,"
-    " or for their ranks if the objective is a rank correlation; scores are clipped at three standard deviations; the"
+    doc="a + Σ w·x that minimises mean squared error + penalty · Σ w² (weights per standard deviation); the target is "
+    "the ratings, or the ranks of the ratings if the objective is a rank correlation; scores are clipped at three "
+    "standard deviations; the"
     " penalty is chosen in inner folds",
     family="weights",
     fit=linear,
@@ -88,8 +89,8 @@ PAIRWISE = Method(
     name="pairwise",
     label="logistic on preferences",
     doc=(
-        "a + b·Σ w·x, where P(i preferred to j) = 1 / (1 + exp(−Σ w·(x_i − x_j))) on the pairs "
-        "of an item that annotators do not tie; a penalty as in `ridge`"
+        "a + b·Σ w·x, where P(i preferred to j) = 1 / (1 + exp(−Σ w·(x_i − x_j))) is fitted to pairs of outputs of an "
+        "item that annotators do not tie; a penalty as in `ridge`"
     ),
     family="weights",
     fit=pairwise,

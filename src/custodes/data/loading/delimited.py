@@ -56,7 +56,9 @@ def from_delimited(text: str, suffix: str, name: str) -> tuple[pl.DataFrame, lis
         return frame, notes
     changed = [column for column in frame.columns if column not in LABELS and _has_decimal_commas(frame[column])]
     frame = frame.with_columns(pl.col(changed).str.replace(",", ".", literal=True))
-    notes += noted(("decimal-comma", len(changed), f"{name}: read with decimal commas: columns {listed(changed)}"))
+    notes += noted(
+        ("decimal-comma", len(changed), f"{name}: numbers with decimal commas are read in columns {listed(changed)}")
+    )
     return frame, notes
 
 

@@ -170,8 +170,8 @@ def _unpacked(data: bytes, path: Path, suffix: str, part: str | None, name: str)
     if suffix not in SUFFIXES and recognised is None and not is_stream(path):
         raise InputError(
             f"{name}: unknown suffix {suffix!r}{suggestion(suffix, SUFFIXES)}; allowed: {', '.join(SUFFIXES)} (text "
-            f"also {', '.join(PACKED)}), SQLite and DuckDB files, and for mt-metrics-eval .tar, .tar.gz, .tgz or a "
-            "folder"
+            f"files also with {', '.join(PACKED)}), SQLite and DuckDB files; for mt-metrics-eval also .tar, .tar.gz, "
+            f".tgz or a folder"
         )
     if not data.strip():
         raise InputError(f"{name}: the file is empty; give a table with a header and at least one row")

@@ -40,7 +40,7 @@ def from_workbook(data: bytes, part: str | None, name: str) -> tuple[pl.DataFram
         import pyarrow  # noqa: F401  # fastexcel tells errors of cells through it
     except ImportError as error:
         raise MissingExtraError(
-            f"{name}: spreadsheets need fastexcel: pip install 'custodes[excel]', or save it as CSV"
+            f"{name}: spreadsheets need fastexcel: pip install 'custodes[excel]', or save the spreadsheet as CSV"
         ) from error
     if not is_workbook(data, name):
         raise InputError(f"{name}: not a spreadsheet, or a damaged one; save it again, or as CSV")

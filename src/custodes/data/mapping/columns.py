@@ -153,8 +153,8 @@ class Columns:
             return frame
         if "rater" in (*self.roles, *frame.columns):
             raise OptionError(
-                f"{where}: the pattern of winner and column rater both name the raters; remove the pattern or the "
-                "column"
+                f"{where}: the raters are named twice, by the pattern for `winner` and by the column for `rater`; "
+                f"remove one of them"
             )
         rows = []
         for name, labels in split.items():
@@ -444,8 +444,8 @@ def _labels(pattern: ColumnPattern, split: Mapping[str, str], column: str, keys:
     doubled = next((name for name in split if name in keys and name != "kind"), None)
     if doubled:
         raise OptionError(
-            f"columns: {pattern.written!r} and a column both give the {doubled}; remove {{{doubled}}} from the "
-            f"pattern, or map no column to {doubled}"
+            f"columns: the {doubled} is given twice, by the pattern {pattern.written!r} and by a column; remove "
+            f"{{{doubled}}} from the pattern, or map no column to {doubled}"
         )
     labels = {name: label.strip() for name, label in split.items()}
     kind = labels.get("kind", "").lower() or pattern.kind

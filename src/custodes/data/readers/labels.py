@@ -158,7 +158,7 @@ def _unread(words: pl.Series, values: pl.Series, rater: str, scale: LabelScale, 
     """A note on words of a rater that are not labels of the scale."""
     lost = words.filter(values.is_null() & words.is_not_null())
     message = (
-        f"{where}: {lost.len()} labels of {rater} are not {listed(scale.words)} and count as not labelled "
+        f"{where}: {lost.len()} labels of {rater} are not among {listed(scale.words)} and count as not labelled "
         f"({listed(lost.unique(maintain_order=True), limit=3)})"
     )
     return noted(("unknown-label", lost.len(), message))

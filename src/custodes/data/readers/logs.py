@@ -200,7 +200,8 @@ class LogRecords:
                     (
                         "spare-texts",
                         different_texts,
-                        f"{self.where}: {different_texts} texts of later runs are ignored",
+                        f"{self.where}: {different_texts} texts differ from an earlier text of the same output "
+                        "and are ignored",
                     ),
                 ),
             ),

@@ -35,7 +35,7 @@ SPARE = (".domain.score", ".seg.rating")
 """Files that are not used: means by domain, and single error annotations."""
 
 KNOWN = (
-    "known: test sets of mt-metrics-eval (TESTSET/sources/LP.txt), logs of Inspect, lm-evaluation-harness, HELM or "
+    "test sets of mt-metrics-eval (TESTSET/sources/LP.txt), logs of Inspect, lm-evaluation-harness, HELM or "
     "Every Eval Ever, results of AlpacaEval (MODEL/ANNOTATOR/annotations.json) or RewardBench 2, texts "
     "(SYSTEM/ITEM.txt), shards of Parquet, and data sets written by save_to_disk"
 )
@@ -47,11 +47,12 @@ TWO_WORDS = r"^(\S+)\s+(\S+)$"
 def _unknown(path: Path, name: str) -> str:
     """Why a folder or tar cannot be read."""
     if not path.is_dir():
-        return f"{name}: no mt-metrics-eval data, as TESTSET/sources/LP.txt is missing; give a tar of its test sets"
+        return f"{name}: no test sets of mt-metrics-eval, as TESTSET/sources/LP.txt is missing; give a tar of test sets"
     parts = sorted(part.name for part in path.iterdir() if not part.name.startswith("."))
     if not parts:
         return f"{name}: the folder is empty; give a folder or file with data"
-    return f"{name}: the layout of this folder is unknown ({KNOWN}); give one of its entries: {listed(parts, limit=5)}"
+    entries = listed(parts, limit=5)
+    return f"{name}: the layout of this folder is unknown; give an entry of it ({entries}), or a known layout: {KNOWN}"
 
 
 def read_mtme(path: Path, *, part: str | None, invalid: Invalid) -> Study:

@@ -39,8 +39,9 @@ UNKNOWN = ("", "unknown")
 WRITTEN = ("ab", "ba", "")
 """Orders in our own format."""
 ALLOWED = (
-    "ab, ba, original, swapped, first, second (order), left, right (where the first column's system was), false, true"
-    " (swapped), 0, 1 (swapped), 1, 2 (second order), the name of the system shown first, unknown"
+    "ab, ba; original, swapped; first, second (order); left, right (position of the system in the first column); "
+    "false, true (true: swapped); 0, 1 (1: swapped); 1, 2 (2: second order); the name of the system shown first; "
+    "unknown"
 )
 COMPARISON = ("item", "low", "high", "rater", "aspect", "repeat")
 

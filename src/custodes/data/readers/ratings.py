@@ -49,7 +49,7 @@ def read_wide(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
     check_columns(frame, where=where, required=("item", "system"), optional=(*WIDE_KEY, *raters))
     if not raters:
         raise InputError(
-            f"{where}: no column of scores apart from {', '.join(frame.columns)}; give one column per rater"
+            f"{where}: there is no column of scores, only {', '.join(frame.columns)}; give one column per rater"
         )
     if "" in raters:
         raise InputError(

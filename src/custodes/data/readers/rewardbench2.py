@@ -68,7 +68,7 @@ def _read(path: Path) -> Study:
         if not 0 <= correct <= len(scores) or len(texts) != len(scores):
             raise InputError(
                 f"{path.name}: entry {place} has {len(scores)} scores, {len(texts)} texts and num_correct "
-                f"{correct}; give a score for each text, and at most as many correct ones"
+                f"{correct}; give one score for each text, and a num_correct that does not exceed the number of texts"
             )
         item = f"{subset.strip()}/{label(name)}"
         prompts.append((item, subset.strip(), texts[:correct], texts[correct:]))

@@ -95,7 +95,12 @@ class Agreement(Result):
             "statistic of metric_a minus statistic of metric_b, on the outputs that both metrics rated",
             interval=True,
         ),
-        p_value("p_value", "unadjusted test of equal agreement of the two metrics, consistent with the interval", "p"),
+        p_value(
+            "p_value",
+            "unadjusted p-value of the test that both metrics agree equally with the annotators; "
+            "consistent with the interval",
+            "p",
+        ),
         p_value("p_adjusted", "p-value adjusted for all pairs of metrics, per statistic and aspect", "p, all pairs"),
         label(
             "note",
@@ -113,7 +118,7 @@ class Agreement(Result):
         score("chance", "chance level of the statistic"),
         p_value(
             "p_chance",
-            "test of 'agreement is at the chance level', adjusted for all metrics of the aspect",
+            "p-value of the test that agreement is at the chance level, adjusted for all metrics of the aspect",
             "p, chance level",
         ),
         label(
@@ -138,7 +143,7 @@ class Agreement(Result):
 
 @question(
     "custodes agreement ratings.csv --human 'expert*' --aspect coherence",
-    compare_by="Statistics for the tests between metrics; comma list or repeated.",
+    compare_by="Statistics for which differences between metrics are tested; comma list or repeated.",
     by=BY,
 )
 def agreement(
@@ -369,8 +374,8 @@ def _ground_notes(sample: Sample) -> list[Note]:
         (
             "system-scores-fitted",
             fitted,
-            f"for {fitted} of {len(shared)} metrics, annotators and metric did not both rate all systems of each "
-            f"item{label}; the system scores are then system effects adjusted for items, instead of means",
+            f"for {fitted} of {len(shared)} metrics, annotators and metric did not both rate all systems "
+            f"of each item{label}, so the system scores are system effects adjusted for items, not means",
         ),
         (
             "pairs-without-common-item",

@@ -64,24 +64,24 @@ class Annotators(Result):
         ANSWER_TYPE,
         label("rater", "the annotator"),
         flag("is_person", "whether this is one person, not a slot shared by several", essential=False),
-        count("answers", "number of tasks that the annotator answered (comparisons or outputs)"),
+        count("answers", "number of tasks (comparisons or outputs) that the annotator answered"),
         share("proportion", "proportion of all answers", "Of all answers"),
         count(
             "n_multiply_rated", "number of the annotator's tasks that other annotators answered, too", "Multiply rated"
         ),
         score(
             "competence",
-            "competence by `dawid-skene` or `mace`: Cohen's kappa with the consensus on shared tasks (1: always "
-            "correct, 0: guessing). Null by `majority`, and for annotators with fewer than "
-            f"{FEWEST_SHARED} shared tasks or fewer than {FEWEST} clusters of shared items",
+            "competence by `dawid-skene` or `mace`: Cohen's kappa with the consensus on shared tasks (1: "
+            "always correct, 0: guessing). Null with the method `majority`, and for annotators with "
+            f"fewer than {FEWEST_SHARED} shared tasks or fewer than {FEWEST} clusters of shared items",
             "Competence",
             interval=True,
             best="high",
         ),
         share(
             "agreement",
-            f"mean proportion of the other annotators with the same answer; null with fewer than {FEWEST} "
-            "clusters of shared items",
+            "mean proportion of the other annotators who gave the same answer; null if there are fewer "
+            f"than {FEWEST} clusters of shared items",
             "Others agree",
             interval=True,
             best="high",
@@ -96,19 +96,21 @@ class Annotators(Result):
         score("seconds", "median seconds per verdict, if the file has them", "Seconds"),
         p_value(
             "p_position",
-            "test of 'choices do not depend on the position', adjusted for all tests of the study (Holm)",
+            "p-value of the test that choices do not depend on the position, adjusted for all tests of "
+            "the study (Holm)",
             essential=False,
         ),
         p_value(
             "p_careless",
-            "test of 'agrees with the other annotators at least half as much as they agree with one another on "
-            "the same tasks', adjusted for all tests of the study (Holm); null if there is an "
-            "`untested_reason`",
+            "p-value of the test that the annotator agrees with the other annotators at least half as "
+            "much as the other annotators agree with one another on the same tasks, adjusted for all "
+            "tests of the study (Holm); null if there is an `untested_reason`",
             essential=False,
         ),
         p_value(
             "p_chance",
-            "one-sided test of 'agrees with the other annotators no more than random answers do', unadjusted",
+            "unadjusted p-value of the one-sided test that the annotator agrees with the other "
+            "annotators no more than random answers do",
             essential=False,
         ),
         label("untested_reason", "why agreement with the other annotators is not tested", essential=False),
@@ -120,7 +122,7 @@ class Annotators(Result):
         "One row per type of answer: chance-corrected agreement of annotators.",
         ANSWER_TYPE,
         count("annotators", "number of annotators with answers"),
-        count("tasks", "number of tasks with answers (comparisons or outputs)"),
+        count("tasks", "number of tasks (comparisons or outputs) with answers"),
         count("n_multiply_rated", "number of tasks that several annotators answered", "Multiply rated"),
         count("answers", "number of answers to tasks that several annotators answered", essential=False),
         score("alpha_nominal", "Krippendorff's alpha for nominal answers", "Alpha", interval=True, best="high"),
@@ -157,14 +159,16 @@ class Annotators(Result):
         ),
         score(
             "icc",
-            "correlation of an annotator's answers to different items of a pair of systems (or a system), in excess of "
-            "the correlation between two annotators; interval over annotators",
+            "correlation of the answers of one annotator on different items of the same pair of systems "
+            "(or of the same system), in excess of the correlation between the answers of two "
+            "annotators; the interval is over annotators",
             "ICC of annotators",
             interval=True,
         ),
         score(
             "answers_per_annotator",
-            "number of answers to the pair of systems (or the system) by the same annotator, averaged over answers",
+            "number of answers that the same annotator gave on the same pair of systems (or on the same "
+            "system), averaged over answers",
             essential=False,
         ),
         score(
@@ -209,7 +213,8 @@ class Annotators(Result):
         ),
         probability(
             "probability",
-            "probability of the label by the method; by `majority`, the proportion of votes for the label",
+            "probability of the label according to the method; with the method `majority`, the "
+            "proportion of votes for the label",
         ),
         probability("p_a", "probability that system_a is better"),
         probability("p_tie", "probability of a tie"),

@@ -38,13 +38,13 @@ def persons(study: Study, raters: Sequence[str], annotator_type: AnnotatorType) 
         (
             "slots",
             len(slots),
-            "these raters answered the same tasks and are read as slots shared by several persons: "
-            f"{listed(sorted(slots))}. Slots are not evaluated one by one; {how}",
+            f"{listed(sorted(slots))} answered the same tasks and were read as slots that several persons "
+            f"share. Slots are not evaluated one by one; {how}",
         ),
         (
             "assumed-persons",
             len(assumed),
-            f"each of these raters is read as one person: {listed(assumed, limit=3)}; if a rater is a slot, {how}",
+            f"{listed(assumed, limit=3)}: each rater is read as one person; if a rater is a slot, {how}",
         ),
     )
 

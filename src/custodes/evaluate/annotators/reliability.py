@@ -28,9 +28,9 @@ from custodes.stats.reliability import (
 FEW_DOUBLES = 30
 FEWEST_ANNOTATORS = 10
 """Minimum number of annotators for an interval of the ICC (coverage with 5 annotators: .84, with 10: .90)."""
-TOO_FEW = "too few: fewer than {} tasks answered by several annotators"
+TOO_FEW = "fewer than {} tasks were answered by several annotators"
 TOO_FEW_ANNOTATORS = f"fewer than {FEWEST_SAMPLED} annotators: the estimate describes only these annotators"
-WITHOUT_ORDER = "categories have no order: nominal alpha only"
+WITHOUT_ORDER = "categories have no order, so only the nominal alpha is defined"
 SCALES: tuple[Scale, ...] = ("nominal", "ordinal")
 
 

@@ -73,8 +73,8 @@ class Ceiling(Result):
         ),
         score(
             "r2",
-            "predicted proportion of the variance of human rank sums; each system is predicted by a model fitted to "
-            "all other systems; null at level output",
+            "proportion of the variance of human rank sums that is predicted; each system is predicted "
+            "by a model fitted to all other systems; null at level output",
             "R²",
             interval=True,
             best="high",
@@ -132,8 +132,8 @@ class Ceiling(Result):
         ),
     )
     information: pl.DataFrame = table(
-        "Information that the other aspects of the annotators have and the metrics lack. The table is empty with one "
-        "rated aspect.",
+        "Information that human ratings of other aspects contain and the metrics lack. The table is "
+        "empty if annotators rated only one aspect.",
         score("alpha", "penalty of the lasso, from 1 down to .001", "Penalty α"),
         score(
             "mse_ratio",
@@ -151,7 +151,7 @@ class Ceiling(Result):
         essential=False,
     )
     lasso: pl.DataFrame = table(
-        "Lasso weights of metrics and of the annotators' other aspects, by penalty.",
+        "Lasso weights of the metrics and of human ratings of other aspects, for each penalty.",
         score("alpha", "penalty of the lasso", "Penalty α"),
         label("rater", "a metric, or another aspect of the annotators"),
         label("kind", "`metric` or `human`"),
@@ -179,8 +179,9 @@ class Ceiling(Result):
         count("step", "number of the step, from 1"),
         label(
             "metric",
-            "metric removed at this step, with the smallest increase of squared error on the folds that score the "
-            "path; elimination starts from the metrics in use, or from all metrics if none is named",
+            "metric removed at this step, because its removal increases the squared error least on the "
+            "folds that score the path; elimination starts from the metrics in use, or from all metrics "
+            "if `in_use` is not set",
             "Taken out",
         ),
         score("kendall", "held-out tau-b of the remaining metrics", "τ-b of the rest", interval=True),
@@ -192,15 +193,15 @@ class Ceiling(Result):
         label("metric", "name of the metric"),
         score(
             "added",
-            "gain in held-out tau-b if the metric is added to the metrics in use (if none is named, tau-b of the "
-            "metric alone); null for metrics in use",
+            "gain in held-out tau-b if the metric is added to the metrics in use (if `in_use` is not "
+            "set, tau-b of the metric alone); null for metrics in use",
             "Gain if added",
             interval=True,
         ),
         score(
             "removed",
-            "loss in held-out tau-b if the metric is removed from the metrics in use (if none is named, from all "
-            "metrics); for a single metric, its tau-b; null for metrics not in use",
+            "loss in held-out tau-b if the metric is removed from the metrics in use (if `in_use` is not "
+            "set, from all metrics); for a single metric, its tau-b; null for metrics not in use",
             "Loss if taken out",
             interval=True,
         ),
@@ -226,8 +227,8 @@ class Ceiling(Result):
     level="Predict single outputs, or rank sums of systems.",
     folds="Held-out units: whole items, or single outputs (plain; training then uses outputs of the same items).",
     model="Prediction model.",
-    in_use="Metrics in use, from which the forward path starts: comma list of globs.",
-    variants="Metrics to average: for each glob of a comma list, the matching metrics become one metric.",
+    in_use="Metrics in use, from which the paths start; comma list of globs.",
+    variants="Metrics to average, as a comma list of globs; the metrics that match one glob become one metric.",
 )
 def ceiling(
     study: Study,
@@ -291,7 +292,10 @@ def ceiling(
         (who.design.n_units < 2, "there is only one item or cluster, but cross-validation needs two; give more items"),
         (
             not targets,
-            "there is nothing to predict, because human ratings are verdicts, constant, or of only one item or cluster",
+            (
+                "there is nothing to predict, because human ratings are verdicts, are constant, or cover "
+                "only one item or cluster"
+            ),
         ),
     ):
         if wanting:
@@ -417,7 +421,10 @@ def _notes(result: Ceiling, who: RaterScores, level: Level, strangers: Sequence[
         (
             "one-aspect",
             len(humans) < 2,
-            "annotators rated only one aspect, so there are no features from other aspects (humans, both, information)",
+            (
+                "annotators rated only one aspect, so the features `humans` and `both` and the table "
+                "`information` are left out"
+            ),
         ),
         (
             "more-features-than-rows",
@@ -432,7 +439,7 @@ def _notes(result: Ceiling, who: RaterScores, level: Level, strangers: Sequence[
         (
             "two-clusters",
             level == "output" and min(_clusters(who, k) for k in humans) == 2,
-            "annotators rated only two items or clusters; the forward path needs three, and has no values",
+            ("annotators rated only two items or clusters; the forward path needs at least three, so it has no values"),
         ),
         (
             "weights-unused",
@@ -442,8 +449,8 @@ def _notes(result: Ceiling, who: RaterScores, level: Level, strangers: Sequence[
         (
             "one-annotator",
             len(alone),
-            f"only one annotator gave ratings{where}, so agreement between annotators is unknown (tables annotators, "
-            "halo)",
+            f"only one annotator gave ratings{where}, so agreement between annotators is unknown (no rows "
+            "in the tables annotators and halo)",
         ),
         (
             "no-split-half",
@@ -453,12 +460,13 @@ def _notes(result: Ceiling, who: RaterScores, level: Level, strangers: Sequence[
         (
             "halo-annotators",
             len(strangers),
-            f"the halo table excludes annotators who share too few outputs with other annotators: {listed(strangers)}",
+            f"the halo table excludes {listed(strangers)}, who share too few outputs with other annotators",
         ),
         (
             "attainable-exceeded",
             len(beyond),
-            f"for {listed(beyond)}, predictions exceed the bound given by the agreement between annotators. The errors "
-            "of annotators are not independent (or slots mix persons), so 'attainable' is not a bound",
+            f"for {listed(beyond)}, predictions exceed the bound given by the agreement between "
+            "annotators. The errors of annotators are not independent, or several persons share a slot, "
+            "so 'attainable' is not a bound",
         ),
     )

@@ -40,8 +40,8 @@ RULES: dict[str, tuple[Literal["error", "warning", "info"], str]] = {
     ),
     "negative-agreement": (
         "warning",
-        "these metrics order outputs significantly against the annotators (Kendall correlation below 0, all metrics "
-        "tested together at level {alpha:.0%}): {metrics}{advice}",
+        "{metrics} ordered outputs significantly against the annotators (Kendall correlation below 0, "
+        "all metrics tested jointly at level {alpha:.0%}){advice}",
     ),
     "one-sided-annotators": (
         "warning",
@@ -51,8 +51,8 @@ RULES: dict[str, tuple[Literal["error", "warning", "info"], str]] = {
     ),
     "coverage-differs": (
         "warning",
-        "these metrics did not rate all comparisons with human ratings: {metrics}. The comparisons that a metric "
-        "rated may be easier, so two metrics are compared on the comparisons that both metrics rated",
+        "{metrics} did not rate all comparisons with human ratings. The comparisons that a metric rated "
+        "may be easier, so two metrics are compared on the comparisons that both metrics rated",
     ),
     "different-items": (
         "warning",
@@ -65,35 +65,34 @@ RULES: dict[str, tuple[Literal["error", "warning", "info"], str]] = {
     ),
     "beyond-declared": (
         "warning",
-        "these raters have scores outside the range that the raters file declares: {raters}; combined metrics "
-        "clip these scores",
+        "{raters} gave scores outside the range that the raters file declares; combined metrics clip these scores",
     ),
     "one-order": (
         "warning",
-        "these judges saw every pair of systems in only one order: {raters}. Position bias cannot be separated from "
+        "{raters} judged every pair of systems in only one order. Position bias cannot be separated from "
         "preference; show these judges some comparisons in both orders",
     ),
     "one-of-two-orders": (
         "warning",
-        "these judges gave verdicts in both orders on some comparisons, but in only one order on others: {raters}. "
-        "Verdicts in one order may contain position bias; query the missing order, or give a row without a "
-        "preference if the judge did not answer",
+        "{raters} gave verdicts in both orders on some comparisons, but in only one order on other "
+        "comparisons (numbers in brackets). Verdicts in one order may contain position bias; query the missing "
+        "order, or give a row without a preference if the judge did not answer",
     ),
     "near-duplicates": ("info", "these metrics are nearly identical (correlation above {correlation}): {pairs}"),
     "mean-of-others": ("warning", "{rater!r} is the mean of the {others}"),
     "missing-code": (
         "warning",
-        "these raters have a value far from all other scores of the rater, which may be a code for a missing score: "
-        "{codes}. If a value means missing, leave the cell empty",
+        "some raters have one value far from the other scores, which may be a code for a missing score: "
+        "{codes}. If the value means missing, leave the cell empty",
     ),
     "same-signature": (
         "warning",
-        "these raters have the same signature: {raters}. Under these names, one rater counts several times; keep one "
-        "name, or correct the signatures in the raters file",
+        "{raters} were read with the same signature, so one rater counts several times under these "
+        "names; keep one name, or correct the signatures in the raters file",
     ),
     TRUNCATED: (
         "warning",
-        "these raters scored texts that were truncated to fit a model: {raters}. The end of a truncated text was not "
+        "{raters} scored texts that were truncated to fit a model. The end of a truncated text was not "
         "rated; compare these raters on short texts only, or use a model with a longer input",
     ),
     "reference-system": (
@@ -114,7 +113,7 @@ RULES: dict[str, tuple[Literal["error", "warning", "info"], str]] = {
     ),
     "constant-outputs": (
         "warning",
-        "these systems have the same text for every item: {systems}; check how they were run",
+        "{systems} gave one constant text for all items; check how the systems were run",
     ),
     "duplicate-outputs": (
         "info",

@@ -143,7 +143,8 @@ def people_as_metrics(study: Study, metrics: set[str]) -> Iterator[Finding]:
     people = [name for name in kinds if name in named | beside]
     if people:
         message = (
-            f"these raters look human but are evaluated as metrics: {listed(people)}; if they are human, select them "
-            "with human or give them the kind human; otherwise leave them out of metrics"
+            f"these raters look human but are evaluated as metrics: {listed(people)}; if they are human, "
+            "select them with the option human or declare them as human in the raters file; otherwise "
+            "leave them out of metrics"
         )
         yield "annotators-as-metrics", message, people

@@ -85,7 +85,7 @@ class Complementarity(Result):
         essential=False,
     )
     averages: pl.DataFrame = table(
-        "Mean complementarity within annotators, within metrics, and between them.",
+        "Mean complementarity within annotators, within metrics, and between annotators and metrics.",
         label("kinds", "`human-human`, `human-metric` or `metric-metric`"),
         score("complementarity", "mean distance over pairs of raters", interval=True),
         score(
@@ -173,9 +173,9 @@ class Complementarity(Result):
         count("cluster", "number of the rater's community, from 1; undefined distances count as average distances"),
         share(
             "stability",
-            "mean proportion of the other raters of the community that stay in one community with this rater in "
-            "resamples; for a community of one rater, proportion of resamples in which the rater is alone; null "
-            "without resamples",
+            "mean over resamples of the proportion of other raters of the community that share a "
+            "community with this rater again; for a community of one rater, the proportion of resamples "
+            "in which the rater is alone; null without resamples",
             "Together",
         ),
         count(
@@ -198,7 +198,7 @@ class Complementarity(Result):
     level="Rank systems within each item, or items within each system (utterance).",
     distance="Distance between two rankings; the rules differ in how ties count.",
     human_raters="Human raters: one per aspect, or each annotator.",
-    variants="Metrics to average: for each glob of a comma list, the matching metrics become one metric.",
+    variants="Metrics to average, as a comma list of globs; the metrics that match one glob become one metric.",
 )
 def complementarity(
     study: Study,
@@ -342,8 +342,9 @@ def _notes(rankings: Rankings, tables: dict[str, pl.DataFrame], rule: str) -> li
         (
             "negative-agreement",
             len(against),
-            f"these metrics rank opposite to human ratings: {listed(against)}. If lower scores are better, declare it "
-            "in the raters file (higher_is_better = false); otherwise the distances of these metrics mislead",
+            f"{listed(against)} gave rankings opposite to those of the annotators. If lower scores are "
+            "better, declare it in the raters file (higher_is_better = false); otherwise the distances "
+            "of these metrics mislead",
         ),
         (
             "one-item",

@@ -52,7 +52,7 @@ class Rankings:
         if not stuck:
             return rankings
         reason = f"rates all {rankings.thing}s of {'an item' if level == 'system' else 'a system'} equally"
-        message = f"these raters are excluded, because each {reason} (scores may vary otherwise): {listed(stuck)}"
+        message = f"{listed(stuck)}: excluded, because the rater {reason} (scores may vary otherwise)"
         fewer = replace(
             who,
             scores=np.where(flat[:, None, None], np.nan, who.scores),

@@ -78,14 +78,14 @@ class Consistency(Result):
         ),
         share(
             "consistency",
-            "proportion of comparisons in both orders with the same verdict in both orders",
+            "among comparisons with verdicts in both orders, the proportion with equal verdicts",
             "Same verdict",
             interval=True,
             best="high",
         ),
         share(
             "flip_rate",
-            "proportion of comparisons in both orders whose winner changes with the order",
+            "among comparisons with verdicts in both orders, the proportion whose winner changes with the order",
             "Flips",
             interval=True,
             best="low",
@@ -115,7 +115,8 @@ class Consistency(Result):
         label("reason", "reason for a missing margin", essential=False),
     )
     confusion: pl.DataFrame = table(
-        "One row per rater: counts of comparisons by the outcomes of the first system in both orders.",
+        "One row per rater: counts of comparisons by the outcome of the first system when shown "
+        "first and when shown second.",
         RATER,
         *(count(cell, "{} if shown first, {} if shown second".format(*cell.split("_"))) for cell in CELLS),
         essential=False,
@@ -147,7 +148,8 @@ class Consistency(Result):
         ),
     )
     repeated_labels: pl.DataFrame = table(
-        "One row per rater who labelled outputs several times, or scored them by few whole numbers: do labels change?",
+        "One row per rater who labelled outputs several times, or who scored outputs several times "
+        "by few whole numbers: do labels change?",
         RATER,
         count("outputs", "outputs with several labels by this rater", "Outputs"),
         score("runs", "mean number of labels per output"),
@@ -189,7 +191,7 @@ class Consistency(Result):
         ),
         share(
             "failure_rate",
-            "proportion of queried verdicts that are empty or unreadable (for this reason)",
+            "proportion of queried verdicts that are empty or unreadable; in a row for a reason, for this reason",
             "Failed",
             interval=True,
         ),
@@ -230,7 +232,8 @@ class Consistency(Result):
     )
     probes: pl.DataFrame = probe_table(RATER)
     own_systems: pl.DataFrame = table(
-        "One row for each rater and own system of the rater (column `own_system` of the raters table).",
+        "One row per judge and own system, which the column `own_system` of the raters table names: "
+        "does the judge over-rate its own system?",
         RATER,
         label("system", "own system of the rater"),
         points(
@@ -242,9 +245,10 @@ class Consistency(Result):
         label("reason", "reason for an inconclusive result"),
     )
     confidence: pl.DataFrame = table(
-        "One row per judge with probabilities (`p_a`, `p_tie`, `p_b`) of comparisons that have human verdicts.",
+        "One row per judge that gives outcome probabilities (`p_a`, `p_tie`, `p_b`); only "
+        "comparisons with human verdicts are used.",
         RATER,
-        count("comparisons", "comparisons with probabilities of the judge and a human verdict"),
+        count("comparisons", "comparisons that have both outcome probabilities of the judge and a human verdict"),
         count(
             "verdicts",
             "verdicts on these comparisons, in both orders and all repeats; each verdict is a forecast",
@@ -294,7 +298,7 @@ class Consistency(Result):
     committee: pl.DataFrame = table(
         "The effective number of independent judges.",
         count("judges", "judges with verdicts on enough of the comparisons that have human verdicts"),
-        count("comparisons", "comparisons with verdicts of annotators and all these judges"),
+        count("comparisons", "comparisons on which annotators and all these judges gave verdicts"),
         score(
             "error_correlation",
             "mean correlation of the errors of two judges; an error of the annotators counts as an error of all "
@@ -318,8 +322,9 @@ class Consistency(Result):
         count("size", "number of judges in the panel"),
         share(
             "accuracy",
-            "proportion of comparisons with the same decision by panel and annotators; a tie against a decision counts "
-            "half. A best panel is chosen on one part of the items, and evaluated on another part",
+            "proportion of comparisons that the panel and the annotators decide equally; a tie against a "
+            "decision counts half. A best panel is chosen on one part of the items, and evaluated on "
+            "another part",
             interval=True,
             best="high",
         ),
@@ -465,8 +470,8 @@ def _notes(answer: Consistency, study: Study) -> list[Note]:
         (
             "one-order",
             alone.len(),
-            f"these raters have no comparison in both orders, so their rate of flips is unknown: {listed(alone)}; show "
-            "some comparisons in both orders",
+            f"{listed(alone)} judged no comparison in both orders, so the flip rate is unknown; show some "
+            "comparisons in both orders",
         ),
         (
             HALF,

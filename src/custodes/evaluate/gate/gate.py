@@ -65,8 +65,9 @@ class Gate(Result):
         label("system", "system of a corrected rate or of a `judge_rate`; otherwise null", essential=False),
         count(
             "n",
-            "comparisons rated by annotators and the metric (with `against`, by both metrics); for a statistic of the "
-            "metric alone, observations of the metric",
+            "number of comparisons that annotators and the metric rated (with `against`, that annotators "
+            "and both metrics rated); for a statistic of the metric alone, number of observations of the "
+            "metric",
             "n",
         ),
         score(
@@ -79,7 +80,11 @@ class Gate(Result):
             "relation", "`>=`: the value must exceed the threshold; `<=`: the value must lie below it", essential=False
         ),
         score("threshold", "the threshold; with `against`, the negative margin"),
-        p_value("p_value", "test of 'the value equals the threshold', adjusted for all rules and aspects", "p"),
+        p_value(
+            "p_value",
+            "p-value of the test that the value equals the threshold, adjusted for all rules and aspects",
+            "p",
+        ),
         label(
             "outcome",
             f"`{HOLDS}`: the interval lies above the threshold; `{FAILS}`: the interval lies below the threshold (the "

@@ -74,7 +74,7 @@ def check_names(names: Sequence[str], study: Study) -> None:
     for name in names:
         if name == LENGTH and study.outputs is None:
             raise OptionError(
-                f"covariates={LENGTH!r}: {study.name} has no texts to count words of; join a file of outputs"
+                f"covariates={LENGTH!r}: {study.name} has no texts whose words could be counted; add a file of outputs"
             )
         if name != LENGTH and name not in scored:
             raise OptionError(

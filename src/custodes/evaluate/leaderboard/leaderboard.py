@@ -134,7 +134,11 @@ class Leaderboard(Result):
         share("win_rate", "win rate of system_a; a tie counts half a win", interval=True),
         share("expected", "win rate expected from the strengths, at equal covariates"),
         score("difference", "strength of system_a minus strength of system_b", interval=True, essential=False),
-        p_value("p_adjusted", "test of equal strengths, adjusted for all pairs of the rater", "p, all tested"),
+        p_value(
+            "p_adjusted",
+            "p-value of the test that both systems have equal strengths, adjusted for all pairs of the rater",
+            "p, all tested",
+        ),
         label(
             "decision",
             "`+`: system_a is significantly stronger, `-`: system_b is significantly stronger, `=`: no significant "
@@ -147,14 +151,16 @@ class Leaderboard(Result):
         ),
         p_value(
             "p_direct",
-            "test of equal strengths by the comparisons between the two systems alone (exact binomial test, Holm over "
-            "the pairs); null if the number of comparisons depended on outcomes",
+            "p-value of the test that both systems win equally often in the comparisons between the two "
+            "systems (exact binomial test, Holm over the pairs); null if the number of comparisons "
+            "depended on outcomes",
             essential=False,
         ),
         label("direct", "`+`, `-` or `=` by `p_direct`", essential=False),
         p_value(
             "p_fit",
-            "test that system_a wins as often as the strengths predict (exact binomial test, Holm over the pairs)",
+            "p-value of the test that system_a wins as often as the strengths predict (exact binomial "
+            "test, Holm over the pairs)",
             essential=False,
         ),
         count(
@@ -167,7 +173,7 @@ class Leaderboard(Result):
         essential=False,
     )
     cycles: pl.DataFrame = table(
-        "One row per rater and group of systems that beat one another in a cycle, by the column `direct` of `pairs`.",
+        "One row per rater and group of systems whose wins, in the column `direct` of the table `pairs`, form a cycle.",
         label("rater", "as in `systems`"),
         label(
             "cycle",
@@ -196,7 +202,8 @@ class Leaderboard(Result):
         ),
         difference(
             "margin",
-            "wins minus losses of system_a as a proportion; adjusted for interim analyses if the pair has ended",
+            "proportion of wins minus proportion of losses of system_a; adjusted for interim analyses if "
+            "the pair has ended",
             interval=True,
         ),
         essential=False,
@@ -229,7 +236,7 @@ class Leaderboard(Result):
             interval=True,
         ),
         label("unit", "unit of `value`"),
-        p_value("p_value", "test of no effect of a covariate", "p"),
+        p_value("p_value", "p-value of the test that a covariate has no effect", "p"),
         rows=lambda made: main_rows(made, made.effects),
     )
     reference: pl.DataFrame = table(
@@ -262,7 +269,7 @@ class Leaderboard(Result):
     corrected: pl.DataFrame = table(
         "One row per metric that has more comparisons than the annotators.",
         label("metric", "name of the metric"),
-        count("labels", "comparisons rated by both annotators and metric"),
+        count("labels", "comparisons that both annotators and metric rated"),
         count("battles", "comparisons rated by the metric, between systems with human comparisons"),
         score("power", "weight of the metric on comparisons without human rating (0: ignored, 1: fully followed)"),
         share(
@@ -272,8 +279,8 @@ class Leaderboard(Result):
         ),
         p_value(
             "p_random",
-            "test of 'the human comparisons are a random part of all comparisons', which the correction assumes; null "
-            "if the study drew them at random or if probabilities are known",
+            "p-value of the test that the human comparisons are a random part of all comparisons, as the "
+            "correction assumes; null if the study drew them at random or if probabilities are known",
             "p, random part",
         ),
         label("reason", "why there is no correction; otherwise empty"),
@@ -379,7 +386,7 @@ def leaderboard(
         )
         more += notes_on(aspect, fitted, corrected, systems=systems, rules=rules, resamples=resamples)
     adjusted = [name for name in names if any(name in comparison.compared for comparison in comparisons)]
-    message = f"the model adjusts for these raters, so there is no ranking by them: {listed(adjusted)}"
+    message = f"the model adjusts for {listed(adjusted)}, so there is no ranking by these raters"
     return Leaderboard.of(tables, [*notes, *noted(("rater-held-equal", len(adjusted), message)), *more])
 
 

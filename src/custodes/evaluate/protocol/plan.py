@@ -72,7 +72,7 @@ class Plan(Result):
     PICTURE = "power_curve"
 
     plan: pl.DataFrame = table(
-        "One row per `Stopping`, without and with the metric: means over simulated studies.",
+        "Means over simulated studies: one row per `Stopping` without a metric, and one with the metric.",
         label("metric", "the metric used: `none`, `ideal`, `channel` (assumed), or a metric of the pilot"),
         ESTIMATOR,
         STOPPING,
@@ -110,7 +110,8 @@ class Plan(Result):
         view=_powers,
     )
     forecast: pl.DataFrame = table(
-        "One row per `Stopping`, annotators only: forecast for continuing the pilot up to the given number of items.",
+        "Forecast if the pilot continues up to the given number of items, with annotators only: one "
+        "row per `Stopping`.",
         STOPPING,
         count("pilot", "number of annotations in the pilot"),
         share(
@@ -141,7 +142,8 @@ class Plan(Result):
     "custodes plan --margins 0,0.1,0.3 --items 200 --looks 10,20,40 --boundary pocock",
     margins="Assumed margins p_win - p_loss, one per pair, such as 0,0.1,0.3.",
     tie_rate="Assumed proportion of ties (default: 0.3).",
-    channel="Confusion matrix of a metric: a .csv file with 3x3 numbers [human, metric], or 'ideal'.",
+    channel="Confusion matrix of a metric: 'ideal', or a .csv file of 3x3 numbers (rows: human outcome, "
+    "columns: outcome by the metric).",
     items="Number of items to annotate.",
     metric_items="Number of further items rated by the metric.",
     estimator="Estimators, as in correction (default: human; with a metric, mixture); comma list or repeated.",
@@ -295,7 +297,9 @@ def _channel_of(channel: ArrayLike | Literal["ideal"]) -> tuple[str, Floats]:
     """Return the name of a metric with this confusion matrix, and the matrix with rows that sum to 1."""
     if isinstance(channel, str):
         if channel != IDEAL:
-            raise OptionError(f"channel={channel!r} is not allowed; give a 3x3 table [human, metric], or 'ideal'")
+            raise OptionError(
+                f"channel={channel!r} is not allowed; give a 3x3 table (rows: human, columns: metric), or 'ideal'"
+            )
         return IDEAL, IDEAL_MIXTURE.T
     try:
         table = np.asarray(channel, dtype=np.float64)
@@ -303,8 +307,8 @@ def _channel_of(channel: ArrayLike | Literal["ideal"]) -> tuple[str, Floats]:
         table = np.zeros(0)
     if table.shape != (3, 3) or not (np.isfinite(table) & (table >= 0)).all() or not table.sum(axis=1).all():
         raise OptionError(
-            "channel is not a valid confusion matrix; give 3x3 counts or proportions [human, metric] in the order "
-            "win, tie, loss, and no row with only zeros"
+            "channel is not a valid confusion matrix; give 3x3 counts or proportions (rows: human, "
+            "columns: metric) in the order win, tie, loss; no row may contain only zeros"
         )
     return "channel", table / table.sum(axis=1, keepdims=True)
 

@@ -59,7 +59,7 @@ def errors_of(reference: NDArray[Any], decision: NDArray[Any]) -> dict[str, NDAr
 
 MEANINGS = (
     "proportion of pairs with the same decision as with all annotations",
-    "proportion of pairs decided for the other system than with all annotations",
+    "proportion of pairs decided for one system, but for the other system with all annotations",
     "proportion of pairs that are undecided, but decided with all annotations",
     "proportion of pairs that are decided, but undecided with all annotations",
 )
@@ -92,7 +92,8 @@ class Protocol(Result):
         *error_columns(*MEANINGS, sd=True),
         share(
             "correct_fixed",
-            "`correct` of a fixed design: as many annotations, divided equally among pairs and analysed once",
+            "`correct` of a fixed design that divides the same number of annotations equally among pairs "
+            "and analyses each pair once",
         ),
         difference(
             "gain", "`correct` minus `correct_fixed`; below 0, the fixed design is better", sd=True, best="high"

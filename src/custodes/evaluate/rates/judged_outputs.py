@@ -126,8 +126,8 @@ def _signal(study: Study, outputs: LabelledOutputs, judge: int) -> str:
     if not scores and len(outputs.metrics) > 1:
         return JUDGES
     raise OptionError(
-        f"route needs the confidence of {metric}; allowed as signal=NAME: a metric that gives scores, a column of "
-        "numbers, repeats or judges"
+        f"route needs a measure of the confidence of {metric}; give signal=NAME with a metric that gives "
+        "scores, a column of numbers, repeats or judges"
     )
 
 

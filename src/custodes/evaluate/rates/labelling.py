@@ -70,10 +70,18 @@ class Labelling(Result):
         label("quantity", "`corrected_rate`, `tpr`, `tnr`, or `difference` of two systems"),
         label("system", "the system, or both systems; empty for error rates, which are for all systems jointly"),
         score("width", "width of the interval, or the difference that a test detects with a power of .8"),
-        count("labelled", "existing human labels; for a difference, of the system with fewer labels", "Labels so far"),
-        count("by_judge", "number of labels needed, if allocated by the label of the judge", "Labels needed"),
-        count("random", "number of labels needed, if drawn at random", "At random"),
-        count("human_alone", "number of labels needed without the judge, if drawn at random", "Without the judge"),
+        count(
+            "labelled",
+            "number of existing human labels; for a difference, the number of the system with fewer labels",
+            "Labels so far",
+        ),
+        count("by_judge", "number of labels needed if they are allocated by the label of the judge", "Labels needed"),
+        count("random", "number of labels needed if outputs are drawn at random", "At random"),
+        count(
+            "human_alone",
+            "number of labels needed without the judge if outputs are drawn at random",
+            "Without the judge",
+        ),
         label("reason", "reason if no number of labels is enough"),
     )
     allocation: pl.DataFrame = table(
@@ -102,7 +110,7 @@ class Labelling(Result):
     "custodes labelling labels.csv --width 0.1 --table outputs -o to_label.csv",
     metric="Name of the judge whose labels form strata (default: the only metric).",
     positive="Label that counts as success (see rates).",
-    width="Width of the interval of a rate, TPR or TNR.",
+    width="Target width of the interval of a corrected rate, TPR or TNR.",
     difference="Difference between two systems that a test must detect with a power of .8.",
     target="Quantity for which human labels are allocated.",
     add="Number of human labels to add; if by is set, in each slice (default: as many as the target needs).",

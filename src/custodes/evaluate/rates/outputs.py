@@ -234,9 +234,10 @@ def _of_aspect(study: Study, aspect: str, consensus: Consensus) -> LabelledOutpu
 
 
 def _single_labelled(unit: Ints, number: Floats, labelled: Bools) -> tuple[Ints, Ints, Floats]:
-    """Repeat rows so that each cluster with a human label stands only for itself.
+    """Repeat the rows of clusters with a human label, so that no such cluster represents several equal clusters.
 
-    Returns the position of the original row, the cluster and the number of each new row.
+    A cluster without a human label keeps one row for its `number` of equal clusters. Returns the position of the
+    original row, the cluster and the number of each new row.
 
     >>> _single_labelled(np.array([0, 1]), np.array([2.0, 5.0]), np.array([True, False]))
     (array([0, 0, 1]), array([0, 1, 2]), array([1., 1., 5.]))

@@ -153,7 +153,7 @@ class Rates(Result):
             "p-value of the test that all other outputs have an equal TNR, adjusted for all slices and tests (Holm)",
             essential=False,
         ),
-        label("finding", "quantities that differ significantly from all other outputs"),
+        label("finding", "quantities in which the slice differs significantly from all other outputs"),
     )
     confusion: pl.DataFrame = table(
         "One row per metric and combination of metric label and human label.",
@@ -203,7 +203,11 @@ class Rates(Result):
             "advantage",
             "proportion of outputs for which the metric is at least as close to the other annotators as this annotator",
         ),
-        difference("difference", "`advantage` minus the same proportion for the annotator"),
+        difference(
+            "difference",
+            "`advantage` minus the proportion of outputs for which the annotator is at least as close to "
+            "the other annotators as the metric",
+        ),
         p_value(
             "p_adjusted",
             "adjusted p-value of the hypothesis that the annotator is better by epsilon or more (Benjamini–Yekutieli)",

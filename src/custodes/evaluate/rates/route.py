@@ -96,7 +96,8 @@ class Route(Result):
     signal="Confidence of the judge: a metric with scores, a column, repeats or judges (default: the first available).",
     positive="Label that counts as success (see rates).",
     disagreement="Largest acceptable disagreement of accepted judgements with human labels.",
-    threshold="Accept judgements from this confidence and test if disagreement rises (default: search a threshold).",
+    threshold="Accept judgements of at least this confidence, and test whether disagreement rises "
+    "(default: search for a threshold).",
     audit="Proportion of accepted judgements whose outputs are labelled, too, as an audit.",
     add="Number of human labels to add, by expected error (default: all outputs that are not accepted, and the audit).",
     confidence="Probability that the disagreement is acceptable.",

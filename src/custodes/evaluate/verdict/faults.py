@@ -34,7 +34,9 @@ def faults(view: AspectResults) -> Iterator[str]:
     place = {row["metric"]: i for i, row in enumerate(view.standing)}
     flipped = orders.filter(pl.col("flip_rate").is_not_null()).to_dicts()
     for row in sorted(flipped, key=lambda row: place.get(row["rater"], len(place)))[:MOST_NAMED]:
-        again = f" Of its verdicts repeated in the same order, {percent(repeated.get(row['rater']))} agree."
+        again = (
+            f" When a query is repeated in the same order, {percent(repeated.get(row['rater']))} of the verdicts agree."
+        )
         yield (
             f"{row['rater']} changes its preference in {with_ends(row, 'flip_rate', write=percent)} of"
             f" {plural(row['n_both_orders'], 'comparison')} when the presentation order is reversed."

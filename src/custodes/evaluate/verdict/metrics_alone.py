@@ -37,9 +37,9 @@ def metric_sentences(results: Mapping[str, Result], aspect: str, *, first: bool)
     yield from (("faults", text) for text in faults(view))
     yield (
         "labels",
-        "Human ratings of some items would show which metric to trust (agreement). With about "
+        "Human ratings of some items would show which metric to trust (custodes agreement). With about "
         f"{EXAMPLE_COMPARISONS} human comparisons of two systems, a test detects a win rate of "
-        f"{percent(EXAMPLE_RATE)} with about 80 % power; plan computes this for a study.",
+        f"{percent(EXAMPLE_RATE)} with about 80 % power; custodes plan computes this for a study.",
     )
 
 

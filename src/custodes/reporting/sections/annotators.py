@@ -31,7 +31,7 @@ SHOWN = (
 LOOKS = (
     *PAIR,
     count("looks", "completed"),
-    count("n", "answers in the last interim analysis", "Answers"),
+    count("n", "number of answers in the last interim analysis", "Answers"),
     label("said", "better system; = not decided", "Decision"),
     flag("is_open", "whether more answers are collected", "Open"),
     difference(
@@ -44,8 +44,8 @@ LOOKS = (
     count("refused", "refusals to judge a comparison of the pair", "Refused"),
     difference("least", "margin if all refusals were answers that prefer system_b", "Margin at least"),
     difference("most", "margin if all refusals were answers that prefer system_a", "Margin at most"),
-    count("n_now", "answers without annotators who were excluded later", "Answers now"),
-    difference("margin_now", "margin of the answers now", "Margin now"),
+    count("n_now", "number of answers, without the answers of annotators who were excluded later", "Answers now"),
+    difference("margin_now", "margin of the answers counted in `n_now`", "Margin now"),
 )
 INFLATED = (
     "If an interim analysis decided a pair, the margin of the pair is too large on average: in simulations "

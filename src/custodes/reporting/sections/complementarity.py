@@ -65,11 +65,11 @@ def _variance(result: Complementarity) -> Figure:
     return Figure(
         id="complementarity-variance",
         title="Number of dimensions in which raters differ",
-        caption="The ranking that all raters share is subtracted first. Bars: proportion of the remaining "
-        "variance explained by each principal component, with its interval. Blue line: cumulative "
-        "proportion. Dashed line: cumulative proportion of the same number of raters with random "
-        f"rankings. Grey line: {percent(SHARE)}. A steep blue line means that raters differ in few "
-        "dimensions, not that they agree.",
+        caption="The ranking that all raters share is subtracted first. Bars: proportion of the "
+        "remaining variance explained by each principal component, with its interval. Blue line: "
+        "cumulative proportion. Dashed line: cumulative proportion if the same number of raters "
+        f"had random rankings. Grey line: {percent(SHARE)}. A steep blue line means that raters "
+        "differ in few dimensions, not that they agree.",
         alt="Bars and lines of the variance that principal components of the raters' ranks explain.",
         spec=spec_of(variance_curve(empty_rows()), width="container"),
         table="complementarity.components",

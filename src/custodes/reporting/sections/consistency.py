@@ -52,8 +52,8 @@ def _ask(context: Context) -> Consistency:
     result: Consistency = context.ask(consistency)
     if all(result.to_frame(name).is_empty() for name in EXAMINED):
         raise InputError(
-            "the study has no verdicts, no texts, no systems of the judges themselves, and no "
-            "two judges with human ratings"
+            "the study has no verdicts and no texts, it names no own systems of judges, and no two "
+            "judges can be compared with human ratings"
         )
     return result
 

@@ -43,7 +43,9 @@ class Device(NamedTuple):
         """Return the device with a name such as 'cpu', 'cuda', 'cuda:1' or 'mps'."""
         matched = DEVICE.fullmatch(name)
         if not matched or (matched[2] and matched[1] != "cuda"):
-            raise OptionError(f"device={shown(name)}; allowed: cpu, cuda, cuda:N (GPU number N, from 0), mps")
+            raise OptionError(
+                f"device={shown(name)} is not allowed; give cpu, cuda, cuda:N (GPU number N, from 0) or mps"
+            )
         return cls(matched[1], int(matched[2] or 0))
 
 

@@ -74,8 +74,8 @@ class OnnxModel:
         strange = [name for name, node in inputs.items() if name not in INPUTS or node.type not in TYPES]
         if strange or "input_ids" not in inputs:
             raise InputError(
-                f"{shown(self.name)}: the model is not an encoder of texts: the inputs are {listed(inputs)}, "
-                f"expected input_ids and optionally {', '.join(INPUTS[1:])}"
+                f"{shown(self.name)}: the model has the inputs {listed(inputs)}, but an encoder of texts has "
+                f"input_ids and optionally {', '.join(INPUTS[1:])}"
             )
         if fixed := [node.shape for node in inputs.values() if any(isinstance(size, int) for size in node.shape)]:
             size = " x ".join(map(str, fixed[0]))

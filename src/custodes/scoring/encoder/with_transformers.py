@@ -22,8 +22,8 @@ def _libraries(name: str) -> tuple[Any, Any]:
         import transformers
     except ImportError as error:
         raise MissingExtraError(
-            f"{shown(name)} needs transformers and PyTorch: pip install torch transformers; or export "
-            "it to ONNX (docs: score with an encoder)"
+            f"{shown(name)} needs transformers and PyTorch: pip install torch transformers; or export the model to "
+            f"ONNX (docs: score with an encoder)"
         ) from error
     return torch, transformers
 

@@ -58,7 +58,7 @@ TRAITS = Traits(needs=("references",), rules=("best", "first", "mean"), low=0.0,
 
 EXACT = Metric(
     name="exact",
-    gives="Whether the answer is correct, ignoring case, punctuation and English articles.",
+    gives="Whether the answer equals a correct answer, ignoring case, punctuation and English articles.",
     source="Rajpurkar et al. 2016 (SQuAD)",
     load=partial(_load, name="exact", compare=exact_match),
     traits=TRAITS,
@@ -67,7 +67,7 @@ EXACT = Metric(
 
 F1 = Metric(
     name="f1",
-    gives="F-score of the words of the answer and of a correct answer, prepared as for exact.",
+    gives="F-score of the words that the answer shares with a correct answer; texts are prepared as for `exact`.",
     source="Rajpurkar et al. 2016 (SQuAD)",
     load=partial(_load, name="f1", compare=token_f1),
     traits=TRAITS,

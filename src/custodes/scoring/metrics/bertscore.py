@@ -172,7 +172,7 @@ def _baseline(file: str, layer: int, measure: str) -> tuple[float, str]:
 
 BERTSCORE = Metric(
     name="bertscore",
-    gives=("Similarity of the tokens of output and reference, by contextual embeddings of an encoder."),
+    gives=("Similarity of the tokens of output and reference, computed from contextual embeddings of an encoder."),
     source="Zhang et al. 2020, BERTScore; as bert-score 0.3.13",
     load=load,
     traits=TRAITS,

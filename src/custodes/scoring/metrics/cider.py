@@ -92,8 +92,8 @@ def _vectors(texts: Sequence[Counter[Gram]], columns: Mapping[Gram, int]) -> Flo
 CIDER = Metric(
     name="cider",
     gives=(
-        "CIDEr-D: similarity of the n-grams of output and references; rare n-grams have more weight, so that a score "
-        "depends on all items."
+        "CIDEr-D: similarity of the n-grams of output and references; n-grams that are rare among all items have more "
+        "weight, so a score depends on all items."
     ),
     source="Vedantam et al. 2015",
     load=_load,

@@ -195,7 +195,7 @@ EDITS = {"normalized": False, "no_punct": False, "asian_support": False, "case_s
 KINDS = (
     Kind(
         "bleu",
-        "Precision of the output's word n-grams (1 to 4) in the references, with a brevity penalty.",
+        "Geometric mean of the precisions of the output's word n-grams (1 to 4), times a brevity penalty.",
         "sacrebleu; Papineni et al. 2002, Post 2018",
         f"BLEU {COUNTS}",
         bleu,
@@ -204,7 +204,7 @@ KINDS = (
     ),
     Kind(
         "chrf",
-        "F-score of character n-grams (1 to 6), with recall weighted twice.",
+        "F-score of character n-grams (1 to 6), in which recall has twice the weight of precision.",
         "sacrebleu; Popović 2015",
         f"chrF {COUNTS}",
         chrf,

@@ -68,7 +68,9 @@ def understood(text: str) -> tuple[list[str], float]:
         )
     if shutil.which(whole[0]) is None:
         hint = suggestion(whole[0], workers())
-        raise InputError(f"worker: there is no program {shown(whole[0])}{hint}; custodes score --list has all workers")
+        raise InputError(
+            f"worker: there is no program {shown(whole[0])}{hint}; custodes score --list shows all workers"
+        )
     return whole, timeout
 
 

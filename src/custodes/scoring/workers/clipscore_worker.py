@@ -15,7 +15,11 @@ from PIL import Image
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("--model", default="openai/clip-vit-base-patch32", help="a name on the hub, or a folder")
 parser.add_argument("--prefix", default="A photo depicts ", help="prefix of every caption, as in the paper")
-parser.add_argument("--references", action="store_true", help="the harmonic mean with the most similar reference")
+parser.add_argument(
+    "--references",
+    action="store_true",
+    help="RefCLIPScore: harmonic mean of CLIPScore and the similarity to the most similar reference",
+)
 options = parser.parse_args()
 
 model = transformers.CLIPModel.from_pretrained(options.model).eval().to(DEVICE)

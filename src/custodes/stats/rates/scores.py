@@ -124,7 +124,9 @@ class ThresholdTarget(NamedTuple):
             return cls("youden", 0.0)
         match = re.fullmatch(r"(tpr|tnr)>=(0?\.\d+|1|1\.0)", text.replace(" ", ""))
         if not match:
-            raise OptionError(f"threshold={text!r}: allowed are a number, youden, tpr>=R and tnr>=R with R from 0 to 1")
+            raise OptionError(
+                f"threshold={text!r} is not allowed; give a number, youden, tpr>=R or tnr>=R, with R from 0 to 1"
+            )
         return cls(match[1], float(match[2]))
 
     def threshold(self, scores: Floats, positive: Bools) -> float:

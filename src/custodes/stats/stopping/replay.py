@@ -23,7 +23,7 @@ class Answers:
     - `available` (replications, pairs): number of annotations that are available.
     - `metric` (replications, pairs, 3): outcomes of the metric over all items.
     - `items`: a function that returns the annotated items, given the number of annotations (replications, pairs) so
-      far. It is needed if the estimator needs items or if annotations are `clustered`.
+      far. The function is needed if the estimator needs items, or if items share clusters.
     - `clustered`: whether items share clusters.
     """
 

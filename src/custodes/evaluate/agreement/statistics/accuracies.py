@@ -37,7 +37,8 @@ ACCURACIES = (
     Statistic(
         name="sample_accuracy",
         label="Sample accuracy",
-        doc="proportion of comparisons with equal preferences (Favi-Score paper, Definition 11)",
+        doc="proportion of comparisons in which annotators and metric have the same preference "
+        "(Favi-Score paper, Definition 11)",
         compute=lambda sample: sample.choices.sample_accuracy,
         bounds=SHARE,
         chance=guessing,
@@ -47,7 +48,10 @@ ACCURACIES = (
     Statistic(
         name="system_accuracy",
         label="System accuracy (signs of margins)",
-        doc=("proportion of pairs of systems whose margins (wins − losses) have the same sign (Definition 10)"),
+        doc=(
+            "proportion of pairs of systems for which the human and the metric margin (wins − losses) "
+            "have the same sign (Definition 10)"
+        ),
         compute=lambda sample: sample.choices.system_accuracy,
         bounds=SHARE,
         population=_population_margins,
@@ -57,7 +61,8 @@ ACCURACIES = (
     Statistic(
         name="pairwise_accuracy",
         label="Pairwise accuracy of system means",
-        doc="proportion of pairs of systems in the same order by system means (Kocmi et al. 2021)",
+        doc="proportion of pairs of systems that have the same order by the means of annotators and "
+        "metric (Kocmi et al. 2021)",
         compute=_pairwise_accuracy,
         bounds=SHARE,
         population=lambda sample: accuracy.pairwise_accuracy(
@@ -75,7 +80,8 @@ WITH_TIES = (
     Statistic(
         name="acc_eq",
         label="Pairwise accuracy with ties (acc_eq)",
-        doc="accuracy within items with calibrated metric ties, averaged over items (Deutsch et al. 2023)",
+        doc="accuracy within items, averaged over items, with a calibrated tie threshold of the metric "
+        "(Deutsch et al. 2023)",
         compute=of_outputs(lambda sample: sample.acc_eq[0]),
         compared=True,
         bounds=SHARE,

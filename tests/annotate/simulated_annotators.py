@@ -1,5 +1,4 @@
-"""Simulated people in front of the site: pages are asked for and forms sent over HTTP, as a browser without JavaScript
-does."""
+"""Simulated annotators who use the site over HTTP, as a browser without JavaScript does."""
 
 from __future__ import annotations
 
@@ -14,13 +13,13 @@ from custodes.annotate.plan import StudyPlan
 from custodes.annotate.simulated_crowd import Answering, Crowd, Habits
 from tests.waiting import PATIENCE
 
-DO = re.compile(r'name="do" value="(\w+)"')
-ASKED = re.compile(r'name="assignment" value="(\d+)"')
+ACTION = re.compile(r'name="do" value="(\w+)"')
+ASSIGNMENT = re.compile(r'name="assignment" value="(\d+)"')
 DIGEST = re.compile(r'name="digest" value="(\w+)"')
 
 
 class Browser:
-    """What one person's link shows."""
+    """A browser session on the link of one annotator."""
 
     def __init__(self, link: str) -> None:
         parts = urlsplit(link)
@@ -28,14 +27,13 @@ class Browser:
         self._path = parts.path
         self._connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=PATIENCE)
         self.page = ""
-        self.look()
+        self.reload()
 
-    def look(self) -> None:
-        """Load the page again."""
+    def reload(self) -> None:
         self._send("GET")
 
     def act(self, fields: dict[str, str]) -> None:
-        """Send a form."""
+        """Submit a form."""
         self._send("POST", urlencode(fields))
 
     def _send(self, method: str, body: str | None = None) -> None:
@@ -46,36 +44,35 @@ class Browser:
         assert reply.status == 200, (reply.status, self.page[:500])
 
     def close(self) -> None:
-        """Close the connection."""
         self._connection.close()
 
     @property
-    def does(self) -> str:
-        """What the first form of the page does; '' where there is none."""
-        found = DO.search(self.page)
-        return found[1] if found else ""
+    def action(self) -> str:
+        """Return the action of the first form on the page, or '' without a form."""
+        match = ACTION.search(self.page)
+        return match[1] if match else ""
 
     @property
     def assignment(self) -> int:
-        """The number of the question."""
-        found = ASKED.search(self.page)
-        assert found is not None
-        return int(found[1])
+        """Return the id of the current question."""
+        match = ASSIGNMENT.search(self.page)
+        assert match is not None
+        return int(match[1])
 
     @property
     def digest(self) -> str:
-        """Of the consent."""
-        found = DIGEST.search(self.page)
-        assert found is not None
-        return found[1]
+        """Return the digest of the consent text."""
+        match = DIGEST.search(self.page)
+        assert match is not None
+        return match[1]
 
 
 def answer_all(links: list[str], study: Path, plan: StudyPlan, *, better: float, rng: int, most: int = 10_000) -> int:
-    """People take turns until none has anything to do; how many answers they gave."""
-    behind = Answering(study)
+    """Let simulated annotators take turns until none has a task, and return the number of answers."""
+    answering = Answering(study)
     crowd = Crowd(
-        systems=behind.systems(),
-        items=behind.items(),
+        systems=answering.systems(),
+        items=answering.items(),
         aspects=plan.question.aspects,
         better=better,
         habits=Habits(leaving=0.0),
@@ -89,17 +86,17 @@ def answer_all(links: list[str], study: Path, plan: StudyPlan, *, better: float,
         while idle < 2 and answers < most:
             idle += 1
             for person, browser in zip(annotators, browsers, strict=True):
-                if not browser.does:
-                    browser.look()  # a page that waits
-                if browser.does == "agree":
+                if not browser.action:
+                    browser.reload()  # a waiting page
+                if browser.action == "agree":
                     browser.act({"do": "agree", "digest": browser.digest, "agree": "1"})
-                elif browser.does == "begin":
+                elif browser.action == "begin":
                     browser.act({"do": "begin"})
-                elif browser.does == "answer":
+                elif browser.action == "answer":
                     number = browser.assignment
-                    values = crowd.values(person, behind.question(number), scale=scale)
-                    said = {f"v{place}": str(values[aspect]) for place, aspect in enumerate(plan.question.aspects)}
-                    browser.act({"do": "answer", "assignment": str(number), "seconds": "20", **said})
+                    values = crowd.values(person, answering.question(number), scale=scale)
+                    fields = {f"v{place}": str(values[aspect]) for place, aspect in enumerate(plan.question.aspects)}
+                    browser.act({"do": "answer", "assignment": str(number), "seconds": "20", **fields})
                     answers += 1
                 else:
                     continue
@@ -107,5 +104,5 @@ def answer_all(links: list[str], study: Path, plan: StudyPlan, *, better: float,
     finally:
         for browser in browsers:
             browser.close()
-        behind.close()
+        answering.close()
     return answers

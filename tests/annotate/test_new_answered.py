@@ -1,4 +1,4 @@
-"""Studies that are made can be asked: every kind of them, through the service, and once more after `add`."""
+"""New studies answered through the service, also after `add`."""
 
 from __future__ import annotations
 
@@ -23,31 +23,31 @@ ANNOTATORS = AnnotatorPlan(cap=1.0, batch=6, batches=30, overlap=0.0, attention=
 
 
 def answer(service: Service, judge: Callable[[Ask], int], *, most: int = 10_000) -> list[Ask]:
-    """One person answers all there is, or so many questions; what was asked."""
+    """Let one annotator answer up to `most` questions, and return the questions."""
     ((_, token),) = service.invite(1).result()
-    asked: list[Ask] = []
+    questions: list[Ask] = []
     aspects = service.plan.question.aspects
-    while len(asked) < most:
+    while len(questions) < most:
         view = service.view(token).result()
         if isinstance(view, Consent):
             service.act(token, Agree(digest=view.digest)).result()
         elif isinstance(view, Instructions | Break):
             service.act(token, Begin()).result()
         elif isinstance(view, Ask):
-            asked.append(view)
+            questions.append(view)
             values = dict.fromkeys(aspects, judge(view))
             service.act(token, Answer(assignment=view.assignment, values=values, seconds=9.0)).result()
         else:
             assert isinstance(view, Done | Wait)
             break
-    return asked
+    return questions
 
 
-def first(view: Ask) -> int:
-    """System A wins; what is told is done."""
-    told = ["better" in side.html and "not a response" in side.html for side in view.sides]
-    if any(told):
-        return -1 if told[0] else 1
+def prefer_system_a(view: Ask) -> int:
+    """Prefer system A, and follow the instructions of attention checks."""
+    is_expected = ["better" in side.html and "not a response" in side.html for side in view.sides]
+    if any(is_expected):
+        return -1 if is_expected[0] else 1
     if any("are equal" in side.html for side in view.sides):
         return 0
     return 1 if ">A says" in view.sides[0].html else -1 if ">A says" in view.sides[1].html else 0
@@ -62,28 +62,28 @@ def test_a_metric_is_used(tmp_path: Path) -> None:
         score=pl.when(pl.col("system") == "A").then(1.0).otherwise(0.0) + pl.Series(rng.normal(size=80)),
     )
     plan = StudyPlan(annotators=ANNOTATORS, stopping=Ending(estimator="ppi"))
-    place = new(read(texts(systems="AB", items=40), scores), tmp_path / "study.db", plan=plan, metric="m")
-    with closing(Service.open(place, threaded=False, durable=False)) as service:
-        answer(service, first)
+    path = new(read(texts(systems="AB", items=40), scores), tmp_path / "study.db", plan=plan, metric="m")
+    with closing(Service.open(path, threaded=False, durable=False)) as service:
+        answer(service, prefer_system_a)
         (pair,) = service.snapshot().result().pairs
     assert (pair.decision, pair.is_open) == (1, False)
 
 
-def test_what_is_added_is_asked_and_what_was_answered_stays(tmp_path: Path) -> None:
-    place = new(texts(systems="AB"), tmp_path / "study.db", plan=StudyPlan(annotators=ANNOTATORS))
-    with closing(Service.open(place, threaded=False, durable=False)) as service:
-        answer(service, first, most=8)
+def test_additions_are_asked_and_answers_stay(tmp_path: Path) -> None:
+    path = new(texts(systems="AB"), tmp_path / "study.db", plan=StudyPlan(annotators=ANNOTATORS))
+    with closing(Service.open(path, threaded=False, durable=False)) as service:
+        answer(service, prefer_system_a, most=8)
         before = service.snapshot().result()
-    add(place, texts(systems="ABC", items=14))
+    add(path, texts(systems="ABC", items=14))
     now = [time.time()]
     clock = Clock(wall=lambda: now[0], steady=lambda: now[0])
-    with closing(Service.open(place, threaded=False, durable=False, clock=clock)) as service:
+    with closing(Service.open(path, threaded=False, durable=False, clock=clock)) as service:
         after = service.snapshot().result()
         assert after.answers == before.answers
-        assert [(own.first, own.second) for own in after.pairs] == [("A", "B"), ("A", "C"), ("B", "C")]
+        assert [(pair.first, pair.second) for pair in after.pairs] == [("A", "B"), ("A", "C"), ("B", "C")]
         assert after.pairs[0].answered == before.pairs[0].answered
-        now[0] += 3600  # what the first person left open is free again
-        answer(service, first)
+        now[0] += 3600  # the open question of the first annotator is released
+        answer(service, prefer_system_a)
         end = service.snapshot().result()
     assert end.answers > after.answers
-    assert [own.looks_done > 0 for own in end.pairs] == [True, True, True]
+    assert [pair.looks_done > 0 for pair in end.pairs] == [True, True, True]
