@@ -1,9 +1,9 @@
-"""How many people a study serves at once: answers a second, the slowest of a hundred, memory, the owner's page.
+"""Load on an annotation server: answers per second, 99th percentile of latency, memory, and time of the owner's page.
 
-`python benchmarks/annotation.py [--seconds 20]`. The server is `custodes annotate serve` in a process of its own on
-127.0.0.1; clients are connections of this process that answer as fast as pages come, without a pause, which people do
-not do: 500 of them stand for some 40,000 people at 1.5 answers a minute. An answer is the time from the first byte sent
-to the last byte of the next page; it is on the disk by then. Both share the cores of one machine.
+`python benchmarks/annotation.py [--seconds 20]`. The server is `custodes annotate serve` in a separate process on
+127.0.0.1. Clients are connections of this process that answer without pauses: 500 of them correspond to some 40,000
+annotators with 1.5 answers per minute. The latency of an answer is the time from the first byte of the request to the
+last byte of the next page, when the answer is on disk. Clients and server share the cores of one machine.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ DIGEST = re.compile(rb'name="digest" value="(\w+)"')
 
 
 class Client:
-    """One person's browser: a connection that is kept, and the form of the page that it shows."""
+    """Browser of one annotator: a persistent connection, and the form on the current page."""
 
     def __init__(self, port: int, path: str) -> None:
         self._port, self._path = port, path
@@ -54,7 +54,7 @@ class Client:
         self.failed = 0
 
     async def request(self, method: str, path: str, body: bytes = b"", cookie: str = "") -> tuple[int, bytes, bytes]:
-        """Status, head and body."""
+        """Return status, head and body."""
         if self._streams is None:
             self._streams = await asyncio.open_connection("127.0.0.1", self._port)
         reader, writer = self._streams
@@ -62,12 +62,12 @@ class Client:
         head += ["content-type: application/x-www-form-urlencoded"] if body else []
         head += [f"cookie: {cookie}"] if cookie else []
         writer.write("\r\n".join([*head, "", ""]).encode() + body)
-        told = await reader.readuntil(b"\r\n\r\n")
-        found = re.search(rb"content-length: (\d+)", told.lower())
-        content = await reader.readexactly(int(found[1])) if found else b""
-        if b"connection: close" in told.lower():
+        header = await reader.readuntil(b"\r\n\r\n")
+        match = re.search(rb"content-length: (\d+)", header.lower())
+        content = await reader.readexactly(int(match[1])) if match else b""
+        if b"connection: close" in header.lower():
             self.close()
-        return int(told.split(b" ", 2)[1]), told, content
+        return int(header.split(b" ", 2)[1]), header, content
 
     def close(self) -> None:
         """Close the connection."""
@@ -76,20 +76,20 @@ class Client:
         self._streams = None
 
     async def look(self) -> None:
-        """The page as it is now."""
+        """Request the current page."""
         status, _, self.page = await self.request("GET", self._path)
         self.failed += status != 200
 
     async def act(self) -> bool:
-        """Send the first form of the page; whether that was an answer."""
+        """Submit the first form of the page; return whether it was an answer."""
         do = DO.search(self.page)
-        if do is None:  # nothing to do: it waits
+        if do is None:  # waiting for a task
             await asyncio.sleep(0.5)
             await self.look()
             return False
         fields = {"do": do[1].decode()}
-        if asked := ASKED.search(self.page):
-            number = int(asked[1])
+        if question := ASKED.search(self.page):
+            number = int(question[1])
             fields |= {"assignment": str(number), "v0": str(number % 3 - 1), "seconds": "1.0"}
         if digest := DIGEST.search(self.page):
             fields |= {"digest": digest[1].decode(), "agree": "1"}
@@ -100,7 +100,7 @@ class Client:
 
 
 async def load(port: int, pid: int, paths: Sequence[str], seconds: float) -> tuple[list[float], int, float, float]:
-    """Seconds of every answer, errors, how long it took, and processor time of the server meanwhile."""
+    """Seconds of every answer, errors, total time, and CPU time of the server meanwhile."""
     clients, took = [Client(port, path) for path in paths], list[float]()
     end = [float("inf")]
 
@@ -122,8 +122,8 @@ async def load(port: int, pid: int, paths: Sequence[str], seconds: float) -> tup
     return took, sum(client.failed for client in clients), spent, busy
 
 
-def made(folder: Path, annotators: int, *, items: int = ITEMS) -> tuple[Path, list[str]]:
-    """A study with enough to ask, and the addresses of so many people."""
+def new_study(folder: Path, annotators: int, *, items: int = ITEMS) -> tuple[Path, list[str]]:
+    """Create a study with enough tasks, and return the addresses of `annotators`."""
     rng = np.random.default_rng(0)
     words = np.array(["the", "room", "was", "clean", "and", "quiet", "but", "small", "breakfast", "late"])
     names = [f"system{k}" for k in range(SYSTEMS)]
@@ -150,7 +150,7 @@ def made(folder: Path, annotators: int, *, items: int = ITEMS) -> tuple[Path, li
 
 @contextmanager
 def served(study: Path) -> Iterator[tuple[int, str, int]]:
-    """Port, the owner's path, and the number of the process."""
+    """Start a server; return its port, the owner's path, and its process ID."""
     command = [sys.executable, "-m", "custodes", "annotate", "serve", str(study), "--port", "0"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
@@ -166,19 +166,19 @@ def served(study: Path) -> Iterator[tuple[int, str, int]]:
 
 
 def memory(pid: int) -> float:
-    """MB that a process holds, at its highest."""
+    """Peak memory of a process in MB."""
     text = Path(f"/proc/{pid}/status").read_text()
     return int(re.search(r"VmHWM:\s+(\d+)", text)[1]) / 1000  # type: ignore[index]
 
 
 def processor(pid: int) -> float:
-    """Seconds of processor time that a process has taken."""
+    """CPU seconds of a process."""
     words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
 
 
 async def owners(port: int, path: str, times: int = 5) -> list[float]:
-    """Seconds of the owner's page of a study."""
+    """Seconds for the owner's page of a study."""
     client = Client(port, "/")
     _, head, _ = await client.request("GET", path)
     cookie = re.search(rb"set-cookie: ([^;]+)", head, re.IGNORECASE)
@@ -195,7 +195,7 @@ async def owners(port: int, path: str, times: int = 5) -> list[float]:
 
 
 def filled(study: Path, answers: int) -> None:
-    """Answers given through the service itself, as fast as it takes them."""
+    """Submit answers through the service as fast as possible; return their number."""
     from custodes.annotate.views import Agree, Answer, Ask, Begin, Consent
 
     service = cu.annotate.Service.open(study, threaded=False, durable=False)
@@ -219,11 +219,11 @@ def filled(study: Path, answers: int) -> None:
 
 
 def main() -> None:
-    """Print a row a figure."""
+    """Print one row per figure."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--seconds", type=float, default=20.0)
     parser.add_argument("--judged", type=int, default=JUDGED)
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     cores, waiting = os.cpu_count(), os.getloadavg()[0]
     print(
         f"{platform.platform()}, Python {platform.python_version()}, {cores} cores, {waiting:.1f} processes waiting\n"
@@ -231,10 +231,10 @@ def main() -> None:
     print("| what | measured | target |\n|---|---|---|")
     for annotators in (500, 50):
         with tempfile.TemporaryDirectory() as folder:
-            study, paths = made(Path(folder), annotators)
+            study, paths = new_study(Path(folder), annotators)
             with served(study) as (port, _, pid):
                 idle = memory(pid)
-                took, failed, spent, busy = asyncio.run(load(port, pid, paths, given.seconds))
+                took, failed, spent, busy = asyncio.run(load(port, pid, paths, arguments.seconds))
                 held = memory(pid)
         figures = {
             "answers a second": f"{len(took) / spent:.0f}",
@@ -249,10 +249,10 @@ def main() -> None:
             row(f"{annotators} clients, {name}", figure)
     with tempfile.TemporaryDirectory() as folder:
         pairs = len(list(combinations(range(SYSTEMS), 2)))
-        study, _ = made(Path(folder), 1, items=given.judged // pairs + 200)
+        study, _ = new_study(Path(folder), 1, items=arguments.judged // pairs + 200)
         start = time.perf_counter()
-        filled(study, given.judged)
-        row(f"{given.judged:,} answers through the service", f"{time.perf_counter() - start:.0f} s")
+        filled(study, arguments.judged)
+        row(f"{arguments.judged:,} answers through the service", f"{time.perf_counter() - start:.0f} s")
         start = time.perf_counter()
         with served(study) as (port, owner, pid):
             row("the server is there again after", f"{time.perf_counter() - start:.1f} s")
@@ -262,7 +262,7 @@ def main() -> None:
 
 
 def row(what: str, figure: str) -> None:
-    """A row of the table, at once."""
+    """Print a row of the table immediately."""
     print(f"| {what} | {figure} | {TARGETS.get(what, '')} |", flush=True)
 
 

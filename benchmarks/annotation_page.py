@@ -1,7 +1,7 @@
-"""How long a person waits after a key: from the press to the next comparison painted, and how much is sent.
+"""Delay between a key press and the next comparison on screen, and number of bytes sent.
 
-`python benchmarks/annotation_page.py [--answers 40]`. Chromium (Debian's) and the server share one machine; the service
-writes every answer to the disk before the page goes on.
+`python benchmarks/annotation_page.py [--answers 40]`. Chromium (from Debian) and the server share one machine. The
+service writes every answer to disk before it sends the next page.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from custodes.annotate.views import Ask
 
 TARGETS = {"key to next comparison painted, median": "< 100 ms", "stylesheet and script, as they are sent": "< 6 KiB"}
 DEAD = 650
-"""Milliseconds after which a new comparison may be answered."""
+"""Milliseconds in which a new comparison does not accept answers."""
 WATCH = """() => {
   window.took = [];
   addEventListener("keydown", () => { window.pressed = performance.now(); }, true);
@@ -36,7 +36,7 @@ WATCH = """() => {
 
 
 def study(folder: Path, answers: int) -> Path:
-    """Comparisons of texts of some 200 words."""
+    """Study with comparisons of texts of about 200 words."""
     words = np.array(["the", "room", "was", "clean", "and", "quiet", "but", "small", "breakfast", "late"])
     rng = np.random.default_rng(0)
     rows = [
@@ -52,7 +52,7 @@ def study(folder: Path, answers: int) -> Path:
 
 
 def pressed(address: str, answers: int) -> list[float]:
-    """Milliseconds from each key to the next comparison."""
+    """Milliseconds from each key press to the next comparison."""
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as driver:
@@ -69,7 +69,7 @@ def pressed(address: str, answers: int) -> list[float]:
         for k in range(answers):
             page.wait_for_timeout(DEAD)
             page.keyboard.press("120"[k % 3])
-            while page.evaluate("window.took.length") <= k:  # the policy forbids to wait for an expression
+            while page.evaluate("window.took.length") <= k:  # the policy forbids waiting for expressions
                 page.wait_for_timeout(20)
         took: list[float] = page.evaluate("window.took")
         browser.close()
@@ -77,7 +77,7 @@ def pressed(address: str, answers: int) -> list[float]:
 
 
 def rendered(plan: StudyPlan, view: Any) -> float:
-    """Milliseconds of the server for a page, the best of many."""
+    """Milliseconds of the server for a page, minimum of several runs."""
     times = []
     for _ in range(200):
         start = time.perf_counter()

@@ -1,9 +1,8 @@
-"""What a service costs this machine: answers without a disk, a study of 100,000 answers read again and counted.
+"""CPU time of an annotation service: answers without a disk, and reading and counting a study with 100,000 answers.
 
-`python benchmarks/annotation_service.py [ANSWERS]`. 500 people answer in turn about 45 pairs of 10 systems (2,500
-items, looks at 20 and 2,500 answers, second opinions as by default, no known comparisons), in one process, without a
-disk; then the file is opened anew (in seconds of the processor, which others beside it do not change) and the owner's
-view is made, the best of three.
+`python benchmarks/annotation_service.py [ANSWERS]`. 500 annotators answer in turn on 45 pairs of 10 systems (2,500
+items, interim analyses at 20 and 2,500 answers, second annotations by default, no gold questions), in one process and
+without a disk. Then the file is read again and the owner's view computed. Times are CPU seconds, minimum of three runs.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ TARGETS = {"open": "< 2 s", "snapshot": "< 0.3 s"}
 
 
 def study(path: Path) -> Path:
-    """The study, with short texts."""
+    """Study with short texts."""
     plan = msgspec.convert(
         {
             "stopping": {"looks": [20, ITEMS], "stop": "decided", "boundary": 9.0},
@@ -53,14 +52,15 @@ def study(path: Path) -> Path:
             base.execute("INSERT INTO pair VALUES (?, ?, ?)", (pair, first, second))
             order = Random(pair).sample(items, ITEMS)
             base.executemany(
-                "INSERT INTO unit (pair, place, item) VALUES (?, ?, ?)", [(pair, k, own) for k, own in enumerate(order)]
+                "INSERT INTO unit (pair, place, item) VALUES (?, ?, ?)",
+                [(pair, place, item) for place, item in enumerate(order)],
             )
 
     return create(path, plan, fill)
 
 
-def answered(path: Path, wanted: int) -> float:
-    """Seconds of an answer and the next question."""
+def seconds_per_answer(path: Path, n_answers: int) -> float:
+    """Seconds per answer with the next question."""
     with Service.open(path, threaded=False, durable=False) as service:
         annotators = []
         for _, token in service.invite(ANNOTATORS).result():
@@ -68,13 +68,13 @@ def answered(path: Path, wanted: int) -> float:
             annotators.append([token, service.act(token, Begin()).result()])
         draw, done = Random(0), 0
         begin = time.perf_counter()
-        while done < wanted:
-            for own in annotators:
-                token, view = own
+        while done < n_answers:
+            for annotator in annotators:
+                token, view = annotator
                 if isinstance(view, Break):
-                    own[1] = service.act(token, Begin()).result()
+                    annotator[1] = service.act(token, Begin()).result()
                 elif isinstance(view, Ask):
-                    own[1] = service.act(
+                    annotator[1] = service.act(
                         token, Answer(assignment=view.assignment, values={"": draw.choice((1, 0, -1))})
                     ).result()
                     done += 1
@@ -83,10 +83,10 @@ def answered(path: Path, wanted: int) -> float:
 
 def main() -> None:
     """Print a table."""
-    wanted = int(sys.argv[1]) if len(sys.argv) > 1 else 100_000
+    n_answers = int(sys.argv[1]) if len(sys.argv) > 1 else 100_000
     with tempfile.TemporaryDirectory() as folder:
         path = study(Path(folder) / "study.db")
-        rows = [("an answer and the next question", f"{1000 * answered(path, wanted):.2f} ms", "")]
+        rows = [("an answer and the next question", f"{1000 * seconds_per_answer(path, n_answers):.2f} ms", "")]
         opening, looking = [], []
         for _ in range(ROUNDS):
             begin = time.process_time()

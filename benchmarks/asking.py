@@ -1,4 +1,4 @@
-"""Processor time of an answer, a look and an estimate after looks: the engine that asks people, and `live` on it."""
+"""CPU time of an answer, an interim analysis and an estimate after interim analyses, in the engine and in `live`."""
 
 from __future__ import annotations
 
@@ -22,35 +22,35 @@ PAIRS = np.array(list(combinations(range(SYSTEMS), 2)))
 
 
 def engine(estimator: str) -> tuple[list[float], list[float], list[float]]:
-    """Milliseconds of answers that complete nothing, of those that complete a look, and a pair."""
+    """Milliseconds per answer that completes nothing, per answer that completes an interim analysis, and per pair."""
     rng = np.random.default_rng(1)
     metric = rng.choice([1, 0, -1], size=(15, ITEMS)).astype(np.int8) if ESTIMATORS[estimator].uses_metric else None
     rule = RULE.rule(ESTIMATORS[estimator], most=ITEMS, seed=0)
-    own = ConcurrentAnnotation(orders=ORDERS, rule=rule, systems=PAIRS, units=np.arange(ITEMS), metric=metric)
+    annotation = ConcurrentAnnotation(orders=ORDERS, rule=rule, systems=PAIRS, units=np.arange(ITEMS), metric=metric)
     answers, looks, ends = [], [], []
-    while free := own.open_pairs():
+    while free := annotation.open_pairs():
         pair = int(rng.choice(free))
-        place, said = own.wanted(pair)[0], int(rng.choice([1, 0, -1], p=[0.45, 0.2, 0.35]))
-        ruling, took = timed(lambda pair=pair, place=place, said=said: own.answer(pair, place, said))
-        (answers if ruling is None else looks if own.is_open[pair] else ends).append(took)
+        place, label = annotation.wanted(pair)[0], int(rng.choice([1, 0, -1], p=[0.45, 0.2, 0.35]))
+        ruling, took = timed(lambda pair=pair, place=place, label=label: annotation.answer(pair, place, label))
+        (answers if ruling is None else looks if annotation.is_open[pair] else ends).append(took)
     return answers, looks, ends
 
 
 def timed(call: Callable[[], object]) -> tuple[object, float]:
     start = time.process_time()
-    made = call()
-    return made, 1000 * (time.process_time() - start)
+    result = call()
+    return result, 1000 * (time.process_time() - start)
 
 
 def recorded() -> tuple[list[float], float]:
-    """Milliseconds of `record`, an answer each, and of reading the file at the end."""
+    """Milliseconds per `record` of one answer, and of reading the file at the end."""
     state = live.start([f"s{k}" for k in range(SYSTEMS)], [f"i{k}" for k in range(ITEMS)], stopping=RULE)
     rng, took = np.random.default_rng(2), []
-    while wanted := live.next_annotations(state):
-        asked = wanted[int(rng.integers(len(wanted)))]
-        answer = (*asked, int(rng.choice([1, 0, -1])))
-        state, one = timed(lambda state=state, answer=answer: live.record(state, [answer]))
-        took.append(one)
+    while tasks := live.next_annotations(state):
+        task = tasks[int(rng.integers(len(tasks)))]
+        answer = (*task, int(rng.choice([1, 0, -1])))
+        state, seconds = timed(lambda state=state, answer=answer: live.record(state, [answer]))
+        took.append(seconds)
     return took, timed(lambda: live.State.from_json(state.to_json()).asking)[1]
 
 
@@ -68,12 +68,12 @@ def main() -> None:
     margins = np.random.default_rng(3).normal(0.1, 0.2, 1000)
     bounds, n = np.array(RULE.rule(ESTIMATORS["human"], most=ITEMS, seed=0).bounds), np.array([10, 20, 40])
     for pairs in (1, 1000):
-        own = [
+        values = [
             timed(lambda pairs=pairs: stagewise(margins[:pairs], np.full(pairs, 0.15), n=n, bounds=bounds, level=0.05))
             for _ in range(20)
         ]
         rows.append(
-            (f"stage-wise, a pair of {pairs}", f"{np.median([took for _, took in own]) / pairs:.2f} ms", "< 5 ms")
+            (f"stage-wise, a pair of {pairs}", f"{np.median([took for _, took in values]) / pairs:.2f} ms", "< 5 ms")
         )
     print("| what | measured | target |\n|---|---|---|")
     for row in rows:

@@ -1,9 +1,9 @@
-"""Weights by Bayesian optimisation against bayesian-optimization, and the objective in arrays against a loop.
+"""Weights by Bayesian optimisation compared with bayesian-optimization, and the vectorised objective with a loop.
 
-`python benchmarks/combination.py` uses synthetic data, and ../shared/data/summeval where it is there.
-A run of the peer takes one to three minutes with 8 metrics and about ten with all 34 (`--metrics 34`), one of ours
-about a second, so the peer has one seed unless `--peer-seeds` says more: some five minutes in all. Needs
-`pip install bayesian-optimization`.
+`python benchmarks/combination.py` uses synthetic data, and ../shared/data/summeval if available. A run of the peer
+takes one to three minutes with 8 metrics and about ten with all 34 (`--metrics 34`), ours about a second. The peer
+therefore has one seed unless `--peer-seeds` is larger; the total is about five minutes. Requires `pip install
+bayesian-optimization`.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ Agreement = Callable[[np.ndarray], np.ndarray]
 
 
 def summeval() -> tuple[np.ndarray, np.ndarray]:
-    """Mean coherence by the experts (outputs,) and the metrics (outputs, metrics) scaled to [0, 1]."""
+    """Mean coherence by the experts (outputs,), and the metrics (outputs, metrics) scaled to [0, 1]."""
     ratings = pl.read_csv(SUMMEVAL, schema_overrides={"item": pl.String, "score": pl.Float64})
     expert = pl.col("rater").str.starts_with("expert") & (pl.col("aspect") == "coherence")
-    people = ratings.filter(expert).group_by("item", "system").agg(target=pl.col("score").mean())
+    human = ratings.filter(expert).group_by("item", "system").agg(target=pl.col("score").mean())
     metrics = ratings.filter(kind="metric").pivot("rater", index=["item", "system"], values="score")
-    both = people.join(metrics, on=["item", "system"]).sort("item", "system")
+    both = human.join(metrics, on=["item", "system"]).sort("item", "system")
     return both["target"].to_numpy(), scaled(
         both.drop("item", "system", "target").fill_null(strategy="mean").to_numpy()
     )
 
 
 def simulated(rng: np.random.Generator, *, rows: int, columns: int) -> tuple[np.ndarray, np.ndarray]:
-    """Metrics of many qualities that share their noise, some turned against the target."""
+    """Metrics of different quality with common noise, some negatively correlated with the target."""
     truth = rng.normal(size=rows)
     shared = rng.normal(size=(rows, 3)) @ rng.normal(0, 0.7, (3, columns))
     scores = truth[:, np.newaxis] * rng.uniform(-0.5, 1, columns) + shared + rng.normal(size=(rows, columns))
@@ -53,7 +53,7 @@ def simulated(rng: np.random.Generator, *, rows: int, columns: int) -> tuple[np.
 
 
 def scaled(scores: np.ndarray) -> np.ndarray:
-    """Columns from their least to their largest value, as 0 to 1."""
+    """Columns scaled from minimum and maximum to 0 and 1."""
     low, high = scores.min(axis=0), scores.max(axis=0)
     return (scores - low) / (high - low)
 
@@ -66,19 +66,19 @@ def timed(work: Callable[[], float]) -> tuple[float, float]:
 
 
 def ours(agreement: Agreement, scores: np.ndarray, seed: int) -> float:
-    """The value reached by our optimiser."""
-    found = maximise(
+    """Best value of our optimiser."""
+    result = maximise(
         lambda points: agreement(points @ scores.T),
         n_dims=scores.shape[1],
         n_initial=INITIAL,
         n_iterations=ITERATIONS,
         rng=np.random.default_rng(seed),
     )
-    return found.value
+    return result.value
 
 
 def peer(agreement: Agreement, scores: np.ndarray, seed: int) -> float:
-    """The value reached by bayesian-optimization, for which undefined is -1."""
+    """Best value of bayesian-optimization, with -1 for undefined."""
     names = [f"w{k:03}" for k in range(scores.shape[1])]
 
     def value(**weights: float) -> float:
@@ -93,7 +93,7 @@ def peer(agreement: Agreement, scores: np.ndarray, seed: int) -> float:
 
 
 def search(what: str, agreement: Agreement, scores: np.ndarray, *, seeds: int, peer_seeds: int) -> Iterator[Row]:
-    """Value reached and seconds, medians over the seeds of each."""
+    """Best value and seconds, medians over the seeds of each."""
     medians = []
     for name, run, n in (("ours", ours, seeds), ("bayesian-optimization", peer, peer_seeds)):
         runs = [timed(lambda run=run, seed=seed: run(agreement, scores, seed)) for seed in range(n)]  # type: ignore[misc]
@@ -106,7 +106,7 @@ def search(what: str, agreement: Agreement, scores: np.ndarray, *, seeds: int, p
 
 
 def evaluation() -> Iterator[Row]:
-    """One set of weights, and a hundred at once, on many segments; and a loop over the segments."""
+    """One set of weights, and a hundred jointly, on many segments; the peer is a loop over segments."""
     rng = np.random.default_rng(1)
     target, scores = simulated(rng, rows=SEGMENTS, columns=COLUMNS)
     low, high = np.quantile(scores, (0.01, 0.99), axis=0)
@@ -129,11 +129,11 @@ def evaluation() -> Iterator[Row]:
             predictions.append(total)
         return float(stats.kendalltau(predictions, target).statistic)
 
-    (one, one_seconds), (many, many_seconds), (looped, loop_seconds) = (
+    (single, one_seconds), (many, many_seconds), (looped, loop_seconds) = (
         min((timed(work) for _ in range(repeats)), key=lambda run: run[1])
         for work, repeats in ((lambda: arrays(1), 5), (lambda: arrays(AT_ONCE), 2), (loop, 3))
     )
-    assert np.allclose([one, many], looped, atol=1e-9)
+    assert np.allclose([single, many], looped, atol=1e-9)
     size = f"objective, {SEGMENTS:,} segments x {COLUMNS} metrics"
     yield f"{size}: arrays", f"{one_seconds * 1e3:.0f} ms", ""
     yield f"{size}: arrays, {AT_ONCE} sets of weights at once", f"{many_seconds * 1e3:.0f} ms", ""
@@ -161,7 +161,7 @@ def main() -> None:
 
 
 def show(rows: Iterator[Row]) -> None:
-    """Print rows of the table as they come."""
+    """Print rows of the table as they are computed."""
     for what, measured, target in rows:
         print(f"| {what} | {measured} | {target} |", flush=True)
 

@@ -1,10 +1,10 @@
-"""What combinations reach on real data: HANNA, SummEval and RewardBench, held out; on unseen systems, groups and data.
+"""Held-out quality of combined metrics on HANNA, SummEval and RewardBench, and on unseen systems, groups and data sets.
 
-`python benchmarks/combined.py [hanna|summeval|rewardbench|unseen|elsewhere] [--repeats 10]` needs ../shared/data.
-Kendall's tau-b over each held-out fold of items (HANNA, SummEval; mean over repeats), accuracy on RewardBench,
-`metametrics_pred` beside it. `unseen`: the gain of ridge regression over the best single metric on unseen items,
-systems and groups, also on WMT23 en-de. `elsewhere`: fitted on SummEval and validated on HANNA, and the other way
-round, with the metrics that both have.
+`python benchmarks/combined.py [PART] [--repeats 10]` needs ../shared/data; PART is hanna, summeval, rewardbench, unseen
+or elsewhere. The measure is Kendall's tau-b in each held-out fold of items (HANNA, SummEval; mean over repeats), and
+accuracy on RewardBench, compared with `metametrics_pred`. `unseen`: gain of ridge regression over the best single
+metric on unseen items, systems and groups, also on WMT23 en-de. `elsewhere`: trained on SummEval and validated on
+HANNA, and the reverse, with the metrics that both have.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ SECTIONS = {
 }
 SIDES = {"Recall": "recall", "Precision": "precision", "F-Score": "f1"}
 MATH_WEIGHT = 984
-"""RewardBench counts math-prm as much as the code subsets together."""
+"""RewardBench weights math-prm as much as all code subsets."""
 
 
 def summaries(name: str, repeats: int) -> None:
-    """Every aspect by every method, and how long one fit takes."""
+    """Every aspect by every method, with the time of one fit."""
     if name == "hanna":
         study = cu.read(DATA / "hanna" / "ratings.csv.gz", raters=DISTANCES)
         chosen = {"systems": "!Human", "metrics": "@noaspect"}
@@ -43,16 +43,16 @@ def summaries(name: str, repeats: int) -> None:
     print(f"| {name} | " + " | ".join(METHODS) + " |\n|---|" + "---|" * len(METHODS))
     seconds = []
     for target in study.select(**chosen).aspects:
-        made = cu.combine(study, target=target, method=METHODS, repeats=repeats, resamples=0, **chosen).comparison
-        cells = [f"{tau:.3f} ± {sd or 0:.3f}" for tau, sd in made.select("kendall", "spread").iter_rows()]
-        seconds.append(made["seconds"])
+        result = cu.combine(study, target=target, method=METHODS, repeats=repeats, resamples=0, **chosen).comparison
+        cells = [f"{tau:.3f} ± {sd or 0:.3f}" for tau, sd in result.select("kendall", "spread").iter_rows()]
+        seconds.append(result["seconds"])
         print(f"| {target} | " + " | ".join(cells) + " |", flush=True)
     mean = sum(seconds[1:], seconds[0]) / len(seconds)
     print("| seconds a fit | " + " | ".join(f"{s:.2f}" for s in mean) + " |")
 
 
 def studies() -> dict[str, tuple[cu.Study, dict[str, str]]]:
-    """What is read, and what of it is asked about."""
+    """Studies with the options of their questions."""
     wmt = "mt-metrics-eval-v2.wmt23.en-de.tar.gz::wmt23/en-de"
     return {
         "SummEval": (cu.read(DATA / "summeval" / "ratings.csv.gz"), {"human": "expert*"}),
@@ -68,21 +68,21 @@ def studies() -> dict[str, tuple[cu.Study, dict[str, str]]]:
     }
 
 
-def told(row: dict[str, object], name: str) -> str:
-    """An estimate with its interval."""
+def formatted(row: dict[str, object], name: str) -> str:
+    """Format an estimate with its interval."""
     return f"{row[name]:+.3f} [{row[f'{name}_low']:+.3f}, {row[f'{name}_high']:+.3f}]"
 
 
 def unseen(repeats: int) -> None:
-    """The gain of ridge regression on what was not seen."""
+    """Gain of ridge regression on unseen items, systems and groups."""
     print("| data | aspect | unseen | n | ridge | seen | best single | gain | |\n|" + "---|" * 9)
     for name, (study, chosen) in studies().items():
         for target in study.select(**chosen).aspects:
             objective = "accuracy" if name == "RewardBench" else "kendall"
             start = time.perf_counter()
             options = {"method": "ridge", "repeats": repeats, "resamples": 0, "objective": objective, **chosen}
-            made = cu.combine(study, target=target or None, **options).generalisation
-            for row in made.iter_rows(named=True):
+            result = cu.combine(study, target=target or None, **options).generalisation
+            for row in result.iter_rows(named=True):
                 seen = "" if row["seen"] is None else f"{row['seen']:.3f}"
                 cells = [
                     name,
@@ -93,7 +93,7 @@ def unseen(repeats: int) -> None:
                     seen,
                     f"{row['single']:.3f}",
                 ]
-                print("| " + " | ".join([*cells, told(row, "gain"), row["conclusion"]]) + " |", flush=True)
+                print("| " + " | ".join([*cells, formatted(row, "gain"), row["conclusion"]]) + " |", flush=True)
             print(f"<!-- {time.perf_counter() - start:.1f} s -->", flush=True)
 
 
@@ -105,51 +105,59 @@ SAME = {
     "S3-Pyramid ΞΔ": "s3-pyr",
     "S3-Responsiveness ΞΔ": "s3-resp",
 }
-"""Metrics of HANNA by their names in SummEval."""
+"""Names of SummEval's metrics to HANNA's."""
 
 
 def elsewhere() -> None:
-    """Learnt on one data set, asked of the other."""
-    known = studies()
+    """Train on one data set, and validate on the other."""
+    data_sets = studies()
     back = {new: old for old, new in SAME.items()}
     print("| learnt on | asked of | combined | best single | gain | | best in hindsight |\n|" + "---|" * 7)
-    for learnt, asked, rename, own in (
+    for learnt, validated, rename, value in (
         ("SummEval", "HANNA", SAME, {"human": "expert*", "metrics": list(back)}),
         ("HANNA", "SummEval", back, {"systems": "!Human", "metrics": list(SAME)}),
     ):
-        study, _ = known[learnt]
-        other, chosen = known[asked]
+        study, _ = data_sets[learnt]
+        validation_study, chosen = data_sets[validated]
         for aspect in ("coherence", "relevance"):
-            target, there = (aspect.title() if name == "HANNA" else aspect for name in (learnt, asked))
-            made = cu.combine(study, target=target, method="ridge", repeats=1, resamples=0, unseen="none", **own)
+            target, validation_target = (aspect.title() if name == "HANNA" else aspect for name in (learnt, validated))
+            outcome = cu.combine(study, target=target, method="ridge", repeats=1, resamples=0, unseen="none", **value)
             with tempfile.TemporaryDirectory() as folder:
-                path = made.model.save(Path(folder) / "model.json")
-                kept = chosen | {"metrics": list(rename.values())}
-                result = cu.validate(other, model=path, rename=rename, aspect=there, scales="data", **kept)
+                path = outcome.model.save(Path(folder) / "model.json")
+                options = chosen | {"metrics": list(rename.values())}
+                result = cu.validate(
+                    validation_study, model=path, rename=rename, aspect=validation_target, scales="data", **options
+                )
             rows = {row["rater"]: row for row in result.comparison.iter_rows(named=True)}
             gain = result.gains.filter(rater="best single", unseen="items").row(0, named=True)
             single, best = (
                 f"{rows[k]['metric']} {rows[k]['kendall']:.3f}" for k in ("best single", "best in hindsight")
             )
-            cells = [f"{learnt} {target}", asked, f"{rows['combined']['kendall']:.3f}", single, told(gain, "gain")]
+            cells = [
+                f"{learnt} {target}",
+                validated,
+                f"{rows['combined']['kendall']:.3f}",
+                single,
+                formatted(gain, "gain"),
+            ]
             print("| " + " | ".join([*cells, gain["conclusion"], best]) + " |", flush=True)
 
 
 def section_scores(ratings: pl.DataFrame, groups: pl.DataFrame) -> dict[str, float]:
-    """Accuracy by section of one rater's scores of chosen and rejected outputs, their mean, and over all pairs."""
+    """Accuracy of one rater by section for pairs of chosen and rejected outputs, their mean, and over all pairs."""
     wide = ratings.pivot(on="system", index="item", values="score").join(groups, on="item")
     right = wide.with_columns(right=pl.col("chosen") > pl.col("rejected"))
-    made = {}
+    results = {}
     for section, patterns in SECTIONS.items():
         inside = [any(fnmatchcase(group, pattern) for pattern in patterns) for group in right["group"]]
         subsets = right.filter(pl.Series(inside)).group_by("group").agg(pl.len(), pl.col("right").mean())
         weight = pl.when(pl.col("group") == "math-prm").then(MATH_WEIGHT).otherwise(pl.col("len"))
-        made[section] = subsets.select((pl.col("right") * weight).sum() / weight.sum()).item()
-    return made | {"mean": sum(made.values()) / len(made), "all pairs": right["right"].mean()}
+        results[section] = subsets.select((pl.col("right") * weight).sum() / weight.sum()).item()
+    return results | {"mean": sum(results.values()) / len(results), "all pairs": right["right"].mean()}
 
 
 def rewardbench() -> None:
-    """Nine reward models: grouped folds and leaving each subset out, beside the single models and MetaMetrics."""
+    """Nine reward models by grouped folds and leave-one-subset-out, compared with single models and MetaMetrics."""
     study = cu.read(DATA / "rewardbench" / "scores.tsv.gz", reader="rewardbench")
     groups = study.items.frame.select("item", "group")
     scores = study.ratings.frame
@@ -157,13 +165,13 @@ def rewardbench() -> None:
     print("| RewardBench | " + " | ".join(names) + " |\n|---|" + "---|" * len(names))
 
     def row(label: str, ratings: pl.DataFrame) -> None:
-        made = section_scores(ratings, groups)
-        print(f"| {label} | " + " | ".join(f"{made[name]:.4f}" for name in names) + " |", flush=True)
+        result = section_scores(ratings, groups)
+        print(f"| {label} | " + " | ".join(f"{result[name]:.4f}" for name in names) + " |", flush=True)
 
     for model in scores["rater"].unique(maintain_order=True):
         row(model, scores.filter(rater=model))
     for folds, label in (("item", "five folds of pairs"), ("group", "each subset left out")):
-        made = cu.combine(
+        result = cu.combine(
             study,
             method=METHODS,
             objective="accuracy",
@@ -173,11 +181,11 @@ def rewardbench() -> None:
             metrics="!metametrics_pred",
         )
         for method in METHODS:
-            row(f"{method}, {label}", made.held_out.frame.filter(rater=method))
+            row(f"{method}, {label}", result.held_out.frame.filter(rater=method))
 
 
 def main() -> None:
-    """Run what is asked for, by default everything."""
+    """Run the selected parts, by default all."""
     parser = argparse.ArgumentParser()
     parser.add_argument("data", nargs="*", default=["hanna", "summeval", "rewardbench", "unseen", "elsewhere"])
     parser.add_argument("--repeats", type=int, default=3)

@@ -1,4 +1,4 @@
-"""Which cells of two versions of a table differ by more than random draws explain.
+"""List the cells of two versions of a table that differ by more than random draws explain.
 
 The declared kind of a column gives its role. Names, counts, flags, decisions and sentences are exact. Estimates are
 equal to 1e-9, relative or absolute. Bounds, standard deviations and probabilities may differ by `WITHIN` standard
@@ -14,8 +14,8 @@ errors of the difference of two independent runs of R draws. That is sqrt(2) tim
 The start with a second seed replaces assumptions. An estimate that differs by seed is a mean over draws: the root mean
 square of the differences in its column is the standard error of a difference. Where differences by seed are larger than
 the standard errors above expect (fewer draws than R, few distinct values), these are multiplied by the root mean square
-of the ratios. A bound or probability that is the same for both seeds has a formula or draws of a fixed seed; if it
-moves within its tolerance, it is `minor`, as a reader may want to know why.
+of the ratios. A bound or probability that is the same for both seeds has a formula or draws with a fixed seed; a change
+within its tolerance is `minor`, but listed.
 """
 
 from __future__ import annotations
@@ -39,14 +39,15 @@ EXACT = ("label", "labels", "flag", "count")
 PROBABILITIES = ("p", "probability")
 KEY, PLACE = "_key", "_place"
 LONGEST_NAME = 60
-"""Characters; longer texts are sentences, which identify no row."""
+"""Characters; longer texts are sentences, which do not identify rows."""
 
 
 @dataclass(frozen=True)
 class Moved:
-    """A cell, a row, a column or a sentence that differs. `by_seed`: the start differs there by seed, too.
+    """A cell, row, column or sentence that differs.
 
-    `probabilities`: those of the row in both versions, for a cell that is exact. `minor`: within the tolerance.
+    `by_seed`: the start also differs by seed in this cell. `probabilities`: those of the row in both versions, for an
+    exact cell. `minor`: within the tolerance.
     """
 
     table: str
@@ -67,7 +68,7 @@ class Moved:
 
 
 def roles_of(kinds: Mapping[str, str]) -> dict[str, Role]:
-    """Column to role, from the declared kinds; bounds and deviations are declared as their estimate is."""
+    """Column to role, from the declared kinds; bounds and deviations have the declaration of their estimate."""
     roles: dict[str, Role] = {}
     for name, kind in kinds.items():
         stem, _, end = name.rpartition("_")
@@ -93,7 +94,7 @@ def compare(
 ) -> list[Moved]:
     """The differences of two versions of a table.
 
-    Rows are matched by the fewest leading exact columns, sentences excepted, that identify every row. Columns without a
+    Rows are matched by the fewest leading exact columns other than sentences that identify every row. Columns without a
     role are exact. `second` is the start with another seed.
     """
     moved = [
@@ -105,8 +106,8 @@ def compare(
     names = [name for name in shared if roles.get(name, "exact") == "exact"]
     key = key_of(start, now, [name for name in names if not any(is_sentence(frame[name]) for frame in (start, now))])
     start, now = keyed(start, key), keyed(now, key)
-    for frame, other in ((start, now), (now, start)):
-        rows = frame.join(other, on=KEY, how="anti", maintain_order="left")[KEY]
+    for frame, counterpart in ((start, now), (now, start)):
+        rows = frame.join(counterpart, on=KEY, how="anti", maintain_order="left")[KEY]
         moved += [Moved(table, row, "", *(("row", None) if frame is start else (None, "row"))) for row in rows]
     matched = start.select(KEY).join(now.select(KEY), on=KEY, how="inner", maintain_order="left")
     start, now = (matched.join(frame, on=KEY, how="left", maintain_order="left") for frame in (start, now))
@@ -133,12 +134,12 @@ def key_of(start: pl.DataFrame, now: pl.DataFrame, names: Sequence[str]) -> list
 
 
 def is_sentence(column: pl.Series) -> bool:
-    """Whether a column holds texts that are longer than names."""
+    """Whether a column contains texts longer than names."""
     return column.dtype == pl.String and (column.str.len_chars().max() or 0) > LONGEST_NAME
 
 
 def keyed(frame: pl.DataFrame, key: Sequence[str]) -> pl.DataFrame:
-    """The frame with its key as text, in which equal rows are numbered, and the place of each row."""
+    """Frame with its key as text, in which equal rows are numbered, and with the position of each row."""
     parts = [
         pl.col(name).list.join(", ") if frame.schema[name] == pl.List(pl.String) else pl.col(name).cast(pl.String)
         for name in key
@@ -195,9 +196,9 @@ def compare_column(
 def errors_of_differences(
     name: str, start: pl.DataFrame, now: pl.DataFrame, role: Role, *, draws: int, by_seed: Floats | None
 ) -> Floats:
-    """Standard errors of the differences of two runs, by row; 0 where nothing is random.
+    """Standard errors of the differences of two runs, by row; 0 for values without random draws.
 
-    `by_seed`: the differences of two runs of the start, if there are two.
+    `by_seed`: the differences of two runs of the start, if available.
     """
     with np.errstate(invalid="ignore"):
         errors = np.sqrt(2) * np.nan_to_num(standard_errors(name, start, now, role, draws=draws))
@@ -210,7 +211,7 @@ def errors_of_differences(
 
 
 def standard_errors(name: str, start: pl.DataFrame, now: pl.DataFrame, role: Role, *, draws: int) -> Floats:
-    """The Monte Carlo standard error of one run, by row; 0 or NaN where it has none or no formula."""
+    """Monte Carlo standard error of one run, by row; 0 or NaN without draws or a formula."""
     old = numbers(start, name)
     replications = numbers(start, "replications") if "replications" in start.columns else draws
     if role == "probability":
@@ -242,7 +243,7 @@ def probabilities(start: pl.DataFrame, now: pl.DataFrame, roles: Mapping[str, Ro
 
 
 def text(value: Any) -> str:
-    """A cell as text, numbers to ten digits."""
+    """Cell as text, with ten digits for numbers."""
     if value is None:
         return "–"
     if isinstance(value, float):

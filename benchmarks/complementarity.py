@@ -1,4 +1,4 @@
-"""Distances between all raters with their intervals: system level on HANNA, utterance level on WMT23 English-German.
+"""Distances between all raters with intervals: system level on HANNA, utterance level on WMT23 English-German.
 
 `python benchmarks/complementarity.py` uses ../shared/data where it is there, else simulated scores of the same size.
 """
@@ -28,7 +28,7 @@ TARGETS = {"system": "< 5 s", "ratio": ">= 50 times", "utterance": "< 5 s"}
 
 
 def hanna() -> tuple[np.ndarray, str]:
-    """(raters, items, systems): one rater an aspect of the people, then the metrics; or as many simulated."""
+    """Scores (raters, items, systems) of human aspects, then metrics; simulated if the data are missing."""
     if not HANNA.exists():
         rng = np.random.default_rng(0)
         scores = rng.normal(size=(78, 96, 11))
@@ -37,12 +37,12 @@ def hanna() -> tuple[np.ndarray, str]:
     lower = pl.DataFrame({"rater": DISTANCES, "higher_is_better": ["false"] * len(DISTANCES)})
     study = cu.read(HANNA).describe(raters=lower)
     metrics = study.select(metrics="@noaspect").metrics
-    people = [panel(study, study.humans, aspect=aspect).mean(axis=0) for aspect in study.aspects]
-    return np.concatenate([people, panel(study, metrics, aspect=study.aspects[0])]), "HANNA"
+    humans = [panel(study, study.humans, aspect=aspect).mean(axis=0) for aspect in study.aspects]
+    return np.concatenate([humans, panel(study, metrics, aspect=study.aspects[0])]), "HANNA"
 
 
 def wmt() -> tuple[np.ndarray, str]:
-    """(raters, systems, items) with the people first; or as many simulated."""
+    """Scores (raters, systems, items) with humans first; simulated if the data are missing."""
     if not WMT.exists():
         rng = np.random.default_rng(1)
         scores = rng.normal(size=(44, 13, 557))
@@ -51,7 +51,7 @@ def wmt() -> tuple[np.ndarray, str]:
         return scores, "of WMT23's size"
     study = cu.read(f"{WMT}::wmt23/en-de").select(human="mqm", systems="!synthetic_ref")
     scores = panel(study, [*study.humans, *study.metrics], aspect=study.aspects[0])
-    by_item = ~np.isnan(scores).all(axis=(1, 2))  # some metrics only score systems as a whole
+    by_item = ~np.isnan(scores).all(axis=(1, 2))  # some metrics have system-level scores only
     return np.ascontiguousarray(scores[by_item].swapaxes(1, 2)), "WMT23 en-de"
 
 
@@ -62,7 +62,7 @@ def panel(study: Study, raters: list[str] | tuple[str, ...], *, aspect: str) -> 
 
 
 def timed(work: Callable[[], object], *, repeats: int = REPEATS) -> float:
-    """Seconds of the fastest of some calls."""
+    """Seconds of the fastest of several calls."""
     seconds = []
     for _ in range(repeats):
         start = time.perf_counter()
@@ -72,7 +72,7 @@ def timed(work: Callable[[], object], *, repeats: int = REPEATS) -> float:
 
 
 def system_level() -> list[tuple[str, str, str]]:
-    """All pairs of raters within each item, with resampled items; and a loop over scipy, from a sample of the pairs."""
+    """All pairs of raters within items, with resampled items; a loop over scipy, scaled up from some pairs."""
     scores, name = hanna()
     n_items = scores.shape[1]
     first, second = np.triu_indices(len(scores), 1)
@@ -103,7 +103,7 @@ def system_level() -> list[tuple[str, str, str]]:
 
 
 def utterance_level() -> list[tuple[str, str, str]]:
-    """All pairs of raters within each system, with the influence of every item and linearised resamples."""
+    """All pairs of raters within systems, with the influence of every item and linearised resamples."""
     scores, name = wmt()
     n_items = scores.shape[2]
     first, second = np.triu_indices(len(scores), 1)
@@ -126,7 +126,7 @@ def utterance_level() -> list[tuple[str, str, str]]:
 
 
 def main() -> None:
-    """Run both and print a Markdown table."""
+    """Run both levels and print a Markdown table."""
     print("| what | measured | target |\n|---|---|---|")
     for what, measured, target in [*system_level(), *utterance_level()]:
         print(f"| {what} | {measured} | {target} |", flush=True)

@@ -1,8 +1,8 @@
-"""How long and in how much memory ratings become counts: Polars, DuckDB (with a limit), pandas, Ibis, Dask, PySpark.
+"""Time and memory for counting ratings: Polars, DuckDB (with a limit), pandas, Ibis, Dask, PySpark.
 
-Run it with `python benchmarks/counting.py`; it writes about 0.6 GB to a temporary folder and deletes it. Every case is
-a process of its own, so that its peak memory (the high-water mark of its resident set) is its own. The driver imports
-nothing large, since Linux starts a child's high-water mark at its parent's.
+`python benchmarks/counting.py` writes about 0.6 GB to a temporary folder and deletes it. Every case runs in a separate
+process, so that its peak memory (the high-water mark of its resident set) is separate, too. The driver imports nothing
+large, because on Linux a child's high-water mark starts at its parent's.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from typing import Any
 SYSTEMS, RATERS = 200, ("person", "metric1", "metric2", "metric3", "metric4")
 PART = 200_000
 MEMORY_LIMITS = {"duckdb": "300MB", "duckdb-small": "250MB"}
-"""The smaller on the largest table, with one thread: each thread pins some memory that cannot spill."""
+"""The smaller limit is for the largest table, with one thread: each thread pins memory that cannot spill."""
 SPILL = "spill"
 ROOT = Path(__file__).parents[1]
 
 
 def make(folder: Path) -> dict[str, Any]:
-    """Sparse studies (5 of 200 systems an item) of growing size, a slice for the peer, and a dense one."""
+    """Write sparse studies (5 of 200 systems per item) of growing size, a slice for the peer, and a dense study."""
     import polars as pl
 
     parts = []
@@ -44,12 +44,12 @@ def make(folder: Path) -> dict[str, Any]:
 
 
 def ratings(*, first: int, items: int, per_item: int, seed: int) -> Any:
-    """One rater after the other, as when files are joined; scores are random doubles, which compress badly."""
+    """Rows sorted by rater, as when files are joined; scores are continuous, which compresses badly."""
     import numpy as np
     import polars as pl
 
     rng = np.random.default_rng(seed)
-    # A random start and a step that shares no factor with the number of systems: distinct systems for every item.
+    # A random start and a step without common factor with the number of systems give distinct systems for every item.
     steps = np.array([step for step in range(1, SYSTEMS) if np.gcd(step, SYSTEMS) == 1])
     start, step = rng.integers(SYSTEMS, size=(items, 1)), rng.choice(steps, size=(items, 1))
     system = ((start + step * np.arange(per_item)) % SYSTEMS).ravel()
@@ -93,12 +93,12 @@ def with_duckdb(path: Path, case: str = "duckdb") -> Any:
 
 
 def with_little(path: Path) -> Any:
-    """DuckDB with less memory than the file is large."""
+    """DuckDB with less memory than the size of the file."""
     return with_duckdb(path, "duckdb-small")
 
 
 def with_pandas(path: Path) -> Any:
-    """The same in pandas as one would write it: pivot, merge with itself, signs, crosstab by group."""
+    """Direct implementation in pandas: pivot, merge with itself, signs, crosstab by group."""
     import numpy as np
     import pandas as pd
 
@@ -117,12 +117,12 @@ def with_pandas(path: Path) -> Any:
 
 
 def behind() -> Path:
-    """The packages of the environment of engines, which `make test-slow` makes."""
-    found = next((ROOT / ".venv-engines" / "lib").glob("python*/site-packages"), None)
-    if found is None:
+    """Packages of the environment of engines, which `make test-slow` creates."""
+    folder = next((ROOT / ".venv-engines" / "lib").glob("python*/site-packages"), None)
+    if folder is None:
         raise SystemExit("make .venv-engines/.installed first: Ibis, Dask and PySpark are measured there")
-    sys.path.append(str(found))
-    return found
+    sys.path.append(str(folder))
+    return folder
 
 
 def with_ibis(path: Path) -> Any:
@@ -144,7 +144,7 @@ def with_dask(path: Path) -> Any:
 
 
 def with_pyspark(path: Path) -> Any:
-    """A cluster of two executors on this machine, one core and 2 GiB each."""
+    """Local cluster of two executors, with one core and 2 GiB each."""
     os.environ["SPARK_HOME"] = str(behind() / "pyspark")
     from pyspark.sql import SparkSession
 
@@ -174,55 +174,55 @@ CASES: dict[str, Callable[[Path], Any]] = {
 
 
 def measured(case: str, path: Path) -> None:
-    """Run one case and print the digest of its counts: that of equal bits alone is equal."""
-    paired, found = CASES[case](path), {}
+    """Run one case and print a digest of its counts, which is equal for equal bits only."""
+    paired, results = CASES[case](path), {}
     if case != "make":
         import numpy as np
 
-        paired = paired[paired.any(axis=(1, 2, 3))]  # pandas has no rows for pairs that share no item
-        found["compared"] = int(paired.sum())
-        found["check"] = sha256(np.ascontiguousarray(paired, dtype=np.int64).tobytes()).hexdigest()
-    print(json.dumps(found))
+        paired = paired[paired.any(axis=(1, 2, 3))]  # pandas has no rows for pairs without common items
+        results["compared"] = int(paired.sum())
+        results["check"] = sha256(np.ascontiguousarray(paired, dtype=np.int64).tobytes()).hexdigest()
+    print(json.dumps(results))
 
 
 def run(case: str, path: Path) -> dict[str, Any]:
-    """One case, with the CPU seconds and the largest memory of its process and all below it (a JVM, its executors)."""
+    """Run one case; return CPU seconds and peak memory of its process and all descendants (a JVM, its executors)."""
     command = [sys.executable, "-W", "ignore", __file__, "--case", case, "--path", str(path)]
-    ticks, page, own, peak = os.sysconf("SC_CLK_TCK"), os.sysconf("SC_PAGE_SIZE"), dict[str, float](), 0
+    ticks, page, cpu, peak = os.sysconf("SC_CLK_TCK"), os.sysconf("SC_PAGE_SIZE"), dict[str, float](), 0
     spilled = 0
     with tempfile.TemporaryFile("w+") as out:
         child = subprocess.Popen(command, stdout=out, stderr=subprocess.DEVNULL)
         while child.poll() is None:
             resident = 0
             for number, seconds, pages in below(child.pid):
-                own[number] = seconds / ticks
+                cpu[number] = seconds / ticks
                 resident += pages * page
             peak = max(peak, resident)
-            spilled = max(spilled, held(path.parent / SPILL))
+            spilled = max(spilled, disk_usage(path.parent / SPILL))
             time.sleep(0.2)
         if child.returncode:
             raise SystemExit(f"{case} failed")
         out.seek(0)
         return json.loads(out.read().strip().splitlines()[-1]) | {
-            "cpu": sum(own.values()),
+            "cpu": sum(cpu.values()),
             "gib": peak / 2**30,
             "spilled": spilled / 1e9,
         }
 
 
-def held(folder: Path) -> int:
-    """Bytes on the disk that the files of a folder take now."""
+def disk_usage(folder: Path) -> int:
+    """Current size of the files of a folder on disk, in bytes."""
     total = 0
     for file in folder.glob("*"):
         try:
             total += 512 * file.stat().st_blocks
         except OSError:
-            continue  # taken away meanwhile
+            continue  # deleted meanwhile
     return total
 
 
 def below(root: int) -> list[tuple[str, int, int]]:
-    """A process and its descendants: number, ticks of CPU, pages that are resident."""
+    """A process and its descendants: process ID, CPU ticks, resident pages."""
     parents, facts = dict[str, str](), dict[str, tuple[int, int]]()
     for place in Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -231,11 +231,11 @@ def below(root: int) -> list[tuple[str, int, int]]:
             continue
         parents[place.parent.name] = fields[1]
         facts[place.parent.name] = (int(fields[11]) + int(fields[12]), int(fields[21]))
-    found, more = set[str](), {str(root)}
+    processes, more = set[str](), {str(root)}
     while more:
-        found |= more
-        more = {number for number, parent in parents.items() if parent in more} - found
-    return [(number, *facts[number]) for number in found if number in facts]
+        processes |= more
+        more = {number for number, parent in parents.items() if parent in more} - processes
+    return [(number, *facts[number]) for number in processes if number in facts]
 
 
 def main() -> None:
@@ -243,15 +243,15 @@ def main() -> None:
     parser.add_argument("--case", choices=list(CASES))
     parser.add_argument("--path", type=Path)
     parser.add_argument("--engines", action="store_true", help="only the table of engines, on 5 million ratings")
-    given = parser.parse_args()
-    if given.case:
-        measured(given.case, given.path)
+    arguments = parser.parse_args()
+    if arguments.case:
+        measured(arguments.case, arguments.path)
         return
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         run("make", folder)
         print("| engine | study | ratings | file MB | CPU s | peak GiB | spilled GB |\n|---|---|---|---|---|---|---|")
-        found: dict[tuple[str, str], dict[str, Any]] = {}
+        results: dict[tuple[str, str], dict[str, Any]] = {}
         engines = [(case, "sparse200000") for case in CASES if case not in ("make", "duckdb-small")]
         growth = [
             *(("polars", f"sparse{n}00000") for n in (4, 8, 16)),
@@ -260,10 +260,10 @@ def main() -> None:
             ("polars", "dense"),
             ("duckdb", "dense"),
         ]
-        for case, file in engines + ([] if given.engines else growth):
+        for case, file in engines + ([] if arguments.engines else growth):
             path = folder / f"{file}.parquet"
-            seen = found[case, file] = run(case, path)
-            # Every compared pair of outputs of an item counts once a metric.
+            seen = results[case, file] = run(case, path)
+            # Every compared pair of outputs of an item counts once per metric.
             items, per_item = (2_000, SYSTEMS) if file == "dense" else (seen["compared"] // 40, 5)
             label = f"duckdb, limit {MEMORY_LIMITS[case]}" if case in MEMORY_LIMITS else case
             print(
@@ -271,8 +271,8 @@ def main() -> None:
                 f" | {path.stat().st_size / 1e6:.0f} | {seen['cpu']:.1f} | {seen['gib']:.2f} | {seen['spilled']:.2f} |",
                 flush=True,
             )
-        for (_, file), seen in found.items():
-            assert seen["check"] == found["polars", file]["check"]
+        for (_, file), seen in results.items():
+            assert seen["check"] == results["polars", file]["check"]
         print("\nAll engines count the same.")
 
 

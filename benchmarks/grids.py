@@ -1,4 +1,4 @@
-"""What grows in `growth.py`, to which sizes, and which verbs are asked about it."""
+"""Dimensions and sizes of the studies in `growth.py`, and the commands that run on them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Dimension:
-    """One thing that grows, the sizes (and smaller ones, for a quick look), and what stays as it is."""
+    """A dimension, its sizes (and smaller ones for `--quick`), and the constant sizes."""
 
     kind: str
     sizes: tuple[int, ...]
@@ -91,11 +91,11 @@ VERBS: dict[str, tuple[str, ...]] = {
 }
 WITHOUT_RESAMPLES = ("check", "correction", "plan")
 SCORES_ONLY = ("ceiling", "combine fit", "complementarity")
-"""What speaks of scores, and refuses verdicts."""
+"""Questions about scores, which reject preferences."""
 
 
 def suits(verb: str, by: str) -> bool:
-    """Whether a verb has something to say of what grows."""
+    """Whether a command applies to studies of a dimension."""
     if DIMENSIONS[by].kind == "battles" and verb in SCORES_ONLY:
         return False
     return by != "resamples" or verb not in WITHOUT_RESAMPLES

@@ -1,14 +1,14 @@
-"""How time and memory of every verb grow with the size of a study, beside the growth of the answer itself.
+"""Growth of time and memory of every command with the size of a study, compared with the size of the answer.
 
     python benchmarks/growth.py                                    # everything, written to benchmarks/growth.md (hours)
     python benchmarks/growth.py --quick                            # the same on smaller studies (about 20 minutes)
     python benchmarks/growth.py --verb agreement --by items        # one verb, one dimension: printed only
     python benchmarks/growth.py --verb check --by items --sizes 1000,10000 --seconds 60
 
-Every case is the command line in a process of its own, under a limit of CPU seconds and of memory; after a case
-that passes one, larger ones are left out. With --kept FILE cases are written there as they come, and those that are
-there are not run again. An exponent is the slope of log time (memory, answer) against log size over the upper half of
-the sizes, after what the same verb takes on the smallest study is taken away.
+Every case is a command in a separate process with limits on CPU seconds and memory; after a case that exceeds one,
+larger ones are skipped. With --kept FILE each case is saved to the file, and saved cases are not repeated. An exponent
+is the slope of log time (memory, answer) against log size over the upper half of the sizes, after subtraction of the
+values for the smallest study.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from measuring import Run, custodes, machine, run, table
 PAGE = Path(__file__).with_suffix(".md")
 STUDIES = Path(__file__).with_name("studies.py")
 TOLERANCE = 0.2
-"""By so much an exponent may pass its bound, since it comes from a few sizes on a shared machine."""
+"""Exponents may exceed their bound by this much, because they come from few sizes on a shared machine."""
 LEAST_SECONDS, LEAST_MB = 0.15, 15
-"""Beyond the smallest study: less than that is noise, and has no exponent."""
+"""Smaller differences from the smallest study are noise, and have no exponent."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """One verb on one study."""
+    """One command on one study."""
 
     verb: str
     by: str
@@ -46,15 +46,15 @@ class Case:
 
     @staticmethod
     def read(line: str) -> Case:
-        told = json.loads(line)
-        return Case(told["verb"], told["by"], told["size"], Run(**told["run"]), told["answer"])
+        data = json.loads(line)
+        return Case(data["verb"], data["by"], data["size"], Run(**data["run"]), data["answer"])
 
     def line(self) -> str:
         return json.dumps({**vars(self), "run": vars(self.run)})
 
 
 def command(verb: str, by: str, size: int, study: Path, answer: Path) -> list[str | Path]:
-    """The words of the command line."""
+    """Arguments of the command line."""
     options: list[str | Path] = list(VERBS[verb])
     if by == "resamples":
         options += ["--resamples", str(size)]
@@ -68,17 +68,20 @@ def command(verb: str, by: str, size: int, study: Path, answer: Path) -> list[st
     return custodes(*verb.split(), *source, *options, "--quiet")
 
 
-def answered(path: Path) -> int:
-    """Rows of all tables of an answer; of a page, its bytes. In a process of its own, since an answer may be large."""
+def answer_size(path: Path) -> int:
+    """Number of rows in all tables of an answer, or bytes of a page.
+
+    Computed in a separate process, because an answer may be large.
+    """
     if path.suffix == ".html":
         return path.stat().st_size
     count = "import json, sys; print(sum(len(t) for t in json.load(open(sys.argv[1])).values() if isinstance(t, list)))"
-    told = subprocess.run([sys.executable, "-c", count, path], capture_output=True, text=True, check=True)
-    return int(told.stdout)
+    process = subprocess.run([sys.executable, "-c", count, path], capture_output=True, text=True, check=True)
+    return int(process.stdout)
 
 
 def measured(verb: str, by: str, size: int, sizes: dict[str, int], *, limits: dict[str, float], folder: Path) -> Case:
-    """Make the study if it is not there, run, and look at the answer."""
+    """Create the study if necessary, run the command, and measure the answer."""
     dimension = DIMENSIONS[by]
     sized = [f"{name}={value}" for name, value in sizes.items()]
     study = folder / ("-".join([dimension.kind, *sized]) + ".parquet")
@@ -86,41 +89,41 @@ def measured(verb: str, by: str, size: int, sizes: dict[str, int], *, limits: di
         subprocess.run([sys.executable, STUDIES, dimension.kind, study, *sized], check=True)
     answer = folder / "answer.json"
     took = run(command(verb, by, size, study, answer), out=answer, **limits)
-    rows = answered(answer.with_suffix(".html") if verb == "report" else answer) if not took.why else 0
+    rows = answer_size(answer.with_suffix(".html") if verb == "report" else answer) if not took.why else 0
     return Case(verb, by, size, took, rows)
 
 
 def series(
-    verb: str, by: str, sizes: tuple[int, ...], *, known: list[Case], kept: Path | None, only_known: bool, **how: Any
+    verb: str, by: str, sizes: tuple[int, ...], *, saved: list[Case], path: Path | None, only_known: bool, **how: Any
 ) -> list[Case]:
-    """The smallest study (size 0), then every size until one passes a limit."""
-    dimension, made = DIMENSIONS[by], []
+    """Run the smallest study (size 0), then every size until a limit is exceeded."""
+    dimension, results = DIMENSIONS[by], []
     for size in (0, *sizes):
-        case = next((own for own in known if (own.verb, own.by, own.size) == (verb, by, size)), None)
-        if case is None and not size and by != "resamples":  # the smallest study is that of other dimensions, too
-            same = [name for name, own in DIMENSIONS.items() if own.kind == dimension.kind and name != "resamples"]
-            case = next((own for own in known if own.verb == verb and own.by in same and not own.size), None)
+        case = next((value for value in saved if (value.verb, value.by, value.size) == (verb, by, size)), None)
+        if case is None and not size and by != "resamples":  # the smallest study is common to other dimensions
+            same = [name for name, value in DIMENSIONS.items() if value.kind == dimension.kind and name != "resamples"]
+            case = next((value for value in saved if value.verb == verb and value.by in same and not value.size), None)
             case = case and replace(case, by=by)
         if case is None and only_known:
             break
         if case is None:
             grown = {} if by == "resamples" else {by: size}
-            asked = 250 if by == "resamples" and not size else size
-            case = measured(verb, by, asked, dimension.fixed | grown if size else SMALLEST[dimension.kind], **how)
+            steps = 250 if by == "resamples" and not size else size
+            case = measured(verb, by, steps, dimension.fixed | grown if size else SMALLEST[dimension.kind], **how)
             case = Case(verb, by, size, case.run, case.answer)
-            known.append(case)
-            if kept:
-                with kept.open("a") as file:
+            saved.append(case)
+            if path:
+                with path.open("a") as file:
                     file.write(case.line() + "\n")
-        made.append(case)
+        results.append(case)
         print(f"{verb}, {size} {by}: {case.run.told()}, answer {case.answer:,}", file=sys.stderr, flush=True)
         if case.run.why:
             break
-    return made
+    return results
 
 
 def exponent(cases: list[Case], values: list[float], *, start: float, least: float) -> float | None:
-    """The slope of log(value - start) against log(size) over the upper half; None: too little, or too few sizes."""
+    """Slope of log(value - start) against log(size) over the upper half; None for small values or few sizes."""
     upper = len(cases) // 2
     points = [
         (math.log(case.size), math.log(value - start))
@@ -134,17 +137,17 @@ def exponent(cases: list[Case], values: list[float], *, start: float, least: flo
 
 
 def summary(cases: list[Case]) -> tuple[list[str], str]:
-    """Cells of one verb: seconds and memory a size, exponents; and a sentence where growth passes its bound."""
+    """Cells of one command: seconds and memory by size, and exponents; and a sentence if growth exceeds its bound."""
     first, *rest = cases
     good = [case for case in rest if not case.run.why]
     time = exponent(good, [case.run.cpu for case in good], start=first.run.cpu, least=LEAST_SECONDS)
     memory = exponent(good, [case.run.mb for case in good], start=first.run.mb, least=LEAST_MB)
     answer = exponent(good, [float(case.answer) for case in good], start=0, least=0)
-    told = [
+    results = [
         f"{case.run.cpu:.1f} s, {case.run.mb:.0f} MB" if not case.run.why else case.run.why.split(":")[0]
         for case in cases
     ]
-    told += ["" for _ in range(len(DIMENSIONS[first.by].sizes) + 1 - len(told))]
+    results += ["" for _ in range(len(DIMENSIONS[first.by].sizes) + 1 - len(results))]
     bound = max(1.0, answer or 0.0) + TOLERANCE
     over = [
         f"{what} {value:.2f}"
@@ -157,26 +160,26 @@ def summary(cases: list[Case]) -> tuple[list[str], str]:
         words += f"`{first.verb}` by {first.by}: {' and '.join(over)}, answer {answer or 0:.2f}"
     if ended:
         words += ("; " if words else f"`{first.verb}` by {first.by}: ") + f"{ended[0].size:,}: {ended[0].run.why}"
-    number = ["flat" if own is None else f"{own:.2f}" for own in (time, memory, answer)]
-    return [f"`{first.verb}`", *told, *(number if good else ["", "", ""])], words
+    number = ["flat" if value is None else f"{value:.2f}" for value in (time, memory, answer)]
+    return [f"`{first.verb}`", *results, *(number if good else ["", "", ""])], words
 
 
-def page(found: dict[str, list[list[Case]]], *, verbs: list[str], seconds: float, gib: float, note: str) -> str:
-    """Markdown: what passes its bound first, then a table a dimension."""
+def page(results: dict[str, list[list[Case]]], *, verbs: list[str], seconds: float, gib: float, note: str) -> str:
+    """Markdown with commands above their bound, then a table for each dimension."""
     parts, passing = [], []
-    for by, rows in found.items():
+    for by, rows in results.items():
         sizes = [f"{size:,}" for size in DIMENSIONS[by].sizes]
         cells = []
-        for cases in (own for own in rows if len(own) > 1):
-            own, words = summary(cases)
-            cells.append(own)
+        for cases in (row for row in rows if len(row) > 1):
+            lines, words = summary(cases)
+            cells.append(lines)
             passing += [words] if words else []
         heads = ["verb", "smallest", *sizes, "time ~ n^", "memory ~ n^", "answer ~ n^"]
-        there = {cases[0].verb for cases in rows if len(cases) > 1}
-        absent = ", ".join(f"`{verb}`" for verb in verbs if verb not in there and suits(verb, by))
+        verbs_with_cases = {cases[0].verb for cases in rows if len(cases) > 1}
+        absent = ", ".join(f"`{verb}`" for verb in verbs if verb not in verbs_with_cases and suits(verb, by))
         words = f"\nNot run this time: {absent}.\n" if absent else ""
-        shown = table(heads, cells) if cells else ""
-        parts.append(f"## By {by}\n\n{DIMENSIONS[by].told}.\n\n{shown}{words}")
+        text = table(heads, cells) if cells else ""
+        parts.append(f"## By {by}\n\n{DIMENSIONS[by].told}.\n\n{text}{words}")
     over = "\n".join(f"- {words}" for words in passing) or "- none of the cases that were run"
     return f"""# Growth
 
@@ -210,29 +213,31 @@ def main() -> None:
     parser.add_argument("--note", default="", help="a sentence for the head of the page")
     parser.add_argument("--source", type=Path, help="folder of another version of the package: OTHER/src")
     parser.add_argument("--write", action="store_true", help=f"write {PAGE.name} also when only a part was asked for")
-    asked = parser.parse_args()
-    verbs, dimensions = asked.verb or list(VERBS), asked.by or list(DIMENSIONS)
-    lines = asked.kept.read_text().splitlines() if asked.kept and asked.kept.exists() else []
-    known = [Case.read(line) for line in lines]
-    seconds = asked.seconds or (20 if asked.quick else 120)
-    found: dict[str, list[list[Case]]] = {}
+    arguments = parser.parse_args()
+    verbs, dimensions = arguments.verb or list(VERBS), arguments.by or list(DIMENSIONS)
+    lines = arguments.kept.read_text().splitlines() if arguments.kept and arguments.kept.exists() else []
+    saved = [Case.read(line) for line in lines]
+    seconds = arguments.seconds or (20 if arguments.quick else 120)
+    results: dict[str, list[list[Case]]] = {}
     with tempfile.TemporaryDirectory() as name:
         for by in dimensions:
-            own = DIMENSIONS[by]
-            if asked.sizes or asked.quick:
-                sizes = tuple(map(int, asked.sizes.split(","))) if asked.sizes else own.quick
-                DIMENSIONS[by] = own = replace(own, sizes=sizes)
+            dimension = DIMENSIONS[by]
+            if arguments.sizes or arguments.quick:
+                sizes = tuple(map(int, arguments.sizes.split(","))) if arguments.sizes else dimension.quick
+                DIMENSIONS[by] = dimension = replace(dimension, sizes=sizes)
             suited = [verb for verb in verbs if suits(verb, by)]
-            limits = {"seconds": seconds, "gib": asked.gib, "source": asked.source}
+            limits = {"seconds": seconds, "gib": arguments.gib, "source": arguments.source}
             how = {"limits": limits, "folder": Path(name)}
-            found[by] = [
-                series(verb, by, own.sizes, known=known, kept=asked.kept, only_known=asked.only_kept, **how)
+            results[by] = [
+                series(
+                    verb, by, dimension.sizes, saved=saved, path=arguments.kept, only_known=arguments.only_kept, **how
+                )
                 for verb in suited
             ]
-    told = page(found, verbs=verbs, seconds=seconds, gib=asked.gib, note=asked.note)
-    if asked.write or not (asked.verb or asked.by or asked.sizes):
-        PAGE.write_text(told)
-    print(told)
+    text = page(results, verbs=verbs, seconds=seconds, gib=arguments.gib, note=arguments.note)
+    if arguments.write or not (arguments.verb or arguments.by or arguments.sizes):
+        PAGE.write_text(text)
+    print(text)
 
 
 if __name__ == "__main__":

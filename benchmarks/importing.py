@@ -1,4 +1,4 @@
-"""What the import costs: nothing in use, and every public name in use. What questions take is in `waits.py`."""
+"""Time of imports: `import custodes` alone, and all public names. Questions are timed in `waits.py`."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ TIMES = 5
 
 
 def seconds(statement: str) -> float:
-    """The median of CPU seconds in fresh interpreters."""
+    """Median CPU seconds in new interpreters."""
     code = f"import time; t = time.process_time(); {statement}; print(time.process_time() - t)"
-    made = [subprocess.run([sys.executable, "-c", code], capture_output=True, check=True) for _ in range(TIMES)]
-    return statistics.median(float(own.stdout) for own in made)
+    process = [subprocess.run([sys.executable, "-c", code], capture_output=True, check=True) for _ in range(TIMES)]
+    return statistics.median(float(value.stdout) for value in process)
 
 
 def main() -> None:

@@ -1,11 +1,13 @@
-"""What asking an LLM judge costs this machine: CPU a verdict beside the openai client, and verdicts read again.
+"""Client cost of LLM judges: CPU time per verdict compared with the openai client, and time to read verdicts again.
 
-`python benchmarks/judging.py [--peer PYTHON]`. The server is a process of its own on 127.0.0.1 that answers at once, so
-that only the client is measured: 2,000 calls, 32 at once, the best of three, imports not counted. Ours also hashes,
-keeps each reply in a cache file and counts tokens. `--peer` is an interpreter with `openai` (`pip install openai`);
-without it that row is left out. Reading again: 100,000 replies from the cache, beside one JSON file of the same replies
-and texts as AlpacaEval keeps, reads and finds its annotations (`pandas.read_json`, merged on the texts), and the same
-file read by the json module into pandas, with nothing found in it yet.
+`python benchmarks/judging.py [--peer PYTHON]`. The server is a separate process on 127.0.0.1 that answers immediately,
+so that only the client is measured: 2,000 calls, 32 in parallel, minimum of three runs, without imports. Ours also
+hashes requests, caches replies in a file and counts tokens. `--peer` is an interpreter with `openai` (`pip install
+openai`); without it that row is omitted.
+
+Reading: 100,000 replies from the cache, compared with one JSON file of the same replies and texts in the form in which
+AlpacaEval reads its annotations (`pandas.read_json`, merged on the texts), and with the same file read by the json
+module into pandas, without the merge.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ CALLS, AT_ONCE, ROUNDS = 2_000, 32, 3
 VERDICTS = 100_000
 TARGETS = {"call": "<= 2 ms", "ratio": "<= 0.8", "again": ">= 10 times"}
 TEXT = "The committee met on Tuesday and agreed on the terms of the new contract, its chair said. "
-SOURCE, OUTPUT = TEXT * 24, TEXT * 4  # of the lengths of SummEval
+SOURCE, OUTPUT = TEXT * 24, TEXT * 4  # lengths of SummEval
 PROMPT = f"Which summary is better?\n\n{SOURCE}\n\nA: {OUTPUT}\n\nB: {OUTPUT}"
 
 SERVER = """
@@ -82,7 +84,7 @@ print(min(asyncio.run(main()) for _ in range(rounds)))
 
 
 def requests(count: int, place: str) -> list[Request]:
-    """Different questions of one length."""
+    """Different questions of equal length."""
     sampling = {"model": "m", "temperature": 0, "max_tokens": 64}
     return [
         Request.make(place, {**sampling, "messages": [{"role": "user", "content": f"{PROMPT}{n}"}]})
@@ -106,13 +108,13 @@ def ours(url: str, folder: Path) -> float:
 
 
 def peer(python: str, url: str) -> float:
-    """The same by the openai client, nothing kept."""
+    """CPU seconds of the openai client, without a cache."""
     words = [python, "-c", PEER, url, *map(str, (CALLS, AT_ONCE, ROUNDS)), PROMPT]
     return float(subprocess.run(words, capture_output=True, check=True, text=True).stdout)
 
 
 def best(work: Callable[[], object]) -> float:
-    """CPU seconds, the best of some rounds."""
+    """Minimum CPU seconds over several runs."""
     seconds = []
     for _ in range(ROUNDS):
         start = time.process_time()
@@ -122,38 +124,39 @@ def best(work: Callable[[], object]) -> float:
 
 
 def read_again(folder: Path) -> dict[str, float]:
-    """CPU seconds to read all verdicts again: from the cache, and from one JSON file in two ways."""
+    """CPU seconds to read all verdicts from the cache, and from one JSON file in two ways."""
     import pandas as pd
 
-    wanted = requests(VERDICTS, "http://judge")
+    wanted_requests = requests(VERDICTS, "http://judge")
     choices = [{"index": 0, "message": {"role": "assistant", "content": '{"verdict": "A"}'}, "finish_reason": "stop"}]
     body = {"model": "m", "choices": choices, "usage": {"prompt_tokens": 900, "completion_tokens": 6}}
     with Cache(folder / "again.db") as cache:
-        for own in wanted:
-            store_reply(cache, own, Reply.make(body, asked="2026-01-01T00:00:00.000000+00:00", seconds=1.234567))
-        made = {
-            "the cache, replies": best(lambda: find_replies(wanted, cache)),
+        for part in wanted_requests:
+            store_reply(cache, part, Reply.make(body, asked="2026-01-01T00:00:00.000000+00:00", seconds=1.234567))
+        results = {
+            "the cache, replies": best(lambda: find_replies(wanted_requests, cache)),
             "the cache, replies and the text of each": best(
                 lambda: [
-                    own.body["choices"][0]["message"]["content"] for own in find_replies(wanted, cache)[0].values()
+                    value.body["choices"][0]["message"]["content"]
+                    for value in find_replies(wanted_requests, cache)[0].values()
                 ]
             ),
         }
     texts = {"output_1": OUTPUT, "generator_1": "x", "output_2": OUTPUT, "generator_2": "y", "annotator": "m"}
-    told = {"preference": 1.0, "raw_completion": body, "price_per_example": 0.0001, "time_per_example": 1.0}
-    one = folder / "annotations.json"
-    rows = [{"instruction": f"{SOURCE}{n}", **texts, **told} for n in range(VERDICTS)]
-    asked = pd.DataFrame(rows)
-    asked.to_json(one, orient="records", indent=2)
+    entries = {"preference": 1.0, "raw_completion": body, "price_per_example": 0.0001, "time_per_example": 1.0}
+    file = folder / "annotations.json"
+    rows = [{"instruction": f"{SOURCE}{n}", **texts, **entries} for n in range(VERDICTS)]
+    frame = pd.DataFrame(rows)
+    frame.to_json(file, orient="records", indent=2)
     columns = ["instruction", "output_1", "output_2", "annotator"]
-    asked = asked[columns]
+    frame = frame[columns]
 
     def as_alpaca_eval() -> object:
-        return asked.merge(pd.read_json(one)[[*columns, "preference", "raw_completion"]], on=columns, how="left")
+        return frame.merge(pd.read_json(file)[[*columns, "preference", "raw_completion"]], on=columns, how="left")
 
-    return made | {
+    return results | {
         "one JSON file, pandas.read_json and merge": best(as_alpaca_eval),
-        "one JSON file, json and pandas": best(lambda: pd.DataFrame(json.loads(one.read_text()))),
+        "one JSON file, json and pandas": best(lambda: pd.DataFrame(json.loads(file.read_text()))),
     }
 
 
@@ -183,8 +186,8 @@ def main() -> None:
         print(f"| {VERDICTS:,} verdicts again: {what} | {took:.2f} s | |")
     ours_all, ours_read, alpaca, plain = seconds.values()
     ratios = [f"{them / us:.1f}" for them in (alpaca, plain) for us in (ours_all, ours_read)]
-    told = "{} and {} times read_json and merge; {} and {} times json".format(*ratios)
-    print(f"| {VERDICTS:,} verdicts again: ratios | {told} | {TARGETS['again']} |")
+    summary = "{} and {} times read_json and merge; {} and {} times json".format(*ratios)
+    print(f"| {VERDICTS:,} verdicts again: ratios | {summary} | {TARGETS['again']} |")
 
 
 if __name__ == "__main__":

@@ -1,10 +1,9 @@
-"""Strengths of 130 systems by a million battles with 200 bootstrap replicates: ours, `evalica` and `arena-rank`.
+"""Strengths of 130 systems from a million battles with 200 bootstrap replicates: ours, `evalica` and `arena-rank`.
 
-Run it with `python benchmarks/leaderboard.py` where both peers are installed (`pip install evalica arena-rank`); what
-is missing is said and left out. All fit the model of Bradley and Terry with ties as half wins, from names of systems to
-strengths and their errors. Every case is a process of its own, so that its peak memory is its own. Bootstraps of both
-peers are refits that take minutes to many minutes, so a few replicates are timed, apart from what comes before them,
-and scaled up to 200.
+`python benchmarks/leaderboard.py` needs both peers (`pip install evalica arena-rank`); missing ones are reported and
+skipped. All fit the Bradley-Terry model with ties as half wins, from names of systems to strengths and standard errors.
+Every case is a separate process, so that its peak memory is separate. Bootstraps of both peers are refits that take
+many minutes, so a few replicates are timed apart from the setup, and scaled up to 200.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ EVALICA_RESAMPLES, ARENA_RESAMPLES = 2, (2, 8)
 
 
 def make(path: Path) -> None:
-    """Battles of systems that are met unequally often; a quarter are ties."""
+    """Battles of systems with unequal frequencies; a quarter are ties."""
     import numpy as np
     import polars as pl
 
@@ -43,7 +42,7 @@ def make(path: Path) -> None:
 
 
 def _battles(frame: Any) -> tuple[list[str], Any]:
-    """The names of systems, and the battles as arrays."""
+    """Names of systems, and the battles as arrays."""
     import numpy as np
     import polars as pl
 
@@ -64,18 +63,18 @@ def _battles(frame: Any) -> tuple[list[str], Any]:
 
 
 def ours(frame: Any) -> dict[str, Any]:
-    """As the library does it: one fit, 200 draws of its scores."""
+    """As in the package: one fit, and 200 draws by its scores."""
     import numpy as np
 
     from custodes.stats.strength.strengths import strengths
 
     names, battles = _battles(frame)
-    made = strengths(battles, n_systems=SYSTEMS, ties="half", resamples=RESAMPLES, rng=np.random.default_rng(0))
-    return dict(zip(names, zip(made.draws[0], made.draws[1:].std(axis=0, ddof=1), strict=True), strict=True))
+    result = strengths(battles, n_systems=SYSTEMS, ties="half", resamples=RESAMPLES, rng=np.random.default_rng(0))
+    return dict(zip(names, zip(result.draws[0], result.draws[1:].std(axis=0, ddof=1), strict=True), strict=True))
 
 
 def refitted(frame: Any) -> dict[str, Any]:
-    """The work of the others with our fit: every replicate draws the battles and is fitted anew."""
+    """The peers' method with our fit: every replicate resamples the battles and fits them."""
     from dataclasses import replace
 
     import numpy as np
@@ -84,42 +83,42 @@ def refitted(frame: Any) -> dict[str, Any]:
     from custodes.stats.strength.davidson import fit
 
     names, battles = _battles(frame)
-    rng, made, found = np.random.default_rng(0), count_by_kind(battles, battles.weight), []
-    share = made.outcomes.ravel() / made.outcomes.sum()
+    rng, result, results = np.random.default_rng(0), count_by_kind(battles, battles.weight), []
+    share = result.outcomes.ravel() / result.outcomes.sum()
     for k in range(1 + RESAMPLES):
-        counts = rng.multinomial(len(frame), share).reshape(-1, 3).astype(float) if k else made.outcomes
+        counts = rng.multinomial(len(frame), share).reshape(-1, 3).astype(float) if k else result.outcomes
         again = fit(
-            replace(made, outcomes=counts),
+            replace(result, outcomes=counts),
             component=np.zeros(SYSTEMS, dtype=int),
             ties_are_half=True,
             penalised=False,
         )
         assert again is not None
-        found.append(again.coefficients)
-    return dict(zip(names, zip(found[0], np.std(found[1:], axis=0, ddof=1), strict=True), strict=True))
+        results.append(again.coefficients)
+    return dict(zip(names, zip(results[0], np.std(results[1:], axis=0, ddof=1), strict=True), strict=True))
 
 
 def with_evalica(frame: Any) -> dict[str, Any]:
-    """Its own bootstrap of its own Bradley-Terry, a few replicates."""
+    """Evalica's bootstrap of its Bradley-Terry fit, with a few replicates."""
     import evalica
     import numpy as np
 
     winners = {1: evalica.Winner.X, 0: evalica.Winner.Draw, -1: evalica.Winner.Y}
     sides = frame["first"].to_list(), frame["second"].to_list(), [winners[sign] for sign in frame["sign"].to_list()]
     began = time.perf_counter()
-    found = evalica.bradley_terry(*sides)
+    result = evalica.bradley_terry(*sides)
     single = time.perf_counter() - began
     evalica.bootstrap(
         evalica.bradley_terry, *sides, n_resamples=EVALICA_RESAMPLES, bootstrap_method="percentile", random_state=0
     )
-    replicates = time.perf_counter() - began - 2 * single  # the bootstrap begins with a fit of its own
-    logs = np.log(found.scores)
-    made = {name: (value, None) for name, value in (logs - logs.mean()).items()}
-    return {**made, "seconds": single + replicates / EVALICA_RESAMPLES * RESAMPLES}
+    replicates = time.perf_counter() - began - 2 * single  # the bootstrap starts with another fit
+    logs = np.log(result.scores)
+    results = {name: (value, None) for name, value in (logs - logs.mean()).items()}
+    return {**results, "seconds": single + replicates / EVALICA_RESAMPLES * RESAMPLES}
 
 
 def with_arena_rank(frame: Any, *, method: str = "bootstrap") -> dict[str, Any]:
-    """Its bootstrap in a pool of processes, one a processor (started anew: forked ones hang in JAX)."""
+    """Arena-rank's bootstrap in a pool with one process per core (spawned, because forked processes hang in JAX)."""
     import multiprocessing
 
     import numpy as np
@@ -133,10 +132,10 @@ def with_arena_rank(frame: Any, *, method: str = "bootstrap") -> dict[str, Any]:
     multiprocessing.set_start_method("spawn")
     began = time.perf_counter()
     model, data = BradleyTerry(SYSTEMS), PairDataset.from_pandas(table)
-    found = model.compute_ratings_and_cis(data, ci_method="sandwich")
+    result = model.compute_ratings_and_cis(data, ci_method="sandwich")
     seconds = time.perf_counter() - began
-    strength = (np.asarray(found["ratings"]) - model.init_rating) / model.alpha
-    error = np.sqrt(np.asarray(found["variances"])) / model.alpha
+    strength = (np.asarray(result["ratings"]) - model.init_rating) / model.alpha
+    error = np.sqrt(np.asarray(result["variances"])) / model.alpha
     if method == "bootstrap":
         taken = []
         for n in ARENA_RESAMPLES:
@@ -145,9 +144,9 @@ def with_arena_rank(frame: Any, *, method: str = "bootstrap") -> dict[str, Any]:
             taken.append(time.perf_counter() - began)
         few, more = ARENA_RESAMPLES
         seconds += taken[0] + (taken[1] - taken[0]) / (more - few) * (RESAMPLES - few)
-        error = np.full(SYSTEMS, np.nan)  # of so few it says nothing
-    made = zip(strength - strength.mean(), error, strict=True)
-    return {**dict(zip(data.competitors, made, strict=True)), "seconds": seconds}
+        error = np.full(SYSTEMS, np.nan)  # too few replicates for an error
+    outcome = zip(strength - strength.mean(), error, strict=True)
+    return {**dict(zip(data.competitors, outcome, strict=True)), "seconds": seconds}
 
 
 CASES: dict[str, tuple[str, str, Callable[[Any], dict[str, Any]]]] = {
@@ -161,36 +160,36 @@ CASES: dict[str, tuple[str, str, Callable[[Any], dict[str, Any]]]] = {
         lambda frame: with_arena_rank(frame, method="sandwich"),
     ),
 }
-"""What it needs, what it is called, and how it is done."""
+"""Required module, label, and function."""
 
 
 def measured(case: str, path: Path) -> None:
-    """Run one case and print what it took; imports are outside the seconds, but inside the memory."""
+    """Run one case and print its cost; seconds exclude imports, memory includes them."""
     import polars as pl
 
     frame = pl.read_parquet(path)
     importlib.import_module(CASES[case][0])
     began = time.perf_counter()
-    found = CASES[case][2](frame)
-    seconds = found.pop("seconds", time.perf_counter() - began)
-    # a pool's processes hold memory of their own; the largest of them is told
+    result = CASES[case][2](frame)
+    seconds = result.pop("seconds", time.perf_counter() - began)
+    # Processes of a pool have separate memory; the largest is reported.
     most = max(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)) / 2**20
-    told = {
+    results = {
         name: [None if value is None or value != value else float(value) for value in pair]
-        for name, pair in found.items()
+        for name, pair in result.items()
     }
-    print(json.dumps({"seconds": seconds, "gib": most, "strengths": told}))
+    print(json.dumps({"seconds": seconds, "gib": most, "strengths": results}))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--case", choices=list(CASES))
     parser.add_argument("--path", type=Path)
-    given = parser.parse_args()
-    if given.case:
-        measured(given.case, given.path)
+    arguments = parser.parse_args()
+    if arguments.case:
+        measured(arguments.case, arguments.path)
         return
-    found: dict[str, dict[str, Any]] = {}
+    results: dict[str, dict[str, Any]] = {}
     with tempfile.TemporaryDirectory() as name:
         path = Path(name) / "battles.parquet"
         subprocess.run([sys.executable, "-c", _MAKE, str(path)], check=True, cwd=Path(__file__).parent)
@@ -202,15 +201,17 @@ def main() -> None:
                 continue
             command = [sys.executable, __file__, "--case", case, "--path", str(path)]
             done = subprocess.run(command, check=True, capture_output=True, text=True)
-            found[case] = json.loads(done.stdout.splitlines()[-1])
-            own, base = found[case], found["ours"]
-            gap = max(abs(value[0] - base["strengths"][key][0]) for key, value in own["strengths"].items())
+            results[case] = json.loads(done.stdout.splitlines()[-1])
+            result, base = results[case], results["ours"]
+            gap = max(abs(value[0] - base["strengths"][key][0]) for key, value in result["strengths"].items())
             errors = [
-                value[1] / base["strengths"][key][1] for key, value in own["strengths"].items() if value[1] is not None
+                value[1] / base["strengths"][key][1]
+                for key, value in result["strengths"].items()
+                if value[1] is not None
             ]
             ratio = f"{sum(errors) / len(errors):.3f}" if errors else "-"
             print(
-                f"| {label} | {own['seconds']:.1f} | {own['seconds'] / base['seconds']:.1f} | {own['gib']:.2f}"
+                f"| {label} | {result['seconds']:.1f} | {result['seconds'] / base['seconds']:.1f} | {result['gib']:.2f}"
                 f" | {gap:.0e} | {ratio} |",
                 flush=True,
             )

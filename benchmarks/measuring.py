@@ -1,6 +1,6 @@
-"""One command, what it took of the processor and of memory, and why it gave no answer: shared by growth and waits.
+"""Run one command, and measure its CPU time and memory; used by growth and waits.
 
-Nothing large is imported here: Linux starts the high-water mark of a process at its parent's.
+This module imports nothing large: on Linux the high-water mark of a child starts at its parent's.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 PEERS, ORACLES = ROOT / ".venv-peers", ROOT / ".venv-oracles"
-"""Environments of their own, made by the Makefile."""
+"""Separate environments, created by the Makefile."""
 SHARED = ROOT.parent / "shared" / "data"
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 POLLS, PATIENCE = 0.02, 8
-"""Seconds between looks at a process, and how many times its CPU limit it may take on the clock."""
+"""Seconds between checks of a process, and wall time allowed as a multiple of its CPU limit."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """What one command took; `why` is empty where it gave an answer."""
+    """Cost of one command; `why` is empty if it gave an answer."""
 
     cpu: float
     mb: float
@@ -47,24 +47,24 @@ def run(
     out: Path | None = None,
     environment: Mapping[str, str] = ONE_THREAD,
 ) -> Run:
-    """CPU seconds (user and system, children that ended included) and highest resident memory of the largest process.
+    """Measure CPU seconds (user and system, with children that ended) and peak resident memory of the largest process.
 
-    A command that passes `seconds` of CPU or, where there is /proc, `gib` of resident memory is ended. `source` is the
-    folder of the package to run (default: this one); standard output goes to `out`.
+    A command that exceeds `seconds` of CPU or, where there is /proc, `gib` of resident memory is killed. `source` is
+    the folder of the package to run (default: this one); standard output goes to `out`.
     """
 
     variables = {**os.environ, **environment, "PYTHONPATH": str(compiled(source or ROOT / "src"))}
     over = False
-    with tempfile.TemporaryFile() as said, (out or Path(os.devnull)).open("wb") as answer:
+    with tempfile.TemporaryFile() as errors, (out or Path(os.devnull)).open("wb") as answer:
         child = subprocess.Popen(
             [str(word) for word in command],
             stdin=subprocess.DEVNULL,
             stdout=answer,
-            stderr=said,
+            stderr=errors,
             env=variables,
             start_new_session=True,
         )
-        # From outside: code between fork and exec may hang where threads run, and libraries warn of it.
+        # Limits are applied from outside: code between fork and exec may hang if threads run, and libraries warn of it.
         if hasattr(resource, "prlimit"):
             resource.prlimit(child.pid, resource.RLIMIT_CPU, (int(seconds), int(seconds) + 5))
         os.setpriority(os.PRIO_PROCESS, child.pid, 5)
@@ -78,11 +78,11 @@ def run(
                     os.killpg(child.pid, signal.SIGKILL)
                 time.sleep(0 if pid else POLLS)
         finally:
-            if not pid:  # interrupted: nothing goes on behind
+            if not pid:  # interrupted: leave no process behind
                 os.killpg(child.pid, signal.SIGKILL)
         child.returncode = os.waitstatus_to_exitcode(status)
-        said.seek(0)
-        words = said.read().decode(errors="replace")
+        errors.seek(0)
+        words = errors.read().decode(errors="replace")
     cpu = used.ru_utime + used.ru_stime
     why = f"> {gib:g} GiB" if over else reason(child.returncode, words, seconds=seconds)
     return Run(cpu, used.ru_maxrss / 1024, why)
@@ -90,36 +90,36 @@ def run(
 
 @lru_cache
 def compiled(source: Path) -> Path:
-    """A folder of packages, with bytecode beside the code as an installed one has it; some environments write none."""
+    """Copy of the packages with compiled bytecode, as in an installation; some environments do not write it."""
     subprocess.run([sys.executable, "-m", "compileall", "-q", str(source)], check=True)
     return source
 
 
 def resident(pid: int) -> int:
-    """Bytes of one process in memory now; 0 where that cannot be read."""
+    """Resident memory of one process in bytes; 0 if it cannot be read."""
     try:
         return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * resource.getpagesize()
     except (OSError, IndexError):
         return 0
 
 
-def reason(code: int, said: str, *, seconds: float) -> str:
-    """Why there is no answer, in a few words; exit statuses 1 and 3 are answers of `check` and `gate`."""
-    if code in (0, 1, 3) and "Traceback" not in said:
+def reason(code: int, errors: str, *, seconds: float) -> str:
+    """Short reason for a missing answer; exit statuses 1 and 3 are answers of `check` and `gate`."""
+    if code in (0, 1, 3) and "Traceback" not in errors:
         return ""
     if code in (-signal.SIGXCPU, -signal.SIGKILL):
         return f"> {seconds:.0f} s"
-    lines = [line for line in said.splitlines() if line.startswith("custodes: ")] or said.splitlines()[-1:]
+    lines = [line for line in errors.splitlines() if line.startswith("custodes: ")] or errors.splitlines()[-1:]
     return "refused: " + (lines[0].removeprefix("custodes: ") if lines else f"exit status {code}")[:160]
 
 
 def custodes(*words: str | Path) -> list[str | Path]:
-    """The command line of the package that `run` is given."""
+    """Command line of the package that `run` measures."""
     return [sys.executable, "-m", "custodes", *words]
 
 
 def python_with(module: str, *homes: Path) -> Path | None:
-    """The first interpreter that can import a module, of the environments given and then this one; None: no such."""
+    """First interpreter that can import a module, in the given environments and then this one, or None."""
     find = f"import importlib.util, sys; sys.exit(importlib.util.find_spec({module!r}) is None)"
     for python in (*(home / "bin" / "python" for home in homes), Path(sys.executable)):
         if python.exists() and not subprocess.run([python, "-c", find], capture_output=True).returncode:
@@ -128,13 +128,13 @@ def python_with(module: str, *homes: Path) -> Path | None:
 
 
 def table(names: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Markdown."""
+    """Format a Markdown table."""
     lines = [names, ["---"] * len(names), *rows]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
 
 
 def machine() -> str:
-    """What it was measured on: versions, processors and their load."""
+    """Versions, processors and their load."""
     from importlib.metadata import version
 
     packages = ", ".join(f"{name} {version(name)}" for name in ("custodes", "numpy", "polars"))

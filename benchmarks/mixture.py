@@ -1,7 +1,7 @@
-"""How long the posterior of the mixture model takes: weighted draws beside NumPyro's NUTS, and on hard tables.
+"""Time of the mixture model's posterior: weighted draws compared with NumPyro's NUTS, and on difficult tables.
 
-Run it with `python benchmarks/mixture.py` (needs NumPyro and JAX); it prints three tables. Each table of
-counts is [human, metric] in the order win, tie, loss. Times are processor times; NumPy is given one thread.
+`python benchmarks/mixture.py` (needs NumPyro and JAX) prints three tables. Each table of counts is [human, metric] in
+the order win, tie, loss. Times are CPU times; NumPy uses one thread.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def main() -> None:
 
 
 def one_table() -> None:
-    """The paper's run as written (compiled anew for each table), compiled once, and ours to the same kind of answer."""
+    """The paper's run as published (compiled for each table), compiled once, and ours with equal accuracy."""
     header(("table", "theta", "NUTS s", "compiled once s", "theta", "error", "ours ms", "times", "times, compiled"))
     compiled = nuts(CHAINS, WARMUP, DRAWS)
     compiled(jax.random.key(0), *arrays(next(iter(USUAL.values()))))
@@ -85,7 +85,7 @@ def one_table() -> None:
 
 
 def many_pairs() -> None:
-    """All pairs of eight systems at once: NUTS vectorised over pairs in the settings that suit it best, and ours."""
+    """All pairs of eight systems: NUTS vectorised over pairs with its best settings, and ours."""
     rng = np.random.default_rng(0)
     shares = np.array([30, 5, 5, 5, 15, 5, 4, 6, 25]) / 95
     shares /= shares.sum()
@@ -139,14 +139,14 @@ def arrays(table: Any) -> list[Any]:
 
 
 def timed(call: Callable[[], Any]) -> tuple[Any, float]:
-    """The result and the processor time it took, which a machine shared with other work does not blur as much."""
+    """Result and CPU time, which depends less on other processes than wall time."""
     start = time.process_time()
     result = jax.block_until_ready(call())
     return result, time.process_time() - start
 
 
 def repeated(call: Callable[[], Any]) -> tuple[Any, float]:
-    """The median of seven runs after one to warm up."""
+    """Median of seven runs after a warm-up."""
     runs = [timed(call) for _ in range(8)][1:]
     return runs[0][0], float(np.median([seconds for _, seconds in runs]))
 

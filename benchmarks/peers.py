@@ -1,13 +1,13 @@
-"""Ours beside what others make: the same data, the same numbers, CPU seconds and memory; the core of `make bench`.
+"""Comparison with other packages: the same data, the same numbers, CPU seconds and memory; the core of `make bench`.
 
     python benchmarks/peers.py                        # all, printed; --write puts the table into README.md
     python benchmarks/peers.py --only 'crowd*'
 
-The Makefile makes the environment `.venv-peers` from tests/environments/peers.txt (--peers names another one); a peer
-that is in none is said and left out. Each side is a process of its own with one thread that does the work twice: CPU
-seconds of the second time, so without imports and compiling, and of the first, with what is imported or compiled on the
-way; loading of data is in neither. Memory is the highest resident one, with all of it. Exit status 1 where numbers
-differ by more than was said.
+The Makefile creates the environment `.venv-peers` from tests/environments/peers.txt (--peers names another one);
+missing peers are reported and skipped. Each side is a separate process with one thread that does the work twice. CPU
+seconds of the second run exclude imports and compilation, those of the first run include them; neither includes loading
+of data. Memory is the peak resident memory of the process. The exit status is 1 if numbers differ by more than their
+tolerance.
 """
 
 from __future__ import annotations
@@ -36,70 +36,86 @@ HEADS = (
     *("ours, first call", "peer's", "ours, MB", "peer's", "numbers differ by"),
 )
 WORTH = 1.1
-"""Less is noise of memory."""
+"""Smaller ratios of memory are noise."""
 NOISE = 1.6
-"""So much more CPU the same work took on a busy machine."""
+"""Ratio of CPU seconds of equal work on a busy machine."""
 Row = tuple[list[str], list[str], bool]
 Made = dict[str, Any]
 
 
 def comparisons() -> list[Beside]:
-    return [own for name in SUBJECTS for own in import_module(f"beside.{name}").COMPARISONS]
+    return [value for name in SUBJECTS for value in import_module(f"beside.{name}").COMPARISONS]
 
 
 def side(peer: str, which: str, folder: Path) -> None:
-    """Make data, or do the work of one side, in this process."""
-    own = next(one for one in comparisons() if one.peer == peer)
+    """Write the data, or do the work of one side, in this process."""
+    comparison = next(one for one in comparisons() if one.peer == peer)
     if which == "data":
-        own.data(folder)
+        comparison.data(folder)
         return
-    work = getattr(own, which)(folder)
+    work = getattr(comparison, which)(folder)
     (_, first), (numbers, seconds) = timed(work), timed(work)
     mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    told = {"first": first, "seconds": seconds, "mb": mb, "numbers": numbers}
-    (folder / f"{which}.json").write_text(json.dumps(told))
+    results = {"first": first, "seconds": seconds, "mb": mb, "numbers": numbers}
+    (folder / f"{which}.json").write_text(json.dumps(results))
 
 
 def timed(work: Work) -> tuple[list[float], float]:
-    """Numbers and CPU seconds; those that the work says itself, where it did a share and scaled it up."""
+    """Numbers and CPU seconds; the work may return scaled seconds."""
     began = time.process_time()
-    made = work()
+    result = work()
     seconds = time.process_time() - began
-    return made if isinstance(made, tuple) else (made, seconds)
+    return result if isinstance(result, tuple) else (result, seconds)
 
 
-def asked(python: Path, own: Beside, which: str, folder: Path) -> dict[str, Any]:
-    """One side, in a process of its own."""
+def run_side(python: Path, comparison: Beside, which: str, folder: Path) -> dict[str, Any]:
+    """Run one side in a separate process."""
     import os
 
     environment = {**os.environ, **ONE_THREAD, "PYTHONPATH": str(ROOT / "src"), "JAX_PLATFORMS": "cpu"}
-    command = [str(python), "-W", "ignore", __file__, "--side", which, "--peer", own.peer, "--folder", str(folder)]
+    command = [
+        str(python),
+        "-W",
+        "ignore",
+        __file__,
+        "--side",
+        which,
+        "--peer",
+        comparison.peer,
+        "--folder",
+        str(folder),
+    ]
     ran = subprocess.run(command, env=environment, capture_output=True, text=True)
     if ran.returncode:
-        raise RuntimeError(f"{own.peer}, {which}: {(ran.stderr.strip().splitlines() or ['no reason given'])[-1]}")
+        raise RuntimeError(
+            f"{comparison.peer}, {which}: {(ran.stderr.strip().splitlines() or ['no reason given'])[-1]}"
+        )
     return json.loads((folder / f"{which}.json").read_text()) if which != "data" else {}
 
 
-def compared(own: Beside, python: Path, times: int) -> Made:
-    """Medians of both sides, and by how much their numbers differ."""
+def compared(comparison: Beside, python: Path, times: int) -> Made:
+    """Medians of both sides, and the difference of their numbers."""
     with tempfile.TemporaryDirectory() as name:
         folder, mine = Path(name), Path(sys.executable)
-        asked(mine, own, "data", folder)
-        runs = [(asked(mine, own, "ours", folder), asked(python, own, "theirs", folder)) for _ in range(times)]
+        run_side(mine, comparison, "data", folder)
+        runs = [
+            (run_side(mine, comparison, "ours", folder), run_side(python, comparison, "theirs", folder))
+            for _ in range(times)
+        ]
     ours, theirs = ([pair[k] for pair in runs] for k in (0, 1))
     x, y = ours[0]["numbers"], theirs[0]["numbers"]
-    assert len(x) == len(y), f"{own.peer}: {len(x)} numbers and {len(y)}"
-    if own.labels:
-        apart = sum(a != b for a, b in zip(x, y, strict=True)) / len(x)
+    assert len(x) == len(y), f"{comparison.peer}: {len(x)} numbers and {len(y)}"
+    if comparison.labels:
+        difference = sum(a != b for a, b in zip(x, y, strict=True)) / len(x)
     else:
-        apart = max(abs(a - b) for a, b in zip(x, y, strict=True))
+        difference = max(abs(a - b) for a, b in zip(x, y, strict=True))
     (mine, first, mb), (other, their_first, their_mb) = (
         [statistics.median(run[name] for run in runs_of) for name in ("seconds", "first", "mb")]
         for runs_of in (ours, theirs)
     )
     return {
-        "peer": own.peer,
-        "apart": apart,
+        "peer": comparison.peer,
+        "apart": difference,
         "ours": mine,
         "theirs": other,
         "first": first,
@@ -109,23 +125,25 @@ def compared(own: Beside, python: Path, times: int) -> Made:
     }
 
 
-def row(own: Beside, made: Made) -> Row:
-    """Cells of a row, where we are not ahead, and whether the numbers are the same."""
-    mine, other, first, their_first = (made[name] for name in ("ours", "theirs", "first", "their_first"))
-    mb, their_mb, same = made["mb"], made["their_mb"], made["apart"] <= own.tolerance
-    told = f"{made['apart']:.0e} (<= {own.tolerance:g}{', ' + own.because if own.because else ''})"
-    behind = [f"in time, {other:.3g} s against our {mine:.3g}"] if other < mine else []
-    behind += [f"in time beyond noise, {other:.3g} s against our {mine:.3g}"] if mine <= other < NOISE * mine else []
+def row(comparison: Beside, result: Made) -> Row:
+    """Cells of a row, where the peer is better, and whether the numbers agree."""
+    mine, theirs, first, their_first = (result[name] for name in ("ours", "theirs", "first", "their_first"))
+    mb, their_mb, same = result["mb"], result["their_mb"], result["apart"] <= comparison.tolerance
+    difference = (
+        f"{result['apart']:.0e} (<= {comparison.tolerance:g}{', ' + comparison.because if comparison.because else ''})"
+    )
+    behind = [f"in time, {theirs:.3g} s against our {mine:.3g}"] if theirs < mine else []
+    behind += [f"in time beyond noise, {theirs:.3g} s against our {mine:.3g}"] if mine <= theirs < NOISE * mine else []
     behind += [f"in the first call, {their_first:.3g} s against our {first:.3g}"] if their_first < first else []
     behind += [f"in memory, {their_mb:.0f} MB against our {mb:.0f}"] if mb > WORTH * their_mb else []
-    behind += [] if same else [f"other numbers, by {told}"]
-    cells = [f"{mine:.3g}", f"{other:.3g}", f"{other / max(mine, 1e-4):.3g}"]
+    behind += [] if same else [f"other numbers, by {difference}"]
+    cells = [f"{mine:.3g}", f"{theirs:.3g}", f"{theirs / max(mine, 1e-4):.3g}"]
     cells += [f"{first:.3g}", f"{their_first:.3g}", f"{mb:.0f}", f"{their_mb:.0f}"]
-    return [own.peer, own.what, *cells, told], behind, same
+    return [comparison.peer, comparison.what, *cells, difference], behind, same
 
 
 def page(rows: list[Row], missing: list[str], times: int) -> str:
-    """Markdown: who is ahead of us, in time or memory, or says other numbers; then all; then who was not there."""
+    """Markdown: peers with less time or memory or with other numbers, then all, then missing peers."""
     behind = [f"- {cells[0]}: {'; '.join(reasons)}" for cells, reasons, _ in rows if reasons]
     ahead = "\n".join(behind) or "- none"
     away = f"\nNot there, or not run this time: {', '.join(missing)}.\n" if missing else ""
@@ -151,42 +169,42 @@ def main() -> int:
     parser.add_argument("--side", choices=["data", "ours", "theirs"], help=argparse.SUPPRESS)
     parser.add_argument("--peer", help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
-    given = parser.parse_args()
-    if given.side:
-        side(given.peer, given.side, given.folder)
+    arguments = parser.parse_args()
+    if arguments.side:
+        side(arguments.peer, arguments.side, arguments.folder)
         return 0
-    lines = given.kept.read_text().splitlines() if given.kept and given.kept.exists() else []
-    known = {made["peer"]: made for made in map(json.loads, lines)}
+    lines = arguments.kept.read_text().splitlines() if arguments.kept and arguments.kept.exists() else []
+    cached = {result["peer"]: result for result in map(json.loads, lines)}
     rows, missing, failed = [], [], []
-    for own in comparisons():
-        if given.only and not any(fnmatch(own.peer, glob) for glob in given.only):
+    for comparison in comparisons():
+        if arguments.only and not any(fnmatch(comparison.peer, glob) for glob in arguments.only):
             continue
-        if own.peer not in known and given.only_kept:
-            missing.append(own.peer)
+        if comparison.peer not in cached and arguments.only_kept:
+            missing.append(comparison.peer)
             continue
-        if own.peer not in known:
-            homes = {"peers": [given.peers], "oracles": [ORACLES], "ours": []}[own.home]
-            python = python_with(own.module, *homes)
-            if python is None or not all(Path(path).exists() for path in own.needs):
-                missing.append(own.peer)
+        if comparison.peer not in cached:
+            homes = {"peers": [arguments.peers], "oracles": [ORACLES], "ours": []}[comparison.home]
+            python = python_with(comparison.module, *homes)
+            if python is None or not all(Path(path).exists() for path in comparison.needs):
+                missing.append(comparison.peer)
                 continue
             try:
-                known[own.peer] = compared(own, python, given.times)
+                cached[comparison.peer] = compared(comparison, python, arguments.times)
             except RuntimeError as problem:
                 failed.append(str(problem))
-                missing.append(own.peer)
+                missing.append(comparison.peer)
                 continue
-            if given.kept:
-                with given.kept.open("a") as file:
-                    file.write(json.dumps(known[own.peer]) + "\n")
-        rows.append(row(own, known[own.peer]))
+            if arguments.kept:
+                with arguments.kept.open("a") as file:
+                    file.write(json.dumps(cached[comparison.peer]) + "\n")
+        rows.append(row(comparison, cached[comparison.peer]))
         print(" | ".join(rows[-1][0]), file=sys.stderr, flush=True)
-    told = page(rows, missing, given.times)
-    print(told)
-    if given.write:
+    table_text = page(rows, missing, arguments.times)
+    print(table_text)
+    if arguments.write:
         text = README.read_text()
         head, rest = text.split(START)
-        README.write_text(head + START + told + END + rest.split(END)[1])
+        README.write_text(head + START + table_text + END + rest.split(END)[1])
     for problem in failed:
         print(problem, file=sys.stderr)
     return int(bool(failed) or not all(same for *_, same in rows))

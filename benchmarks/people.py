@@ -1,9 +1,8 @@
-"""MACE on the three data sets of its authors: ours and crowd-kit's, and what shuffling the rows does to each.
+"""MACE on the three data sets of its authors, ours and crowd-kit's, and the effect of shuffled rows on each.
 
-Run it with `python benchmarks/people.py`; the peer is looked for in `.venv-peers`, which the Makefile makes (--peer
-PYTHON names another place); without it ours is timed alone. Both do the same restarts and iterations of variational
-Bayes in a process of their own, from long rows (task, worker, label). The data lie beside the project
-(`../shared/data/mace`).
+`python benchmarks/people.py` looks for the peer in `.venv-peers`, which the Makefile creates (--peer PYTHON names
+another interpreter); without it only ours is timed. Both run the same restarts and iterations of variational Bayes in a
+separate process, from long rows (task, worker, label). The data are next to the project (`../shared/data/mace`).
 """
 
 from __future__ import annotations
@@ -44,35 +43,37 @@ print(json.dumps({"seconds": seconds, "labels": plain, "shuffled": shuffled}))
 
 
 def loaded(name: str) -> tuple[list[tuple[int, int, int]], list[int]]:
-    """Rows of task, worker, label, and what is right."""
+    """Rows of task, worker, label, and the true labels."""
     with gzip.open(DATA / f"{name}.csv.gz", "rt") as file:
         cells = list(csv.reader(file))
     gold = (DATA / f"{name}.key").read_text().split()
     labels = sorted({*gold, *(cell for row in cells for cell in row if cell)})
     rows = [(t, w, labels.index(cell)) for t, row in enumerate(cells) for w, cell in enumerate(row) if cell]
-    return rows, [labels.index(own) for own in gold]
+    return rows, [labels.index(label) for label in gold]
 
 
 def ours(rows: list[tuple[int, int, int]]) -> dict[str, Any]:
-    """CPU seconds from rows to labels, the labels, and those of shuffled rows."""
+    """CPU seconds from rows to labels, the labels, and the labels of shuffled rows."""
     import numpy as np
 
     from custodes.stats.annotator_models import AnnotatorLabels, mace
 
-    def fit(said: Any, restarts: int) -> tuple[list[int], bytes]:
-        sizes = dict(zip(("n_tasks", "n_workers", "n_labels"), (int(k) + 1 for k in said.max(axis=0)), strict=True))
-        answers = AnnotatorLabels.of(*said.T, **sizes)
-        made = mace(answers, restarts=restarts, iterations=ITERATIONS, rng=np.random.default_rng(0))
-        return made.posterior.argmax(axis=1).tolist(), made.posterior.tobytes()
+    def fit(answers_array: Any, restarts: int) -> tuple[list[int], bytes]:
+        sizes = dict(
+            zip(("n_tasks", "n_workers", "n_labels"), (int(k) + 1 for k in answers_array.max(axis=0)), strict=True)
+        )
+        answers = AnnotatorLabels.of(*answers_array.T, **sizes)
+        result = mace(answers, restarts=restarts, iterations=ITERATIONS, rng=np.random.default_rng(0))
+        return result.posterior.argmax(axis=1).tolist(), result.posterior.tobytes()
 
-    said = np.array(rows)
-    fit(said[:100], 1)
+    answers_array = np.array(rows)
+    fit(answers_array[:100], 1)
     start = time.process_time()
-    labels, plain = fit(said, RESTARTS)
+    labels, plain = fit(answers_array, RESTARTS)
     seconds = time.process_time() - start
-    mixed = [fit(np.random.default_rng(k).permutation(said), RESTARTS) for k in range(SHUFFLES)]
-    same = all(own == plain for _, own in mixed)
-    return {"seconds": seconds, "labels": labels, "shuffled": [own for own, _ in mixed], "same": same}
+    mixed = [fit(np.random.default_rng(k).permutation(answers_array), RESTARTS) for k in range(SHUFFLES)]
+    same = all(value == plain for _, value in mixed)
+    return {"seconds": seconds, "labels": labels, "shuffled": [value for value, _ in mixed], "same": same}
 
 
 def accuracy(labels: list[int], gold: list[int]) -> float:
@@ -80,18 +81,18 @@ def accuracy(labels: list[int], gold: list[int]) -> float:
 
 
 def million() -> tuple[float, float]:
-    """CPU seconds of MACE and of Dawid and Skene's model on a million answers of 2,000 people to 333,333 tasks."""
+    """CPU seconds of MACE and of Dawid and Skene's model on a million labels of 2,000 annotators for 333,333 tasks."""
     import numpy as np
 
     from custodes.stats.annotator_models import AnnotatorLabels, dawid_skene, mace
 
-    rng, tasks, people = np.random.default_rng(0), 333_333, 2_000
+    rng, tasks, annotators = np.random.default_rng(0), 333_333, 2_000
     task = np.repeat(np.arange(tasks), 3)
-    worker, truth = rng.integers(people, size=len(task)), rng.integers(3, size=tasks)
-    knows = rng.beta(5, 2, people)
+    worker, truth = rng.integers(annotators, size=len(task)), rng.integers(3, size=tasks)
+    knows = rng.beta(5, 2, annotators)
     label = np.where(rng.random(len(task)) < knows[worker], truth[task], rng.integers(3, size=len(task)))
     start = time.process_time()
-    answers = AnnotatorLabels.of(task, worker, label, n_tasks=tasks, n_workers=people, n_labels=3)
+    answers = AnnotatorLabels.of(task, worker, label, n_tasks=tasks, n_workers=annotators, n_labels=3)
     mace(answers, restarts=RESTARTS, iterations=ITERATIONS, rng=rng)
     middle = time.process_time()
     dawid_skene(answers, iterations=100)
@@ -115,12 +116,12 @@ def main() -> int:
         print(f"| {name}: ours, rows shuffled | {'the same bits' if mine['same'] else 'other bits'} | the same bits |")
         if not peer:
             continue
-        given = {"rows": rows, "restarts": RESTARTS, "iterations": ITERATIONS, "shuffles": SHUFFLES}
-        ran = subprocess.run([peer, "-c", PEER], input=json.dumps(given), capture_output=True, text=True, check=True)
+        options = {"rows": rows, "restarts": RESTARTS, "iterations": ITERATIONS, "shuffles": SHUFFLES}
+        ran = subprocess.run([peer, "-c", PEER], input=json.dumps(options), capture_output=True, text=True, check=True)
         theirs = json.loads(ran.stdout)
         ratio = theirs["seconds"] / mine["seconds"]
         good &= ratio >= AT_LEAST
-        mixed = ", ".join(f"{accuracy(own, gold):.4f}" for own in theirs["shuffled"])
+        mixed = ", ".join(f"{accuracy(value, gold):.4f}" for value in theirs["shuffled"])
         print(
             f"| {name}: crowd-kit | {theirs['seconds']:.1f} CPU s, accuracy {accuracy(theirs['labels'], gold):.4f} | |"
         )

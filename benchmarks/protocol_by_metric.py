@@ -1,10 +1,10 @@
-"""Every metric of SummEval used with the protocol, the paper's rule: what it saves, and what it costs in errors.
+"""Every metric of SummEval in the protocol with the paper's rule: annotations saved, and error rates.
 
     python benchmarks/protocol_by_metric.py [--replications N] [--mixture N]
 
 Needs the real data (../shared/data beside the project). Means over the four aspects; ppi and poststratified over
-`--replications`, the mixture model over `--mixture` (about ten seconds per metric and replication on 2 cores, so few).
-Beside each metric its errors when taken at its word (the paper's Table 4).
+`--replications`, the mixture model over `--mixture` (few, because it takes about ten seconds per metric and replication
+on 2 cores). The last columns are the errors of each metric without human ratings (the paper's Table 4).
 """
 
 from __future__ import annotations
@@ -24,26 +24,26 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--replications", type=int, default=20)
     parser.add_argument("--mixture", type=int, default=2)
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     file, human = STUDIES["SummEval"]
     if not (DATA / file).exists():
         print("the real data is not there")
         return
     study = cu.read(DATA / file)
     common = {"human": human, "metrics": "*", "resamples": 0}
-    closed = cu.protocol(study, estimator=list(ASKED), replications=given.replications, **common)
+    closed = cu.protocol(study, estimator=list(ASKED), replications=arguments.replications, **common)
     table = closed.naive.group_by("metric", maintain_order=True).agg(
         *(pl.col(name).mean().alias(f"naive {name}") for name in ("correct", "inversion", "omission", "insertion"))
     )
-    made = [closed]
-    if given.mixture:
-        made.append(cu.protocol(study, estimator="mixture", replications=given.mixture, **common))
-    rows = pl.concat([result.protocol for result in made])
+    results = [closed]
+    if arguments.mixture:
+        results.append(cu.protocol(study, estimator="mixture", replications=arguments.mixture, **common))
+    rows = pl.concat([result.protocol for result in results])
     for estimator in (*ASKED, "mixture"):
-        own = rows.filter(pl.col("estimator") == estimator)
+        chosen_rows = rows.filter(pl.col("estimator") == estimator)
         means = [pl.col(name).mean().alias(f"{estimator} {name}") for name in ("share", "correct", "inversion")]
-        if own.height:
-            table = table.join(own.group_by("metric").agg(*means), on="metric", maintain_order="left")
+        if chosen_rows.height:
+            table = table.join(chosen_rows.group_by("metric").agg(*means), on="metric", maintain_order="left")
     print(markdown(table))
 
 

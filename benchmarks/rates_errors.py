@@ -2,8 +2,8 @@
 
     python benchmarks/rates_errors.py [PART] [--studies N]
 
-Every part draws studies with a known rate, TPR and TNR, and prints how often intervals contain the truth, how wide they
-are beside those of human labels alone, and how often a difference is found where there is one and where there is none.
+Every part draws studies with a known rate, TPR and TNR, and prints coverage of intervals, their width relative to those
+of human labels alone, and the rates of true and false findings of a difference.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ def labelled(
     unit: np.ndarray,
     scores: bool = False,
 ) -> LabelledOutputs:
-    """Outputs as `rates` sees them: binary human labels of some, a judge's labels or scores of all."""
-    known = np.full((len(gold), 2), np.nan)
-    known[labelled] = np.stack([~gold[labelled], gold[labelled]], axis=1)
+    """Outputs as input of `rates`: binary human labels of some, a judge's labels or scores of all."""
+    human_labels = np.full((len(gold), 2), np.nan)
+    human_labels[labelled] = np.stack([~gold[labelled], gold[labelled]], axis=1)
     names = tuple(f"s{k}" for k in range(int(system.max()) + 1))
     return LabelledOutputs(
         aspect="",
@@ -49,7 +49,7 @@ def labelled(
         annotators=("expert",),
         system=system,
         unit=unit,
-        gold=known,
+        gold=human_labels,
         annotated=np.full((1, len(gold)), np.nan),
         judged=judge[np.newaxis].astype(np.float64),
         is_score=np.array([scores]),
@@ -62,17 +62,17 @@ def labelled(
     )
 
 
-def judged(gold: np.ndarray, tpr: float, tnr: float, rng: np.random.Generator) -> np.ndarray:
-    """A judge's binary labels."""
+def judge_labels(gold: np.ndarray, tpr: float, tnr: float, rng: np.random.Generator) -> np.ndarray:
+    """Draw a judge's binary labels."""
     return np.where(gold, rng.random(len(gold)) < tpr, rng.random(len(gold)) >= tnr)
 
 
 Cells = list[tuple[object, float, float, float]]
-"""What was simulated, coverage, mean width, and mean width of the interval by human labels alone."""
+"""Simulated case, coverage, mean width, and mean width of the interval by human labels alone."""
 
 
 def summary(name: str, cells: Cells) -> None:
-    """Print mean and lowest coverage over cells, and mean width over that of human labels alone."""
+    """Print mean and minimum coverage over cells, and mean width relative to human labels alone."""
     coverage = np.array([cell[1] for cell in cells])
     ratio = np.array([cell[2] / cell[3] for cell in cells if cell[3] > 0])
     width = f", width over human labels alone: mean {ratio.mean():.3f}, largest {ratio.max():.3f}" if len(ratio) else ""
@@ -82,7 +82,7 @@ def summary(name: str, cells: Cells) -> None:
 
 
 def covers(part: JudgeRates, rate: float) -> tuple[float, float, float]:
-    """Whether the interval contains the rate, its width, and that by human labels alone."""
+    """Whether the interval contains the rate, its width, and its width by human labels alone."""
     corrected, human = part.corrected, part.human
     return float(corrected.low <= rate <= corrected.high), corrected.high - corrected.low, human.high - human.low
 
@@ -96,17 +96,17 @@ def coverage(studies: int, rng: np.random.Generator) -> dict[str, Cells]:
             seen = []
             for _ in range(studies):
                 gold = rng.random(1000) < rate
-                judge = judged(gold, tpr, tnr, rng)
+                judge = judge_labels(gold, tpr, tnr, rng)
                 chosen = np.zeros(1000, dtype=bool)
                 if sampling == "random":
                     chosen[:n] = True
                 elif sampling == "by-judge":
                     for label in (False, True):
                         chosen[np.flatnonzero(judge == label)[: n // 2]] = True
-                else:  # a golden set from elsewhere, without a part in the judge's rate
+                else:  # an external golden set, which is not part of the judge's rate
                     extra = np.arange(n) % 2 == 0
                     gold = np.append(gold, extra)
-                    judge = np.append(judge, judged(extra, tpr, tnr, rng))
+                    judge = np.append(judge, judge_labels(extra, tpr, tnr, rng))
                     chosen = np.append(chosen, np.ones(n, dtype=bool))
                 unit = np.arange(len(gold))
                 outputs = labelled(gold, judge, chosen, system=np.zeros(len(gold), dtype=np.intp), unit=unit)
@@ -119,7 +119,7 @@ def coverage(studies: int, rng: np.random.Generator) -> dict[str, Cells]:
 
 
 def clusters(studies: int, rng: np.random.Generator) -> dict[int, Cells]:
-    """Clusters of 5 and 10 outputs with an intraclass correlation of .3; whole clusters are labelled."""
+    """Clusters of 5 and 10 outputs with an intraclass correlation of .3, labelled as a whole."""
     result = {}
     for n_labelled_clusters in (20, 40, 80):
         cells = []
@@ -132,7 +132,11 @@ def clusters(studies: int, rng: np.random.Generator) -> dict[int, Cells]:
                 gold = rng.random(len(unit)) < share[unit]
                 chosen = unit < n_labelled_clusters
                 outputs = labelled(
-                    gold, judged(gold, tpr, tnr, rng), chosen, system=np.zeros(len(unit), dtype=np.intp), unit=unit
+                    gold,
+                    judge_labels(gold, tpr, tnr, rng),
+                    chosen,
+                    system=np.zeros(len(unit), dtype=np.intp),
+                    unit=unit,
                 )
                 part = judge_rates(outputs, outputs.judged[0], sampling="random", confidence=0.95, rng=rng)
                 seen.append(covers(part, rate))
@@ -143,7 +147,7 @@ def clusters(studies: int, rng: np.random.Generator) -> dict[int, Cells]:
 
 
 class Versions(NamedTuple):
-    """How often a difference is decided, the second version called better, and a differential error found."""
+    """Rates at which a difference is found, the second version called better, and a differential error found."""
 
     decided: float
     second_better: float
@@ -156,7 +160,7 @@ class Versions(NamedTuple):
 def versions(
     studies: int, rng: np.random.Generator, sampling: Literal["random", "by-judge"] = "random"
 ) -> dict[tuple[float, ...], Versions]:
-    """Two versions on the same items with 50 to 200 labels each, and a judge whose TNR is .70 and .45, or .70."""
+    """Two versions on the same items with 50 to 200 labels each, and a judge with TNR .70 and .45, or .70 for both."""
     result = {}
     for n, rate_a, rate_b, tnr_b, correlation in (
         (100, 0.6, 0.6, 0.45, 0.0),
@@ -174,7 +178,9 @@ def versions(
             shared, separate = rng.standard_normal(1000), rng.standard_normal((2, 1000))
             latent = np.sqrt(correlation) * shared + np.sqrt(1 - correlation) * separate
             gold = np.concatenate([latent[k] < float(ndtri(rate)) for k, rate in enumerate((rate_a, rate_b))])
-            judge = np.concatenate([judged(gold[:1000], 0.95, 0.7, rng), judged(gold[1000:], 0.95, tnr_b, rng)])
+            judge = np.concatenate(
+                [judge_labels(gold[:1000], 0.95, 0.7, rng), judge_labels(gold[1000:], 0.95, tnr_b, rng)]
+            )
             system, unit = np.repeat([0, 1], 1000), np.tile(np.arange(1000), 2)
             chosen = unit < n
             if sampling == "by-judge":
@@ -199,29 +205,29 @@ def versions(
                     row["human_difference_high"] - row["human_difference_low"],
                 )
             )
-        found = Versions(*np.mean(seen, axis=0))
-        result[n, rate_a, rate_b, tnr_b, correlation] = found
+        outcome = Versions(*np.mean(seen, axis=0))
+        result[n, rate_a, rate_b, tnr_b, correlation] = outcome
         print(
             f"{n} labels {sampling}, rates {rate_a} and {rate_b}, TNR .7 and {tnr_b}, correlation {correlation}: "
-            + ", ".join(f"{name} {value:.3f}" for name, value in found._asdict().items())
+            + ", ".join(f"{name} {value:.3f}" for name, value in outcome._asdict().items())
         )
     return result
 
 
 def versions_by_judge(studies: int, rng: np.random.Generator) -> dict[tuple[float, ...], Versions]:
-    """The same with labels drawn by the judge's labels, half of them for each."""
+    """The same with labels sampled by the judge's labels, half of them for each."""
     return versions(studies, rng, "by-judge")
 
 
 def slices(studies: int, rng: np.random.Generator) -> dict[tuple[float, float], tuple[float, float]]:
-    """Ten equal slices: how often any finding is named (false), and how often a slice with a TNR of .3 is (true)."""
+    """Ten equal slices: rates of any (false) finding, and of a (true) finding for a slice with TNR .3."""
     result = {}
     for rate, tnr_first in ((0.5, 0.8), (0.9, 0.8), (0.5, 0.3)):
         named = []
         for _ in range(studies):
             part = np.arange(2000) % 10
             gold = rng.random(2000) < rate
-            judge = np.where(part == 0, judged(gold, 0.9, tnr_first, rng), judged(gold, 0.9, 0.8, rng))
+            judge = np.where(part == 0, judge_labels(gold, 0.9, tnr_first, rng), judge_labels(gold, 0.9, 0.8, rng))
             outputs = labelled(
                 gold, judge, np.arange(2000) < 500, system=np.zeros(2000, dtype=np.intp), unit=np.arange(2000)
             )
@@ -232,8 +238,8 @@ def slices(studies: int, rng: np.random.Generator) -> dict[tuple[float, float], 
                     for chosen in (part == k, part != k)
                 )
                 rows.append(slice_row(outputs, "judge", str(k), inside, outside, confidence=0.95, rng=rng))
-            found = [row["finding"] for row in with_findings(rows, alpha=0.05)]
-            named.append((any(found), found[0] != ""))
+            results = [row["finding"] for row in with_findings(rows, alpha=0.05)]
+            named.append((any(results), results[0] != ""))
         anywhere, first = np.mean(named, axis=0)
         result[rate, tnr_first] = (anywhere, first)
         print(f"rate {rate}, TNR of the first slice {tnr_first}: any {anywhere:.3f}, first {first:.3f}")
@@ -241,7 +247,7 @@ def slices(studies: int, rng: np.random.Generator) -> dict[tuple[float, float], 
 
 
 def scores(studies: int, rng: np.random.Generator) -> Cells:
-    """A judge that gives scores; strata are bins of scores."""
+    """A judge with scores; strata are bins of scores."""
     cells = []
     for n, rate, gap in product((50, 100, 200), (0.1, 0.5, 0.8), (0.0, 1.0, 2.5)):
         seen = []
@@ -264,7 +270,7 @@ def scores(studies: int, rng: np.random.Generator) -> Cells:
 
 
 def measures(studies: int, rng: np.random.Generator) -> dict[tuple[float, ...], dict[str, float]]:
-    """Measures of agreement: two labels, clusters of 5 (intraclass correlation .3), and 3 to 10 labels."""
+    """Measures of agreement for two labels, clusters of 5 (intraclass correlation .3), and 3 to 10 labels."""
     result = {}
     names = ("tpr", "tnr", "ppv", "accuracy", "kappa", "mcc", "f1", "ac1")
     for n, rate, (tpr, tnr), size in (
@@ -284,7 +290,11 @@ def measures(studies: int, rng: np.random.Generator) -> dict[tuple[float, ...], 
             share = rng.beta(rate * 7 / 3, (1 - rate) * 7 / 3, size=n)[unit] if size > 1 else np.full(n, rate)
             gold = rng.random(n) < share
             outputs = labelled(
-                gold, judged(gold, tpr, tnr, rng), np.ones(n, dtype=bool), system=np.zeros(n, dtype=np.intp), unit=unit
+                gold,
+                judge_labels(gold, tpr, tnr, rng),
+                np.ones(n, dtype=bool),
+                system=np.zeros(n, dtype=np.intp),
+                unit=unit,
             )
             seen.append(_covered(outputs, truth, names, rng))
         result[n, rate, tpr, tnr, size] = dict(zip(names, np.nanmean(seen, axis=0), strict=True))
@@ -321,19 +331,19 @@ def _covered(
 
 
 def replacing(studies: int, rng: np.random.Generator) -> dict[tuple[int, int, float], tuple[float, float]]:
-    """The alternative annotator test by outputs and by clusters: how often a judge passes that is worse by epsilon.
+    """Alternative annotator test by outputs and by clusters: rate at which a judge passes that is worse by epsilon.
 
-    The judge's accuracy varies by cluster (beta distribution with an intraclass correlation of .1 where clusters hold 5
+    The judge's accuracy varies by cluster (beta distribution with an intraclass correlation of .1 for clusters of 5
     outputs), and its mean is such that each annotator is better by exactly epsilon, or equal.
     """
     result = {}
     large = 400_000
     for n_annotators, size, excess in product((3, 8), (1, 5), (0.0, 0.2)):
         grid = np.linspace(0.4, 0.8, 41)
-        people = (rng.random((n_annotators, large)) < 0.8).astype(float)
+        labels = (rng.random((n_annotators, large)) < 0.8).astype(float)
         differences = []
         for accuracy in grid:
-            won = advantages((rng.random(large) < accuracy).astype(float), people, ordered=False)
+            won = advantages((rng.random(large) < accuracy).astype(float), labels, ordered=False)
             differences.append(float(np.nanmean(won.annotator - won.judge)))
         accuracy = float(np.interp(-(0.2 - excess), -np.array(differences), grid))
         passed = []

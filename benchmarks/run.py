@@ -1,4 +1,4 @@
-"""Every benchmark in turn, peers first: `make bench`. Exit status 1 where one failed or other numbers came out."""
+"""Run every benchmark, peers first (`make bench`). The exit status is 1 if one failed or gave other numbers."""
 
 import subprocess
 import sys
@@ -16,10 +16,10 @@ NONE = (
     "growth.py",
     "waits.py",
 )
-"""Scripts beside them that measure nothing by themselves, or take hours, or want another version to compare with."""
+"""Scripts that measure nothing by themselves, take hours, or need another version for comparison."""
 
-here = Path(__file__).parent
-scripts = [here / FIRST, *(script for script in sorted(here.glob("*.py")) if script.name not in NONE)]
+folder = Path(__file__).parent
+scripts = [folder / FIRST, *(script for script in sorted(folder.glob("*.py")) if script.name not in NONE)]
 failed = []
 for script in scripts:
     print(f"\n## {script.stem}\n", flush=True)

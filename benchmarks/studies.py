@@ -1,4 +1,4 @@
-"""Simulated studies of any size, for `growth.py` and `waits.py`: one call a file, the same bytes for the same seed.
+"""Simulated studies of any size, for `growth.py` and `waits.py`; equal seeds give equal bytes.
 
 python benchmarks/studies.py scores FILE items=100 systems=3 metrics=3 people=1 aspects=1 seed=0
 python benchmarks/studies.py battles FILE battles=1000 models=130 judges=1 seed=0
@@ -15,7 +15,7 @@ import polars as pl
 
 
 def scores(*, items: int, systems: int, metrics: int, people: int = 1, aspects: int = 1, seed: int = 0) -> pl.DataFrame:
-    """Long scores: outputs differ by system, item and themselves; people give 1 to 5, metrics more or less noise."""
+    """Long scores with effects of system, item and output; annotators rate from 1 to 5, metrics vary in noise."""
     rng = np.random.default_rng(seed)
     quality, ease = rng.normal(size=systems) * 0.4, rng.normal(size=items)
     item = names("item", items).gather(np.repeat(np.arange(items), systems))
@@ -25,16 +25,16 @@ def scores(*, items: int, systems: int, metrics: int, people: int = 1, aspects: 
     for a in range(aspects):
         truth[a] = quality + ease[:, None] * 0.6 + rng.normal(size=(items, systems))
         for p in range(people):
-            given = np.clip(np.rint(3 + truth[a] + rng.normal(size=(items, systems)) * 0.7), 1, 5)
-            parts.append(rows(item, system, f"person{p}", "human", f"aspect{a}" if aspects > 1 else "", given))
+            human = np.clip(np.rint(3 + truth[a] + rng.normal(size=(items, systems)) * 0.7), 1, 5)
+            parts.append(rows(item, system, f"person{p}", "human", f"aspect{a}" if aspects > 1 else "", human))
     for m in range(metrics):
-        made = truth.mean(axis=0) * rng.uniform(0.2, 1) + rng.normal(size=(items, systems))
-        parts.append(rows(item, system, f"metric{m:04}", "metric", "", made.round(6)))
+        metric_scores = truth.mean(axis=0) * rng.uniform(0.2, 1) + rng.normal(size=(items, systems))
+        parts.append(rows(item, system, f"metric{m:04}", "metric", "", metric_scores.round(6)))
     return pl.concat(parts)
 
 
 def battles(*, battles: int, models: int, judges: int = 0, seed: int = 0) -> pl.DataFrame:
-    """Battles of models that are met unequally often, a fifth of them ties, by people and by judges."""
+    """Battles of models with unequal frequencies, a fifth of them ties, by annotators and by judges."""
     rng = np.random.default_rng(seed)
     first = rng.choice(models, size=battles, p=rng.dirichlet(np.full(models, 2.0)))
     second = (first + rng.integers(1, models, size=battles)) % models
@@ -44,14 +44,14 @@ def battles(*, battles: int, models: int, judges: int = 0, seed: int = 0) -> pl.
     pair = pl.DataFrame(
         {"item": names("battle", battles), "model_a": label.gather(first), "model_b": label.gather(second)}
     )
-    people = pair.with_columns(winner=winners(ahead, rng.random(battles) < 0.2))
+    human = pair.with_columns(winner=winners(ahead, rng.random(battles) < 0.2))
     if not judges:
-        return people
-    parts = [people.with_columns(rater=pl.lit("people"), kind=pl.lit("human"))]
+        return human
+    parts = [human.with_columns(rater=pl.lit("people"), kind=pl.lit("human"))]
     for k in range(judges):
         biased = ahead + rng.logistic(size=battles) * 0.7 + 0.15 * (strength[first] > 1) - 0.15 * (strength[second] > 1)
-        said = winners(biased, rng.random(battles) < 0.1)
-        parts.append(pair.with_columns(winner=said, rater=pl.lit(f"judge{k}"), kind=pl.lit("metric")))
+        verdicts = winners(biased, rng.random(battles) < 0.1)
+        parts.append(pair.with_columns(winner=verdicts, rater=pl.lit(f"judge{k}"), kind=pl.lit("metric")))
     return pl.concat(parts)
 
 
@@ -59,9 +59,9 @@ def names(what: str, n: int) -> pl.Series:
     return pl.select(pl.format(what + "{}", pl.int_range(n).cast(pl.String).str.zfill(3))).to_series()
 
 
-def rows(item: pl.Series, system: pl.Series, rater: str, kind: str, aspect: str, given: np.ndarray) -> pl.DataFrame:
-    own = {"item": item, "system": system, "rater": rater, "kind": kind, "aspect": aspect, "score": given.ravel()}
-    return pl.DataFrame(own)
+def rows(item: pl.Series, system: pl.Series, rater: str, kind: str, aspect: str, values: np.ndarray) -> pl.DataFrame:
+    columns = {"item": item, "system": system, "rater": rater, "kind": kind, "aspect": aspect, "score": values.ravel()}
+    return pl.DataFrame(columns)
 
 
 def winners(ahead: np.ndarray, tied: np.ndarray) -> pl.Series:
@@ -69,7 +69,7 @@ def winners(ahead: np.ndarray, tied: np.ndarray) -> pl.Series:
 
 
 def write(frame: pl.DataFrame, path: Path) -> None:
-    """By the suffix of the file."""
+    """Write in the format of the suffix."""
     {".parquet": frame.write_parquet, ".jsonl": frame.write_ndjson, ".csv": frame.write_csv}[path.suffix](path)
 
 

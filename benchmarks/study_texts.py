@@ -1,8 +1,8 @@
-"""Texts made safe when a study is made: a whole study of real texts, and texts that are made to be slow.
+"""Sanitising texts when a study is created: a study of real texts, and texts that are slow to render.
 
-`python benchmarks/study_texts.py` uses ../shared/data/summeval where it is there (1,600 outputs), else random texts of
-its size. A hostile text is shown as Markdown with formulas in a process of its own, as in a study: what takes longer
-than its time is ended and shown plain, and so is what would lose words.
+`python benchmarks/study_texts.py` uses ../shared/data/summeval if available (1,600 outputs), otherwise random texts of
+equal size. A hostile text is rendered as Markdown with formulas in a separate process, as in a study. Texts that exceed
+their time limit or would lose words are shown unformatted.
 """
 
 from __future__ import annotations
@@ -39,21 +39,21 @@ HOSTILE = {
 
 
 def texts() -> tuple[Study, str]:
-    """The real outputs, or as many random ones."""
+    """Real outputs, or as many random ones."""
     if SUMMEVAL.exists():
         return cu.read(SUMMEVAL), "SummEval"
     rng = np.random.default_rng(0)
-    known = np.array([f"word{k}" for k in range(2_000)])
+    words = np.array([f"word{k}" for k in range(2_000)])
     rows = [
-        (f"i{item}", f"s{system}", " ".join(rng.choice(known, WORDS)))
+        (f"i{item}", f"s{system}", " ".join(rng.choice(words, WORDS)))
         for item in range(ITEMS)
         for system in range(SYSTEMS)
     ]
     return cu.read(pl.DataFrame(rows, schema=["item", "system", "text"], orient="row")), "random texts"
 
 
-def made(study: Study, how: Render) -> float:
-    """Seconds to make a study."""
+def seconds_to_create(study: Study, how: Render) -> float:
+    """Seconds to create a study."""
     with tempfile.TemporaryDirectory() as folder:
         began = time.perf_counter()
         cu.annotate.new(study, Path(folder) / "study.db", plan=StudyPlan(texts=StudyTexts(render=how)))
@@ -64,13 +64,16 @@ def main() -> None:
     """Print the table."""
     study, name = texts()
     ways: tuple[Render, ...] = ("plain", "markdown", "markdown+math")
-    rows = [(f"{name}, a study of {ITEMS * SYSTEMS:,} outputs, {how}", f"{made(study, how):.2f} s") for how in ways]
+    rows = [
+        (f"{name}, a study of {ITEMS * SYSTEMS:,} outputs, {how}", f"{seconds_to_create(study, how):.2f} s")
+        for how in ways
+    ]
     for label, text in HOSTILE.items():
         began = time.perf_counter()
         answer = rendered([text], "markdown+math", progress=silent)[text]
         took = time.perf_counter() - began
-        shown = f"plain ({answer.why})" if answer.why else "as Markdown"
-        rows.append((f"{label} ({len(text):,} characters)", f"{took:.2f} s, {shown}"))
+        form = f"plain ({answer.why})" if answer.why else "as Markdown"
+        rows.append((f"{label} ({len(text):,} characters)", f"{took:.2f} s, {form}"))
     print(f"At most {SECONDS:g} CPU s and {LONGEST:,} characters a text. Each time has the start of a process in it.\n")
     print("| what | measured |\n|---|---|")
     for row in rows:

@@ -1,10 +1,10 @@
-"""The safety net of a redesign: every table of every question on four studies, written out and compared.
+"""Write every table of every question on four studies, and compare two versions of them.
 
     python benchmarks/tables.py write before/        # with the code before
     python benchmarks/tables.py write after/         # with the code after
     python benchmarks/tables.py compare before/ after/ --renamed renamed.txt
 
-Lines of `renamed.txt` are `question.table.old=new`. Timings and the order of rows do not count.
+Lines of `renamed.txt` are `question.table.old=new`. Computation times and the order of rows are ignored.
 """
 
 from __future__ import annotations
@@ -45,30 +45,30 @@ STUDIES: dict[str, tuple[Callable[[], cu.Study], dict[str, Any], str | None]] = 
         "Coherence",
     ),
 }
-"""Name to how it is read, what is selected, and the target of combinations."""
+"""Name of a study to the function that reads it, its options, and the target of combinations."""
 
 
 def answers(name: str) -> Iterator[tuple[str, Any]]:
-    """Every question of a study with few resamples, and its answer."""
+    """Every question on a study with few resamples, and its answer."""
     read, chosen, target = STUDIES[name]
     study = read()
-    people = {option: value for option, value in chosen.items() if option != "metrics"}
+    human_options = {option: value for option, value in chosen.items() if option != "metrics"}
     untargeted = {option: value for option, value in chosen.items() if option != "aspect"}
     estimators = ["ppi", "inversion", "poststratified", "pooled", *(["mixture"] if name == "demo" else [])]
     methods = ["ridge", "best", "equal", "pairwise", "xgboost", "blend"]
     few = {"resamples": 20}
-    yield "check", cu.check(study, **people)
+    yield "check", cu.check(study, **human_options)
     yield "agreement", cu.agreement(study, **few, **chosen)
     yield "agreement-calibrated", cu.agreement(study, ties="calibrated", aggregate="vote", **few, **chosen)
-    yield "favoritism", cu.favoritism(study, **few, **people)
-    yield "ranking", cu.ranking(study, **few, **people)
+    yield "favoritism", cu.favoritism(study, **few, **human_options)
+    yield "ranking", cu.ranking(study, **few, **human_options)
     yield "verdict", cu.verdict(study, **few, **chosen)
     yield "correction", cu.correction(study, estimator=estimators, equivalence=0.2, **chosen)
-    asked = {"estimator": ["human", "pooled"], "stopping": LOOKS, "replications": 4, "null": True}
-    yield "protocol", cu.protocol(study, **asked, **few, **people)
+    options = {"estimator": ["human", "pooled"], "stopping": LOOKS, "replications": 4, "null": True}
+    yield "protocol", cu.protocol(study, **options, **few, **human_options)
     yield "plan", cu.plan(study, estimator="ppi", replications=5, items=60, **chosen)
     yield "plan-assumed", cu.plan(channel="ideal", estimator="ppi", replications=10, stopping=PLANS)
-    yield "complementarity", cu.complementarity(study, **few, **people)
+    yield "complementarity", cu.complementarity(study, **few, **human_options)
     yield "ceiling", cu.ceiling(study, model="ridge", steps=3, **few, **chosen)
     yield "combine", cu.combine(study, target=target, method=methods, repeats=1, **few, **untargeted)
 
@@ -86,23 +86,23 @@ def write(folder: Path, names: list[str]) -> None:
 
 
 def compare(before: Path, after: Path, renamed: list[tuple[str, str]]) -> int:
-    """How many tables differ; says where."""
+    """Print the differences, and return the number of tables that differ."""
     differing = 0
     for path in sorted(before.iterdir()):
-        told = path.name.removesuffix(path.suffix)
-        other = after / path.name
-        if not other.exists():
-            found = ["is gone"]
+        name = path.name.removesuffix(path.suffix)
+        path_after = after / path.name
+        if not path_after.exists():
+            results = ["is gone"]
         elif path.suffix == ".json":
-            found = ["other notes"] if path.read_text() != other.read_text() else []
+            results = ["other notes"] if path.read_text() != path_after.read_text() else []
         else:
-            _, question, table = told.split(".")
-            here = ((*old.rsplit(".", 1), new) for old, new in renamed)
-            names = {old: new for where, old, new in here if fnmatch(f"{question}.{table}", where)}
-            found = list(_differences(pl.read_parquet(path).rename(names, strict=False), pl.read_parquet(other)))
-        differing += bool(found)
-        for difference in found:
-            print(f"{told}: {difference}")
+            _, question, table = name.split(".")
+            names_here = ((*old.rsplit(".", 1), new) for old, new in renamed)
+            names = {old: new for where, old, new in names_here if fnmatch(f"{question}.{table}", where)}
+            results = list(_differences(pl.read_parquet(path).rename(names, strict=False), pl.read_parquet(path_after)))
+        differing += bool(results)
+        for difference in results:
+            print(f"{name}: {difference}")
     print(f"{differing} tables differ")
     return int(differing > 0)
 
@@ -121,16 +121,16 @@ def _differences(old: pl.DataFrame, new: pl.DataFrame) -> Iterator[str]:
         x, y = old[name], new[name]
         if numeric:
             x, y = x.cast(pl.Float64), y.cast(pl.Float64)
-            other = ((x - y).abs() > TOLERANCE * (1 + x.abs())).fill_null(False) | (x.is_null() != y.is_null())
+            differs = ((x - y).abs() > TOLERANCE * (1 + x.abs())).fill_null(False) | (x.is_null() != y.is_null())
         else:
-            other = pl.Series([a != b for a, b in zip(x.to_list(), y.to_list(), strict=True)], dtype=pl.Boolean)
-        if other.any():
-            places = f"{other.sum()} of {old.height} rows"
-            yield f"{name} differs in {places}: {x.filter(other)[0]} before, {y.filter(other)[0]} after"
+            differs = pl.Series([a != b for a, b in zip(x.to_list(), y.to_list(), strict=True)], dtype=pl.Boolean)
+        if differs.any():
+            places = f"{differs.sum()} of {old.height} rows"
+            yield f"{name} differs in {places}: {x.filter(differs)[0]} before, {y.filter(differs)[0]} after"
 
 
 def main() -> int:
-    """Write or compare."""
+    """Write tables, or compare them."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     verbs = parser.add_subparsers(dest="verb", required=True)
     writing, comparing = verbs.add_parser("write"), verbs.add_parser("compare")
@@ -139,13 +139,15 @@ def main() -> int:
     comparing.add_argument("before", type=Path)
     comparing.add_argument("after", type=Path)
     comparing.add_argument("--renamed", type=Path)
-    given = parser.parse_args()
-    if given.verb == "write":
-        write(given.folder, given.studies)
+    arguments = parser.parse_args()
+    if arguments.verb == "write":
+        write(arguments.folder, arguments.studies)
         return 0
-    lines = given.renamed.read_text().splitlines() if given.renamed else []
+    lines = arguments.renamed.read_text().splitlines() if arguments.renamed else []
     return compare(
-        given.before, given.after, [(old, new) for old, _, new in (line.partition("=") for line in lines if line)]
+        arguments.before,
+        arguments.after,
+        [(old, new) for old, _, new in (line.partition("=") for line in lines if line)],
     )
 
 

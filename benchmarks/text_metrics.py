@@ -1,7 +1,8 @@
-"""Metrics of texts: ours cold and from kept scores, against the usual loops; CIDEr against pycocoevalcap.
+"""Text metrics: ours without and with cached scores, compared with loops, and CIDEr with pycocoevalcap.
 
-`python benchmarks/text_metrics.py` uses ../shared/data/summeval where it is there (1,600 outputs, 11 references each),
-else random texts of its size. CPU seconds, all in one run. pycocoevalcap is asked where `.venv-oracles` has it.
+`python benchmarks/text_metrics.py` uses ../shared/data/summeval if available (1,600 outputs, 11 references each),
+otherwise random texts of equal size. Times are CPU seconds of one run. pycocoevalcap runs in `.venv-oracles` if
+available.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ print(time.process_time() - began)
 
 
 def texts() -> tuple[Study, str]:
-    """The real outputs, or as many random ones."""
+    """Real outputs, or as many random ones."""
     if SUMMEVAL.exists():
         return cu.read(SUMMEVAL), "SummEval"
     rng = np.random.default_rng(0)
@@ -75,14 +76,14 @@ def pairs(study: Study) -> list[tuple[str, list[str]]]:
     return list(rows.select("text", "references").rows())
 
 
-def loops(given: list[tuple[str, list[str]]]) -> None:
-    """A call an output, as in the examples of both packages; ROUGE one a reference."""
+def loops(rows: list[tuple[str, list[str]]]) -> None:
+    """One call per output, as in the examples of both packages; for ROUGE one per reference."""
     metrics: list[Any] = [BLEU(effective_order=True), CHRF(), CHRF(word_order=2)]
     for metric in metrics:
-        for output, references in given:
+        for output, references in rows:
             metric.sentence_score(output, references)
     rouge = RougeScorer(["rouge1", "rouge2", "rougeL"], use_stemmer=True)
-    for output, references in given:
+    for output, references in rows:
         for reference in references:
             rouge.score(reference, output)
 
@@ -95,27 +96,27 @@ def seconds(work: Callable[[], Any]) -> float:
 
 
 def pycocoevalcap(study: Study) -> float | None:
-    """CPU seconds of the scores of all systems, in the interpreter that has it."""
+    """CPU seconds of the scores of all systems, in the interpreter with pycocoevalcap."""
     if not ORACLE.exists():
         return None
     assert study.outputs is not None
     wide = study.outputs.texts.pivot("system", index="item", values="text", maintain_order=True)
     references = wide.select("item").join(study.outputs.sources, on="item", maintain_order="left")["references"]
-    given = {"outputs": [wide[name].to_list() for name in wide.columns[1:]], "references": references.to_list()}
-    told = subprocess.run([ORACLE, "-c", ASK], input=json.dumps(given), capture_output=True, text=True, check=True)
-    return float(told.stdout)
+    options = {"outputs": [wide[name].to_list() for name in wide.columns[1:]], "references": references.to_list()}
+    process = subprocess.run([ORACLE, "-c", ASK], input=json.dumps(options), capture_output=True, text=True, check=True)
+    return float(process.stdout)
 
 
 def main() -> None:
     """Print the table."""
     study, name = texts()
-    given = pairs(study)
-    n = sum(len(references) for _, references in given)
-    cu.score(study, ["length"])  # what is loaded once is no part of it
+    inputs = pairs(study)
+    n = sum(len(references) for _, references in inputs)
+    cu.score(study, ["length"])  # one-time loading is not timed
     with tempfile.TemporaryDirectory() as folder:
         cache = Path(folder) / "kept.db"
         cold, warm = (seconds(lambda: cu.score(study, METRICS, cache=cache)) for _ in range(2))
-    peer = seconds(lambda: loops(given))
+    peer = seconds(lambda: loops(inputs))
     cider, theirs = seconds(lambda: cu.score(study, ["cider:tokenize=space"])), pycocoevalcap(study)
     print("| what | measured | target |")
     print("|---|---|---|")
@@ -124,7 +125,7 @@ def main() -> None:
     print(f"| ours, all scores kept | {warm:.2f} CPU s |  |")
     print(f"| ratio, cold | {peer / cold:.1f} times | {TARGETS['cold']} |")
     print(f"| ratio, all kept | {peer / warm:.0f} times | {TARGETS['warm']} |")
-    print(f"| CIDEr-D of {len(given):,} outputs: ours | {cider:.2f} CPU s |  |")
+    print(f"| CIDEr-D of {len(inputs):,} outputs: ours | {cider:.2f} CPU s |  |")
     if theirs is not None:
         print(f"| pycocoevalcap | {theirs:.1f} CPU s |  |")
         print(f"| ratio | {theirs / cider:.0f} times | {TARGETS['cider']} |")

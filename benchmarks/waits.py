@@ -4,9 +4,9 @@
     python benchmarks/waits.py --only 'SummEval *'              # some cases, printed only
     python benchmarks/waits.py --start CHECKOUT --runs F.jsonl  # also another version, on the same machine, in turn
 
-A case is one command in a process of its own with one thread; its whole output is written. Simulated studies are made
-by `studies.py`; real ones are read from ../shared/data, and cases without their file are listed and left out. With
-`--runs`, each measurement is added to a file and not repeated when the script is started again.
+A case is one command in a separate process with one thread; its whole output is written. Simulated studies come from
+`studies.py`; real ones are read from ../shared/data, and cases without their file are listed and skipped. With
+`--runs`, each measurement is appended to a file and not repeated by later runs.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from measuring import SHARED, Run, custodes, machine, run, table
 PAGE = Path(__file__).with_suffix(".md")
 STUDIES = Path(__file__).with_name("studies.py")
 MAXIMAL_RATIO = 2.0
-"""A case that takes more CPU than this share of the start needs a reason on the page of the benchmarks."""
+"""A case that takes more than this multiple of the start's CPU seconds needs a reason on the page of benchmarks."""
 
 WMT = "wmt23-en-de/mt-metrics-eval-v2.wmt23.en-de.tar.gz::wmt23/en-de"
 REAL: dict[str, tuple[str, tuple[str, ...]]] = {
@@ -66,7 +66,7 @@ VERBS: dict[str, str] = {
     "500 metrics": ALL,
     "500 systems": "agreement favoritism ranking protocol",
 }
-"""Name of a study to the commands that are measured on it."""
+"""Name of a study to the commands measured on it."""
 LIMITS: dict[str, tuple[float, float]] = {
     "first answer: *": (0.3, 400),
     "1,000 rows *": (1.5, 400),
@@ -79,12 +79,12 @@ LIMITS: dict[str, tuple[float, float]] = {
     "500 metrics *": (600, 4_000),
     "500 systems *": (600, 4_000),
 }
-"""Globs of names to the most CPU seconds and MB; the first that matches counts."""
+"""Globs of case names to maximal CPU seconds and MB; the first match counts."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """A command on a study; STUDY in its words stands for the file."""
+    """A command on a study; STUDY in its arguments stands for the file."""
 
     name: str
     study: str
@@ -92,24 +92,24 @@ class Case:
 
     @property
     def limits(self) -> tuple[float, float] | None:
-        """The most CPU seconds and MB."""
+        """Maximal CPU seconds and MB."""
         return next((limits for glob, limits in LIMITS.items() if fnmatch(self.name, glob)), None)
 
 
 def cases() -> list[Case]:
     """All cases in the order of the table."""
-    found = [Case(f"first answer: {option}", "", (option,)) for option in ("--help", "--version")]
+    results = [Case(f"first answer: {option}", "", (option,)) for option in ("--help", "--version")]
     for study, verbs in VERBS.items():
         for verb in verbs.split():
             options = REAL.get(study, ("", ()))[1] + (TARGETS.get(study, ()) if verb == "combine-fit" else ())
             output = () if verb == "report" else ("--format", "json")
             words = (*verb.split("-"), "STUDY", *options, "--quiet", *output)
-            found.append(Case(f"{study} {verb.replace('-', ' ')}", study, words))
-    return found
+            results.append(Case(f"{study} {verb.replace('-', ' ')}", study, words))
+    return results
 
 
 def study_file(study: str, folder: Path) -> Path | None:
-    """The file of a study, made if it is simulated; None if it is not on this machine."""
+    """File of a study, created if it is simulated; None if it is missing."""
     if study in SIMULATED:
         name, arguments = SIMULATED[study]
         if not (folder / name).exists():
@@ -121,7 +121,7 @@ def study_file(study: str, folder: Path) -> Path | None:
 
 
 def measure(case: Case, study: Path | None, *, folder: Path, source: Path | None, seconds: float, gib: float) -> Run:
-    """One run of this version, or of the checkout `source`."""
+    """Measure this version once, or the checkout `source`."""
     words: list[str | Path] = [study if word == "STUDY" and study else word for word in case.words]
     if "report" in words:
         words += ["--output", folder / "page.html"]
@@ -138,7 +138,7 @@ def median(runs: list[Run]) -> Run:
 
 
 def verdict(case: Case, now: Run, start: Run | None) -> str:
-    """What is wrong with the figures of a case; empty if nothing is."""
+    """Problem with the cost of a case; empty if there is none."""
     problems = []
     if now.why:
         problems.append(now.why)
@@ -154,7 +154,9 @@ def verdict(case: Case, now: Run, start: Run | None) -> str:
 def page(measured: list[tuple[Case, Run, Run | None]], absent: list[str], times: int) -> str:
     """Markdown: problems first, then all cases."""
     problems = [
-        f"- {case.name}: {now.told()}; {said}" for case, now, start in measured if (said := verdict(case, now, start))
+        f"- {case.name}: {now.told()}; {problem}"
+        for case, now, start in measured
+        if (problem := verdict(case, now, start))
     ]
     rows = []
     for case, now, start in measured:

@@ -1,8 +1,8 @@
-"""All tables of every question on one study, as JSON: a process with another processor must give the same.
+"""All tables of every question on one study, as JSON, to compare the results of two processors.
 
 python -m tests.answers_as_json STUDY ASPECT [HUMAN]
 
-Iterative fits, which are compared less closely, are under a key of their own, and on the demo only.
+Iterative fits have a key of their own, because they are compared with a larger tolerance. They run on the demo only.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ ITERATIVE: dict[str, dict[str, Any]] = {
     "combine": {"resamples": 20, "method": ["gp", "xgboost"], "repeats": 1},
     "ceiling": {"resamples": 20, "model": "xgboost", "steps": 2},
 }
-"""Iterative fits, which are compared less closely."""
+"""Iterative fits, compared with a larger tolerance."""
 WITHOUT_ASPECT = ("annotators", "check")
 
 
 def answers(path: str, aspect: str, options: dict[str, dict[str, Any]], **setting: str) -> dict[str, Any]:
-    """Question to table to rows, for the questions that have options; times of computation are left out."""
+    """Return question to table to rows, without columns of computation time."""
     study = cu.read(path)
     metric = next(rater for rater, kind in study.raters.kind.items() if kind == "metric")
     results = {}
@@ -61,11 +61,11 @@ def answers(path: str, aspect: str, options: dict[str, dict[str, Any]], **settin
 if __name__ == "__main__":
     path, aspect, *human = sys.argv[1:]
     options = {name: OPTIONS.get(name, {}) for name in QUESTIONS}
-    options.pop("validate")  # needs the file of a model
+    options.pop("validate")  # needs a model file
     if path != "demo":
-        for name in ("labelling", "route"):  # need a judge that gives labels
+        for name in ("labelling", "route"):  # need a judge that returns labels
             options.pop(name)
-        options["rates"] = {"metrics": "rouge-1-f1,s3-resp"}  # all 34 take minutes
+        options["rates"] = {"metrics": "rouge-1-f1,s3-resp"}  # all 34 metrics take minutes
     else:
         for name in ("agreement", "favoritism", "consistency"):
             options[name] = options[name] | {"by": "group"}

@@ -1,4 +1,4 @@
-"""Values that no public function accepts as an argument."""
+"""Argument values for fuzz tests of public functions."""
 
 from __future__ import annotations
 
@@ -19,4 +19,4 @@ BAD: list[Any] = [
     *(np.float64("nan"), np.int64(3), np.bool_(True), np.array([1, 2]), np.array(["a"])),
     *(pl.DataFrame({"a": [1]}), pl.Series([1.0]), Decimal(2), Decimal("NaN"), object(), int, print, Path("x")),
 ]
-"""What nobody should give, and some that are right for one argument or the other."""
+"""Values that most arguments reject."""

@@ -1,4 +1,4 @@
-"""The command line in the process of the tests, and small tables for it."""
+"""Run the command line within the test process, and write small input tables for it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from custodes import cli
 
 @dataclass(frozen=True)
 class Ran:
-    """What a command line gave."""
+    """Output and exit status of a command."""
 
     status: int
     out: str
@@ -32,16 +32,16 @@ os.execv(sys.argv[1], sys.argv[1:])
 
 
 def interruptible(*argv: str) -> list[str]:
-    """Words that start Python with SIGINT at its default, which a shell ignores in the background.
+    """Command that starts Python with the default SIGINT handler, which a shell ignores in the background.
 
-    `preexec_fn` would run the handlers of a fork, and that of JAX warns where another test has loaded JAX.
+    `preexec_fn` would run fork handlers; that of JAX warns when another test has loaded JAX.
     """
     return [sys.executable, "-c", DEFAULT_SIGINT, sys.executable, *argv]
 
 
 @pytest.fixture
 def custodes(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
-    """Run a command line in this process, in an empty folder."""
+    """Fixture that runs a command in this process, in an empty folder."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "80")
 
@@ -54,7 +54,7 @@ def custodes(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 
 
 def refused(ran: Ran, *fragments: str) -> None:
-    """Exit 2 and one line on standard error that holds all of these; nothing on standard output."""
+    """Assert exit status 2 and one line on standard error that contains all fragments, with empty standard output."""
     assert ran.status == 2
     assert ran.out == ""
     assert ran.err.startswith("custodes: ")
@@ -82,7 +82,7 @@ def ratings(
     people: dict[str, dict[str, Sequence[float]]],
     metrics: dict[str, dict[str, Sequence[float]]],
 ) -> Path:
-    """A long table: rater -> system -> a score an item."""
+    """Write a long table from rater to system to one score per item."""
     rows = [
         (f"i{item}", system, rater, kind, score)
         for kind, raters in (("human", people), ("metric", metrics))

@@ -14,18 +14,18 @@ from hypothesis import settings
 
 from tests.waiting import PATIENCE
 
-# Every core has a worker of pytest; matrix products on threads of their own would fight these for the cores.
+# pytest runs one worker per core; BLAS threads would compete with these workers for the cores.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-# A busy machine is not a failure: no test measures time. Nor is bad luck: every run has the same examples, except that
-# `make test-slow` draws new ones, and more, and prints how to get back those that fail.
+# No deadline: examples must not fail on a busy machine. Examples are the same in every run; only `make test-slow` draws
+# new and more ones, and prints how to reproduce failures.
 settings.register_profile("fixed", deadline=None, database=None, derandomize=True, max_examples=40)
 settings.register_profile("random", deadline=None, database=None, print_blob=True, max_examples=200)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
 
 MAPPED = "study.example"
-"""A host that the browser finds on this machine, and that it trusts no more than one of a network."""
+"""Host name that the browser resolves to this machine but does not trust as localhost."""
 
 CHROMIUM = [
     f"--host-resolver-rules=MAP {MAPPED} 127.0.0.1",
@@ -41,23 +41,24 @@ CHROMIUM = [
 
 
 def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
-    """Bytes may hold the time at which they were packed, and every worker must find the same tests."""
+    """Give parameters of bytes no content in test IDs: archives contain a time stamp, and all workers must collect the
+    same IDs."""
     return argname if isinstance(val, bytes) else None
 
 
 def pytest_collection_finish() -> None:
-    """What is there before the first test stays: each collection of garbage would look through all of it again."""
+    """Exclude objects that exist before the first test from garbage collection, which would scan them every time."""
     gc.collect()
     gc.freeze()
 
 
 def pytest_unconfigure() -> None:
-    gc.unfreeze()  # else extensions call what is left at the end a leak
+    gc.unfreeze()  # otherwise extensions report objects that remain at exit as leaks
 
 
-@pytest.fixture(scope="module")  # Playwright keeps a loop running, in which no other test could start its own
+@pytest.fixture(scope="module")  # Playwright keeps an event loop running, in which other tests cannot start their own
 def browser() -> Iterator[Any]:
-    """Chromium without a window; without it such tests are skipped, but fail where CI is true."""
+    """Headless Chromium. Tests are skipped if it is missing, or fail if CI is true."""
     path = shutil.which("chromium")
     if path is None:
         reason = "chromium is not installed"
@@ -74,7 +75,7 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
-    """The folder of real data beside the project; without it such tests are skipped, but fail where CI is true."""
+    """Folder of real data next to the project. Tests are skipped if it is missing, or fail if CI is true."""
     folder = Path(__file__).parents[2] / "shared" / "data"
     if not folder.is_dir():
         reason = "the real data is not beside the project (../shared/data)"
@@ -86,15 +87,15 @@ def shared_data() -> Path:
 
 @pytest.fixture(scope="session")
 def answers() -> dict[tuple[object, ...], Any]:
-    """What questions have answered, for `remembered`."""
+    """Cache of answers for `remembered`."""
     return {}
 
 
 @pytest.fixture
 def remembered(monkeypatch: pytest.MonkeyPatch, answers: dict[tuple[object, ...], Any]) -> None:
-    """The command line gives what it answered before to the same question: for tests of what it makes of an answer.
+    """Reuse answers of the command line to equal questions, for tests of their output.
 
-    That the same question gets the same answer is a test of its own, which does not remember.
+    Another test without this fixture checks that equal questions have equal answers.
     """
     from custodes.options import Output
 

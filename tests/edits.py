@@ -1,4 +1,4 @@
-"""Edits of a JSON file that nobody should make, for tests of what reads it."""
+"""Invalid edits of JSON files, for tests of readers."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ ODD = [
     *("", "A", "i0", "human", "ridge", "\x00", "\ud800", "\x1b[2J", "x" * 300, "decided", "NaN"),
     *([], {}, [[]], [1], ["A", "A"], {"": 1}, [None], [True] * 3, {"metric": 3}),
 ]
-"""Values that stand where they do not belong."""
+"""Values of unexpected type or size."""
 WORDS = [b"NaN", b"Infinity", b"-Infinity", b"1e999", b"{}", b"[]", b'"', b",", b":", b"\x00", b"\xff", b"9" * 400, b""]
-"""What bytes are replaced by."""
+"""Byte strings that replace parts of a file."""
 
 
 def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """The way to every part of a JSON value."""
+    """Yield the path to every part of a JSON value."""
     parts = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, part in parts:
         yield (*path, key)
@@ -29,14 +29,14 @@ def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
 
 @st.composite
 def edited(draw: st.DrawFn, content: Any) -> Any:
-    """A JSON value with one to three parts changed, removed, doubled or moved."""
-    made = deepcopy(content)
+    """Draw a JSON value with one to three parts changed, removed, duplicated or moved."""
+    result = deepcopy(content)
     for _ in range(draw(st.integers(1, 3))):
-        ways = list(places(made))
+        ways = list(places(result))
         if not ways:
             break
         *to, last = draw(st.sampled_from(ways))
-        parent = made
+        parent = result
         for part in to:
             parent = parent[part]
         how = draw(st.sampled_from(["odd", "number", "remove", "copy", "double", "name"]))
@@ -47,7 +47,7 @@ def edited(draw: st.DrawFn, content: Any) -> Any:
         elif how == "name" and isinstance(parent, dict):
             parent[draw(st.sampled_from(["", "i1", "extra", "format", "trees"]))] = parent.pop(last)
         elif how == "copy":
-            source: Any = made
+            source: Any = result
             for part in draw(st.sampled_from(ways)):
                 try:
                     source = source[part]
@@ -58,12 +58,12 @@ def edited(draw: st.DrawFn, content: Any) -> Any:
             parent[last] = draw(st.integers(-3, 300) | st.floats(allow_nan=False, allow_infinity=False))
         else:
             parent[last] = deepcopy(draw(st.sampled_from(ODD)))
-    return made
+    return result
 
 
 @st.composite
 def torn(draw: st.DrawFn, content: bytes) -> bytes:
-    """Bytes with a part replaced, cut off, or standing twice."""
+    """Draw bytes with a part replaced, truncated or duplicated."""
     start = draw(st.integers(0, len(content)))
     end = draw(st.integers(start, min(len(content), start + 60)))
     put = draw(st.sampled_from([*WORDS, content[start:end] * 2]) | st.binary(max_size=8))
@@ -72,5 +72,5 @@ def torn(draw: st.DrawFn, content: bytes) -> bytes:
 
 
 def as_json(value: Any) -> bytes:
-    """A JSON value as bytes, halves of letters and all."""
+    """Encode a JSON value as bytes, including lone surrogates."""
     return json.dumps(value).encode()

@@ -1,4 +1,4 @@
-"""Packages of other authors for tests of entry points."""
+"""Packages that provide entry points, for tests of plugins."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def install(folder: Path, code: str, *, name: str, points: str, version: str = "1.2") -> None:
-    """Put a package of one module into a folder on the path, as an installer would; an older version of it leaves."""
+    """Install a one-module package into a folder on the path, replacing an older version."""
     for old in folder.glob(f"custodes_{name}-*.dist-info"):
         shutil.rmtree(old)
     about = folder / f"custodes_{name}-{version}.dist-info"

@@ -1,8 +1,6 @@
-"""Pages of the docs, read as a reader does who follows them to the letter.
+"""Run the code of documentation pages as written.
 
-    python -m tests.pages PAGE...
-
-runs what pages say, in the folder one is in, with the custodes that Python finds.
+python -m tests.pages PAGE... runs the pages in the current folder, with the custodes that Python imports.
 """
 
 from __future__ import annotations
@@ -24,7 +22,7 @@ STEP = re.compile(r"# (src/\S+)\n(?:# after: ([^\n]*)\n)?(.*)", re.DOTALL)
 
 
 class Step(NamedTuple):
-    """What a page says to write: a new file, or in a file a text after the line `after`."""
+    """File that a page creates, or text that it inserts after the line `after` of a file."""
 
     path: str
     after: str | None
@@ -32,20 +30,20 @@ class Step(NamedTuple):
 
 
 def blocks(page: Path, *languages: str) -> Iterator[tuple[str, str]]:
-    """Language and text of each block of code that is no step."""
+    """Language and text of each code block that is not a step."""
     for fence in FENCE.finditer(page.read_text(encoding="utf-8")):
         if fence[2] in languages and not STEP.fullmatch(fence[3]):
             yield fence[2], fence[3]
 
 
 def steps(page: Path) -> list[Step]:
-    """What it says to write, in its order: blocks whose first line is a comment with the path of a source."""
-    found = [STEP.fullmatch(fence[3]) for fence in FENCE.finditer(page.read_text(encoding="utf-8"))]
-    return [Step(*step.groups()) for step in found if step]
+    """Steps of a page in order: code blocks whose first line is a comment with the path of a source file."""
+    results = [STEP.fullmatch(fence[3]) for fence in FENCE.finditer(page.read_text(encoding="utf-8"))]
+    return [Step(*step.groups()) for step in results if step]
 
 
 def run(line: str) -> tuple[int, str, str]:
-    """A `custodes ...` line in this process."""
+    """Run a `custodes ...` line in this process."""
     words = shlex.split(line, comments=True)
     out, err = io.TextIOWrapper(io.BytesIO(), encoding="utf-8"), io.StringIO()
     with redirect_stdout(out), redirect_stderr(err):
@@ -54,23 +52,23 @@ def run(line: str) -> tuple[int, str, str]:
     return status, out.buffer.getvalue().decode(), err.getvalue()  # type: ignore[attr-defined]
 
 
-def same(expected: str, given: str) -> bool:
-    """Equal up to blanks at line ends; a line of `...` stands for any lines."""
+def same(expected: str, actual: str) -> bool:
+    """Whether outputs are equal up to trailing blanks; a line `...` matches any number of lines."""
     lines = [line.rstrip() for line in expected.strip("\n").splitlines()]
     pattern = "".join(r"(?:.*\n)*?" if line == "..." else re.escape(line) + r"\n" for line in lines)
-    return re.fullmatch(pattern, "".join(line.rstrip() + "\n" for line in given.splitlines())) is not None
+    return re.fullmatch(pattern, "".join(line.rstrip() + "\n" for line in actual.splitlines())) is not None
 
 
 def try_out(page: Path) -> None:
-    """Run its code in order, and compare what it prints with what it says."""
+    """Run the code of a page in order, and compare its output with the page."""
     names: dict[str, object] = {}
     for language, code in blocks(page, "python", "console", "sh"):
         if language == "python" and ">>>" in code:
             example = doctest.DocTestParser().get_doctest(code, names, page.name, str(page), 0)
-            told = io.StringIO()
-            failed, _ = doctest.DocTestRunner().run(example, out=told.write, clear_globs=False)
+            output = io.StringIO()
+            failed, _ = doctest.DocTestRunner().run(example, out=output.write, clear_globs=False)
             names = example.globs
-            assert not failed, told.getvalue()
+            assert not failed, output.getvalue()
         elif language == "python":
             exec(compile(code, str(page), "exec"), names)
         elif language == "sh":

@@ -1,4 +1,4 @@
-"""Functions and classes of results of all questions, by the name of the question, and options that keep them short."""
+"""Functions and result classes of all questions by name, with options that keep them short."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ DEMO: Mapping[str, dict[str, Any]] = {
     "validate": {"model": "model.json", "aspect": "coherence"},
     "gate": {"metric": "judge", "require": "kendall_item>=0.2", "not_worse_than": "distance"},
 }
-"""Options of questions about the demo that need others than few resamples."""
+"""Options of questions on the demo that need more than a small number of resamples."""
 
 
 def options(question: str) -> dict[str, Any]:
-    """Options with which a question about the demo is answered in less than a second."""
+    """Options that keep a question on the demo below one second."""
     return DEMO.get(question, {"resamples": 20})
 
 
 def command(question: str) -> list[str]:
-    """The same question about the demo as words of the command line."""
+    """The same question on the demo as command line arguments."""
     verb = {"combine": ["combine", "fit"], "validate": ["combine", "validate"]}.get(question, [question])
     return [*verb, "demo", *words(**options(question))]
 
 
 def words(**values: Any) -> list[str]:
-    """Options of the command line."""
+    """Format options as command line arguments."""
     pairs = [(name, value) for name, several in values.items() for value in _listed(several)]
     return [word for name, value in pairs for word in (f"--{name.replace('_', '-')}", str(value))]
 

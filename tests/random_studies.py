@@ -1,4 +1,4 @@
-"""Random studies of scores and verdicts with gaps."""
+"""Random studies of scores and preferences with missing values."""
 
 from __future__ import annotations
 
@@ -13,20 +13,23 @@ from custodes.data.study import Study
 
 
 def study(seed: int, *, n_items: int = 40, per_cluster: int = 1, scores: bool = True, orders: bool = False) -> Study:
-    """Two people and three metrics on five systems: some with scores, some with verdicts, most with few of either; with
-    `orders` verdicts have a presentation order, and some of them are missing."""
+    """Two annotators and three metrics on five systems.
+
+    Some raters give scores, some give preferences, and most have few of either. With `orders`, preferences have a
+    presentation order, which is missing for some.
+    """
     rng = np.random.default_rng(seed)
     systems, items = list("EDCBA"), [f"i{i}" for i in range(n_items)]
-    rated, said = [], []
+    rated, results = [], []
     for rater, share in {"ann": 0.2, "bob": 0.3, "m1": 0.3, "m2": 0.0, "m3": 0.6}.items():
         for item in items:
-            own = [system for system in systems if scores and rng.random() < share]
-            rated += [(rater, item, system, float(rng.integers(1, 6))) for system in own]
+            rated_systems = [system for system in systems if scores and rng.random() < share]
+            rated += [(rater, item, system, float(rng.integers(1, 6))) for system in rated_systems]
             for _ in range(rng.integers(0, 3)):
                 a, b = rng.choice(systems, 2, replace=False)
-                said.append((rater, item, str(a), str(b), int(rng.integers(-1, 2))))
+                results.append((rater, item, str(a), str(b), int(rng.integers(-1, 2))))
     names = ["rater", "item", "system_a", "system_b", "preference"]
-    verdicts = pl.DataFrame(said, schema=names, orient="row").with_columns(
+    verdicts = pl.DataFrame(results, schema=names, orient="row").with_columns(
         repeat=pl.int_range(pl.len()).over("rater", "item").cast(pl.String)
     )
     if orders:

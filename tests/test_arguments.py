@@ -1,4 +1,4 @@
-"""The door of questions: whatever an argument is given, there is an answer or one line that names the argument."""
+"""Argument validation of public functions: every value gives an answer, or a one-line error that names the argument."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ GIVEN: dict[str, dict[str, Any]] = {
     "ceiling": {"model": "ridge", "steps": 2},
     "gate": {"metric": "m1", "require": "kendall_item>=-0.5"},
 }
-"""What keeps a question short."""
+"""Options that keep questions short."""
 CALLED = 4
-"""Values that every argument is given in the quick test, others for the next argument."""
+"""Values that every argument gets in the quick test; each argument gets different ones."""
 
 
 @pytest.fixture(scope="module")
@@ -44,35 +44,35 @@ def tiny() -> cu.Study:
 
 @pytest.fixture(scope="module")
 def model(tiny: cu.Study, tmp_path_factory: pytest.TempPathFactory) -> str:
-    made = cu.combine(tiny, method="ridge", repeats=1, resamples=0).model
-    return str(made.save(tmp_path_factory.mktemp("model") / "m.json"))
+    result = cu.combine(tiny, method="ridge", repeats=1, resamples=0).model
+    return str(result.save(tmp_path_factory.mktemp("model") / "m.json"))
 
 
 def arguments(question: str) -> Iterator[str]:
     _, *names = inspect.signature(QUESTIONS[question]).parameters
-    yield from (name for name in names if name != "progress")  # what a caller's own function raises is the caller's
+    yield from (name for name in names if name != "progress")  # it raises the caller's exceptions
 
 
-def answered(question: str, values: dict[str, Sequence[Any]], tiny: cu.Study, model: str) -> int:
-    """Ask with each value of each argument; how many got an answer."""
-    asked, given = QUESTIONS[question], dict(GIVEN.get(question, {}))
+def count_answers(question: str, values: dict[str, Sequence[Any]], tiny: cu.Study, model: str) -> int:
+    """Ask the question with each value of each argument, and return the number of answers."""
+    function, options = QUESTIONS[question], dict(GIVEN.get(question, {}))
     names = list(arguments(question))
     if "resamples" in names:
-        given["resamples"] = FEWEST_RESAMPLES
+        options["resamples"] = FEWEST_RESAMPLES
     if question == "validate":
-        given["model"] = model
+        options["model"] = model
     n = 0
     for name in names:
         for value in values[name]:
-            told = ""
+            message = ""
             try:
-                made = asked(None if question == "plan" else tiny, **{**given, name: value})
-                json.dumps(made.to_dict())  # and a file can hold it
+                result = function(None if question == "plan" else tiny, **{**options, name: value})
+                json.dumps(result.to_dict())  # the answer is valid JSON
                 n += 1
             except CustodesError as problem:
-                told = str(problem)
-            assert "\n" not in told
-            assert len(told) < 500, (name, value)
+                message = str(problem)
+            assert "\n" not in message
+            assert len(message) < 500, (name, value)
     return n
 
 
@@ -80,18 +80,18 @@ def answered(question: str, values: dict[str, Sequence[Any]], tiny: cu.Study, mo
 def test_some_values_of_every_argument(question: str, tiny: cu.Study, model: str) -> None:
     rows = list(arguments(question))
     values = {name: [BAD[(CALLED * i + 7 * k) % len(BAD)] for k in range(CALLED)] for i, name in enumerate(rows)}
-    answered(question, values, tiny, model)
+    count_answers(question, values, tiny, model)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("question", QUESTIONS)
 def test_every_value_of_every_argument(question: str, tiny: cu.Study, model: str) -> None:
-    n = answered(question, dict.fromkeys(arguments(question), BAD), tiny, model)
+    n = count_answers(question, dict.fromkeys(arguments(question), BAD), tiny, model)
     assert 0 < n < len(BAD) * len(list(arguments(question))) / 4
 
 
 @pytest.mark.parametrize(
-    ("kind", "value", "told"),
+    ("kind", "value", "message"),
     [
         (int, 10**20, f"n=100000000000000000000: must be a whole number of at most {LARGEST}"),
         (int, NAN, "n=nan: must be a whole number"),
@@ -110,13 +110,13 @@ def test_every_value_of_every_argument(question: str, tiny: cu.Study, model: str
         (str, b"x" * 200, r"n=b'x{75}\.\.\.: must be text$"),
     ],
 )
-def test_a_value_of_another_type(kind: Any, value: Any, told: str) -> None:
-    with pytest.raises(OptionError, match=told):
+def test_a_value_of_another_type(kind: Any, value: Any, message: str) -> None:
+    with pytest.raises(OptionError, match=message):
         argument("n", value, kind)
 
 
 @pytest.mark.parametrize(
-    ("kind", "value", "made"),
+    ("kind", "value", "expected"),
     [
         (int, np.int64(3), 3),
         (int, 3.0, 3),
@@ -129,10 +129,10 @@ def test_a_value_of_another_type(kind: Any, value: Any, told: str) -> None:
         (str | None, None, None),
     ],
 )
-def test_what_fits_is_given_as_pythons_own(kind: Any, value: Any, made: Any) -> None:
+def test_what_fits_is_given_as_pythons_own(kind: Any, value: Any, expected: Any) -> None:
     fitted = argument("n", value, kind)
-    assert fitted == made
-    assert type(fitted) is type(made)
+    assert fitted == expected
+    assert type(fitted) is type(expected)
 
 
 def test_too_few_resamples_are_none_at_all(tiny: cu.Study) -> None:
@@ -145,7 +145,7 @@ def test_too_few_resamples_are_none_at_all(tiny: cu.Study) -> None:
 
 
 class Unprintable:
-    """What has no words for itself."""
+    """Object whose `repr` raises an error."""
 
     def __repr__(self) -> str:
         raise RuntimeError
@@ -156,7 +156,7 @@ SIMULATED = {"items": 3, "quality": {"A": [1.0], "B": [0.0]}, "annotators": {"h"
 
 
 def functions(study: cu.Study, model: str) -> Iterator[tuple[Any, dict[str, Any]]]:
-    """What is public beside the questions, and arguments that it answers."""
+    """Public functions other than questions, with valid arguments."""
     state = cu.live.start(["A", "B"], ["i1", "i2"])
     rows = study.ratings.frame
     agreed, gate = (
@@ -185,19 +185,19 @@ def functions(study: cu.Study, model: str) -> Iterator[tuple[Any, dict[str, Any]
 
 def test_every_argument_of_all_else_that_is_public(tiny: cu.Study, model: str) -> None:
     worse = [*BAD, np.array(5), np.array([]), iter(["x"]), Unprintable(), "\ud800", "a" * 300]
-    for function, given in functions(tiny, model):
+    for function, valid in functions(tiny, model):
         sources = [tiny.ratings.frame] if function is cu.read else []
-        for name in given:
+        for name in valid:
             for value in worse:
                 try:
-                    function(*sources, **{**given, name: value})
-                    told = ""
+                    function(*sources, **{**valid, name: value})
+                    message = ""
                 except CustodesError as problem:
-                    told = str(problem)
+                    message = str(problem)
                 except Exception as problem:
                     raise AssertionError(f"{function.__qualname__} {name} {type(value)}") from problem
-                assert "\n" not in told
-                assert len(told) < 600, (function.__qualname__, name, told)
+                assert "\n" not in message
+                assert len(message) < 600, (function.__qualname__, name, message)
 
 
 def test_what_has_no_words_for_itself_is_named_by_its_kind(tiny: cu.Study) -> None:
@@ -206,14 +206,14 @@ def test_what_has_no_words_for_itself_is_named_by_its_kind(tiny: cu.Study) -> No
 
 
 @pytest.mark.parametrize(
-    ("progress", "told"),
+    ("progress", "message"),
     [
         (lambda *_, **__: None, "returned None, but it must return a wrapper of the iterable"),
         (lambda: None, "must accept an iterable"),
     ],
 )
-def test_a_progress_that_wraps_nothing(progress: Any, told: str, tiny: cu.Study) -> None:
-    with pytest.raises(OptionError, match=told):
+def test_a_progress_that_wraps_nothing(progress: Any, message: str, tiny: cu.Study) -> None:
+    with pytest.raises(OptionError, match=message):
         cu.favoritism(tiny, resamples=0, progress=progress)
 
 
@@ -248,29 +248,29 @@ def test_words_of_the_door(tiny: cu.Study) -> None:
         cu.live.decisions(b"x")  # type: ignore[arg-type]
     with pytest.raises(OptionError, match=r"folds='a+\.\.\.: allowed: item"):
         cu.combine(tiny, folds="a" * 100_000)
-    made = cu.combine(tiny, method="ridge", repeats=1, resamples=0).model
+    result = cu.combine(tiny, method="ridge", repeats=1, resamples=0).model
     with pytest.raises(OptionError, match="study=3: must be a Study"):
-        made.score(3)  # type: ignore[arg-type]
+        result.score(3)  # type: ignore[arg-type]
 
 
 RESAMPLED = [name for name, asked in QUESTIONS.items() if "resamples" in inspect.signature(asked).parameters]
 
 
 def test_questions_without_resamples_draw_none() -> None:
-    # correction draws from posteriors, as many as its decisions need; plan replays; rates draws
-    # from posteriors; validate uses a jackknife
+    # correction draws as many posterior samples as its decisions need; plan replays; rates draws posterior samples;
+    # validate uses a jackknife
     assert set(QUESTIONS) - set(RESAMPLED) == {"correction", "labelling", "plan", "rates", "route", "validate"}
 
 
 @pytest.mark.parametrize("question", RESAMPLED)
 def test_resamples_have_one_minimum(question: str, tiny: cu.Study) -> None:
-    given = {**GIVEN.get(question, {})}
+    options = {**GIVEN.get(question, {})}
     for few in (1, FEWEST_RESAMPLES - 1):
         with pytest.raises(
             OptionError, match=rf"^resamples={few}: too few resamples for an interval; give at least 20, or 0"
         ):
-            QUESTIONS[question](tiny, **given, resamples=few)
-    QUESTIONS[question](tiny, **given, resamples=FEWEST_RESAMPLES)
+            QUESTIONS[question](tiny, **options, resamples=few)
+    QUESTIONS[question](tiny, **options, resamples=FEWEST_RESAMPLES)
 
 
 @pytest.mark.parametrize(("resamples", "tested"), [(0, False), (98, False), (99, True), (1000, True)])

@@ -1,4 +1,5 @@
-"""The benchmarks measure what they say: slopes, limits, and algorithms written from papers that say our numbers."""
+"""Benchmarks: slopes, limits, and reference implementations written from papers that give the same numbers as the
+package."""
 
 from __future__ import annotations
 
@@ -39,14 +40,14 @@ def test_an_exponent_is_the_slope_beyond_the_start(script, power):
 def test_a_command_is_ended_at_its_limit_and_its_reason_is_told(script):
     measuring = script("measuring")
 
-    def told(code, **limits):
+    def run(code, **limits):
         return measuring.run([sys.executable, "-c", code], **limits)
 
-    assert told("pass", seconds=PATIENCE, gib=1).why == ""
-    assert told("while True: pass", seconds=1, gib=1).why == "> 1 s"
-    assert told("import time; x = b'x' * 2**28; time.sleep(900)", seconds=PATIENCE, gib=0.1).why == "> 0.1 GiB"
+    assert run("pass", seconds=PATIENCE, gib=1).why == ""
+    assert run("while True: pass", seconds=1, gib=1).why == "> 1 s"
+    assert run("import time; x = b'x' * 2**28; time.sleep(900)", seconds=PATIENCE, gib=0.1).why == "> 0.1 GiB"
     assert (
-        told("import sys; print('custodes: no such file', file=sys.stderr); sys.exit(2)").why == "refused: no such file"
+        run("import sys; print('custodes: no such file', file=sys.stderr); sys.exit(2)").why == "refused: no such file"
     )
 
 
@@ -70,12 +71,12 @@ def test_simulated_studies_are_read_and_are_the_same_again(script, tmp_path):
     import custodes as cu
 
     studies = script("studies")
-    for made in (
+    for rows in (
         lambda: studies.scores(items=12, systems=3, metrics=2, people=2, aspects=2),
         lambda: studies.battles(battles=60, models=4, judges=1),
     ):
-        assert made().equals(made())
-        assert cu.read(made()).systems
+        assert rows().equals(rows())
+        assert cu.read(rows()).systems
 
 
 START = pl.DataFrame(
@@ -92,7 +93,7 @@ KINDS = {"metric": "label", "group": "label", **dict.fromkeys(("value", "value_l
 
 
 def moved(script, column, value, second=None):
-    """The differences after the first row of the column has another value."""
+    """Differences after the value of a column changes in the first row."""
     comparing = script("comparing")
     now = START.with_columns(pl.Series(column, [value, START[column][1]]))
     roles = comparing.roles_of(KINDS | {"p_value": "p"})
@@ -116,10 +117,10 @@ def test_an_estimate_must_be_equal(script):
 def test_random_values_may_move_by_their_standard_error(script, column, start, error):
     assert not moved(script, column, start + 2 * error)
     (cell,) = moved(script, column, start + 6 * error)
-    assert cell.tolerance == pytest.approx(4 * 2**0.5 * error, rel=0.05)  # p (1 - p) is that of both versions
+    assert cell.tolerance == pytest.approx(4 * 2**0.5 * error, rel=0.05)  # p (1 - p) is the mean of both versions
     assert not cell.minor
     (cell,) = moved(script, column, start + 2 * error, second=START)
-    assert cell.minor  # the same for both seeds
+    assert cell.minor  # equal for both seeds
 
 
 def test_a_decision_that_changes_is_listed_with_its_probabilities(script):
@@ -128,7 +129,7 @@ def test_a_decision_that_changes_is_listed_with_its_probabilities(script):
 
 
 def test_the_golden_run_finds_what_moved(script, tmp_path, monkeypatch, capsys):
-    """One checkout on both sides: nothing moves, until an answer of the start is changed."""
+    """With one checkout on both sides nothing differs until an answer of the start is changed."""
     golden, cases = script("golden"), script("golden_cases")
     only = [word for name in ("demo check", "demo ranking") for word in ("--only", name)]
     start = ["--start", str(golden.ROOT), "--kept", str(tmp_path)]

@@ -1,4 +1,4 @@
-"""The command line: exit status, one line of error, nothing half-written, the same bytes from the same seed."""
+"""The command line: exit status, one-line errors, complete output files, and equal bytes for equal seeds."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__ = ["custodes"]  # the fixture
 QUICK = ("--resamples", "20")
 
 
-# --- what is asked for ---------------------------------------------------------------------------------------------
+# --- questions and options -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("verb", sorted(cli.VERBS.keys() - set(cli.WITH_SUBCOMMANDS)))
@@ -110,18 +110,18 @@ def test_bad_options_are_refused_in_one_line(
     assert list(tmp_path.iterdir()) == []
 
 
-# --- formats -------------------------------------------------------------------------------------------------------
+# --- formats ---------------------------------------------------------------------------------------------------------
 
 
 def test_another_seed_changes_only_what_is_drawn_and_a_file_holds_the_same_bytes(custodes: Run) -> None:
     command = ("agreement", "demo", *QUICK, "--format", "json", "--no-timing", "--seed")
     ran = custodes(*command, "1")
-    assert ran.err == ""  # no progress where there is no terminal
+    assert ran.err == ""  # no progress without a terminal
     assert custodes(*command, "1", "-o", "answer.json").out == ""
     assert Path("answer.json").read_text() == ran.out
-    one, other = (json.loads(text)["metrics"] for text in (ran.out, custodes(*command, "2").out))
-    assert [row["kendall_item"] for row in one] == [row["kendall_item"] for row in other]
-    assert [row["kendall_item_low"] for row in one] != [row["kendall_item_low"] for row in other]
+    first, second = (json.loads(text)["metrics"] for text in (ran.out, custodes(*command, "2").out))
+    assert [row["kendall_item"] for row in first] == [row["kendall_item"] for row in second]
+    assert [row["kendall_item_low"] for row in first] != [row["kendall_item_low"] for row in second]
 
 
 def test_ties_takes_a_number_and_is_recorded(custodes: Run) -> None:
@@ -160,7 +160,7 @@ def test_a_named_table_shows_all_its_columns(custodes: Run) -> None:
     assert max(map(len, ran.out.splitlines())) <= 80
 
 
-# --- output files --------------------------------------------------------------------------------------------------
+# --- output files ----------------------------------------------------------------------------------------------------
 
 
 def test_a_folder_that_is_there_needs_no_slash(custodes: Run) -> None:
@@ -188,21 +188,21 @@ def test_output_that_cannot_be_written_is_refused_before_any_work(custodes: Run)
 
 
 @pytest.mark.parametrize(
-    ("problem", "said"),
+    ("problem", "message"),
     [
         (OSError(ENAMETOOLONG, "File name too long", "a" * 300), r"cannot read 'a+\.\.\.: File name too long; give"),
         (OSError(ENOSPC, "No space left on device"), "cannot write: No space left on device; choose another place"),
     ],
 )
 def test_a_problem_of_reading_is_not_told_as_one_of_writing(
-    problem: OSError, said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    problem: OSError, message: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def fails() -> int:
         raise problem
 
     monkeypatch.setattr(cli, "app", fails)
     assert cli.run(["check", "demo"]) == 2
-    assert re.search(said, capsys.readouterr().err)
+    assert re.search(message, capsys.readouterr().err)
 
 
 def test_a_refused_command_leaves_the_old_file(custodes: Run) -> None:
@@ -217,13 +217,13 @@ def test_a_terminal_without_unicode_is_no_error(tmp_path: Path) -> None:
     ratings(tmp_path / "flat.csv", people={"Zoë": ANN}, metrics={"flät": flat})
     ask = [sys.executable, "-m", "custodes", "agreement", "flat.csv", "--resamples", "0"]
     environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
-    made = subprocess.run(ask, capture_output=True, text=True, cwd=tmp_path, env=environment)
-    assert (made.returncode, made.stderr) == (0, "")
-    assert "fl?t" in made.stdout
-    made = subprocess.run([*ask, "--human", "Zoé"], capture_output=True, text=True, cwd=tmp_path, env=environment)
-    assert made.returncode == 2
-    assert made.stderr.count("\n") == 1
-    assert "Zo" in made.stderr
+    process = subprocess.run(ask, capture_output=True, text=True, cwd=tmp_path, env=environment)
+    assert (process.returncode, process.stderr) == (0, "")
+    assert "fl?t" in process.stdout
+    process = subprocess.run([*ask, "--human", "Zoé"], capture_output=True, text=True, cwd=tmp_path, env=environment)
+    assert process.returncode == 2
+    assert process.stderr.count("\n") == 1
+    assert "Zo" in process.stderr
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
@@ -236,7 +236,7 @@ def test_a_full_disk_is_one_line(tmp_path: Path) -> None:
     assert "No space left" in ran.stderr
 
 
-# --- report --------------------------------------------------------------------------------------------------------
+# --- report ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -247,10 +247,10 @@ def few_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("few_rounds")
 def test_report_writes_one_file_and_prints_its_path(custodes: Run) -> None:
     quick = ("--resamples", "20", "--aspect", "fluency", "--metrics", "judge,overlap")
-    sections = [section for section in SECTIONS if section.question != "rates"]  # of labels
+    sections = [section for section in SECTIONS if section.question != "rates"]  # rates needs labels
     ran = custodes("report", "demo", *quick)
     assert (ran.status, ran.out) == (0, "report.html\n")
-    assert ran.err.splitlines() == [  # progress where there is no terminal
+    assert ran.err.splitlines() == [  # no progress without a terminal
         f"custodes: report: {number} of {len(sections)}: {section.title}"
         for number, section in enumerate(sections, start=1)
     ]
@@ -278,16 +278,16 @@ def test_report_as_json_holds_every_table(custodes: Run) -> None:
     assert list(Path().iterdir()) == []
 
 
-# --- check ---------------------------------------------------------------------------------------------------------
+# --- check -----------------------------------------------------------------------------------------------------------
 
 
 def test_check_exits_0_on_a_clean_study_and_1_on_problems(custodes: Run) -> None:
     clean = custodes("check", "demo", "--format", "json")
     assert clean.status == 0
     assert json.loads(clean.out)["problems"] == []
-    people = {"ann": {"A": [5, 4] * 20, "B": [2, 3] * 20}}
+    human = {"ann": {"A": [5, 4] * 20, "B": [2, 3] * 20}}
     against = {"distance": {"A": [0.1, 0.2] * 20, "B": [0.8, 0.7] * 20}}
-    ratings(Path("distance.csv"), people=people, metrics=against)
+    ratings(Path("distance.csv"), people=human, metrics=against)
     ran = custodes("check", "distance.csv", "--format", "json")
     assert ran.status == 1
     problem = next(row for row in json.loads(ran.out)["problems"] if row["rule"] == "negative-agreement")
@@ -298,7 +298,7 @@ def test_check_exits_0_on_a_clean_study_and_1_on_problems(custodes: Run) -> None
     assert "negative-agreement" not in [row["rule"] for row in json.loads(ran.out)["problems"]]
 
 
-# --- bad input -----------------------------------------------------------------------------------------------------
+# --- bad input -------------------------------------------------------------------------------------------------------
 
 GOOD = [
     (f"i{item}", system, rater, kind, 0.25 * item + (system == "A"))
@@ -371,7 +371,7 @@ def test_bad_files_are_refused(custodes: Run, name: str, content: bytes, fragmen
     refused(custodes("agreement", name), *fragments)
 
 
-# --- few people, many machines -------------------------------------------------------------------------------------
+# --- few annotators, many metrics ------------------------------------------------------------------------------------
 
 
 @pytest.mark.usefixtures("remembered")
@@ -382,7 +382,7 @@ def test_a_corrected_pair_stands_on_one_line_beside_the_naive_and_the_human_answ
     assert [row["estimator"] for row in (naive, human, ppi)] == ["naive", "human", "ppi"]
     assert ppi["decision"] == "-"
     cells = ["Cedar < Dogwood", str(ppi["n_paired"] + ppi["n_human_only"]), f"{naive['margin']:.2f}"]
-    for row in (human, ppi):  # an end that is not 0 does not read as 0
+    for row in (human, ppi):  # a bound other than 0 is not shown as 0
         margin, low, high = (decimal(row[f"margin{end}"], 2) for end in ("", "_low", "_high"))
         cells.append(f"{margin} [{low}, {high}]")
     line = next(line for line in custodes(*command).out.splitlines() if line.startswith("Cedar < Dogwood"))
@@ -391,22 +391,22 @@ def test_a_corrected_pair_stands_on_one_line_beside_the_naive_and_the_human_answ
 
 def test_people_and_metric_without_an_item_in_common_are_refused(custodes: Run) -> None:
     rows = [(f"i{item}", *row[1:]) for item, row in enumerate(GOOD)]
-    people = [(row[0], s, "ann", "human", 1 + (s == "A")) for row in rows for s in "AB"]
+    humans = [(row[0], s, "ann", "human", 1 + (s == "A")) for row in rows for s in "AB"]
     machine = [(f"other{row[0]}", s, "bleu", "metric", 1 + (s == "A")) for row in rows for s in "AB"]
-    write_csv(Path("apart.csv"), LONG, [*people, *machine])
+    write_csv(Path("apart.csv"), LONG, [*humans, *machine])
     for command in (("correction", "apart.csv"), ("protocol", "apart.csv", "--metrics", "bleu")):
         refused(custodes(*command), "in both files", "ann", "bleu")
-    assert custodes("protocol", "apart.csv", "--replications", "2", "--batch", "2").status == 0  # people alone
+    assert custodes("protocol", "apart.csv", "--replications", "2", "--batch", "2").status == 0  # human ratings only
 
 
 def test_protocol_has_a_row_for_each_rule(custodes: Run) -> None:
     options = ("--aspect", "fluency", "--metrics", "judge", "--estimator", "human", "--estimator", "ppi")
     stops = ("--stop", "decided", "--stop", "futility", "--futility", "0.3")
     looks = ("--looks", "10,20,40", "--boundary", "2.5", "--budget", "300", "--replications", "2")
-    made = json.loads(custodes("protocol", "demo", *options, *stops, *looks, "--format", "json").out)["protocol"]
-    (paper,) = [row for row in made if row["stopping"] == "decided"]  # stands beside whatever is asked for
+    data = json.loads(custodes("protocol", "demo", *options, *stops, *looks, "--format", "json").out)["protocol"]
+    (paper,) = [row for row in data if row["stopping"] == "decided"]  # part of every result
     assert (paper["metric"], paper["estimator"]) == ("none", "human")
-    rows = [row for row in made if row != paper]
+    rows = [row for row in data if row != paper]
     assert [(row["metric"], row["estimator"], row["stopping"]) for row in rows] == [
         (metric, estimator, stop)
         for metric, estimator in (("none", "human"), ("judge", "ppi"))
@@ -437,7 +437,7 @@ def test_plan_reads_a_channel_and_takes_several_budgets(custodes: Run) -> None:
     refused(custodes("plan", "--channel", "narrow.csv"), "3x3")
 
 
-# --- convert -------------------------------------------------------------------------------------------------------
+# --- convert ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["study.csv", "study.tsv.gz", "study.jsonl", "study.parquet"])
@@ -459,7 +459,7 @@ def test_convert_writes_every_table_of_a_study(custodes: Run) -> None:
     assert again.out == custodes(*ask, "demo").out
 
 
-# --- all aspects at once -------------------------------------------------------------------------------------------
+# --- all aspects at once ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.usefixtures("remembered")
@@ -467,9 +467,9 @@ def test_complementarity_prints_averages_first_and_every_table_by_name(custodes:
     ran = custodes("complementarity", "demo", *QUICK)
     assert ran.out.index("averages") < ran.out.index("gaps") < ran.out.index("clusters")
     assert "study=demo" in ran.out
-    shown = custodes("complementarity", "demo", *QUICK, "--table", "pairs").out
-    assert "judge:fluency" in shown
-    assert "averages" not in shown
+    output = custodes("complementarity", "demo", *QUICK, "--table", "pairs").out
+    assert "judge:fluency" in output
+    assert "averages" not in output
     annotators = custodes("complementarity", "demo", *QUICK, "--human-raters", "annotators", "--level", "utterance")
     assert "ann1:fluency" in annotators.out
 
@@ -478,19 +478,19 @@ def test_complementarity_prints_averages_first_and_every_table_by_name(custodes:
 def test_ceiling_shows_the_next_and_the_most_redundant_metrics(custodes: Run) -> None:
     ask = ("ceiling", "demo", *QUICK, "--model", "ridge", "--steps", "4", "--aspect", "fluency")
     answer = json.loads(custodes(*ask, "--format", "json").out)
-    shown = custodes(*ask).out
+    output = custodes(*ask).out
     for name, rows in (("next", 5), ("backward", 3)):
-        table = shown[shown.index(f"\n{name} (fluency)\n") :].split("\n\n")[0]
+        table = output[output.index(f"\n{name} (fluency)\n") :].split("\n\n")[0]
         assert [row["metric"] in table for row in answer[name][:rows]] == [True] * rows
         left = len(answer[name]) - rows
-        assert f"{left} of {len(answer[name])} rows not shown (--table {name})" in shown
+        assert f"{left} of {len(answer[name])} rows not shown (--table {name})" in output
     assert "not shown" not in custodes(*ask, "--table", "next").out
 
 
 @pytest.mark.usefixtures("remembered")
 def test_estimates_are_in_fixed_notation(custodes: Run) -> None:
-    shown = custodes("ceiling", "demo", *QUICK, "--model", "ridge", "--steps", "3").out
-    assert not re.search(r"\de-\d|\[0, 0\]", shown)  # in full; an interval has a width
+    output = custodes("ceiling", "demo", *QUICK, "--model", "ridge", "--steps", "3").out
+    assert not re.search(r"\de-\d|\[0, 0\]", output)  # numbers are written out; intervals have a width
 
 
 @pytest.mark.usefixtures("remembered")
@@ -503,30 +503,30 @@ def test_many_raters_show_people_and_the_metrics_closest_to_them(custodes: Run) 
     metrics["stuck"] = dict.fromkeys(ANN, [1.0] * 4)
     ratings(Path("study.csv"), people={"ann": ANN}, metrics=metrics)
     ask = ("complementarity", "study.csv", *QUICK)
-    shown = custodes(*ask).out
+    output = custodes(*ask).out
     raters = json.loads(custodes(*ask, "--format", "json").out)["raters"]
-    known = [row for row in raters if row["with_humans"] is not None and row["kind"] == "metric"]
-    near = sorted(known, key=lambda row: row["with_humans"])[:15]
-    table = shown[shown.index("\nraters\n") :].split("rows not shown")[0]
+    with_distance = [row for row in raters if row["with_humans"] is not None and row["kind"] == "metric"]
+    near = sorted(with_distance, key=lambda row: row["with_humans"])[:15]
+    table = output[output.index("\nraters\n") :].split("rows not shown")[0]
     assert [row["rater"] for row in raters if row["rater"] in table] == [
         row["rater"] for row in raters if row["kind"] == "human" or row in near
     ]
-    assert f"{len(raters) - 16} of {len(raters)} rows not shown (--table raters)" in shown
-    assert "rows not shown (--table clusters)" in shown
-    assert "left out" in shown
-    assert "stuck" in shown
+    assert f"{len(raters) - 16} of {len(raters)} rows not shown (--table raters)" in output
+    assert "rows not shown (--table clusters)" in output
+    assert "left out" in output
+    assert "stuck" in output
 
 
 def test_a_fit_shows_what_its_first_method_differs_by(custodes: Run) -> None:
     ways = ("ridge", "equal", "best")
     ask = ("combine", "fit", "demo", "--target", "fluency", *QUICK, *(f"--method={way}" for way in ways))
-    shown = custodes(*ask).out
-    table = shown[shown.index("\ndifferences (fluency)\n") :].split("\n\n")[0]
+    output = custodes(*ask).out
+    table = output[output.index("\ndifferences (fluency)\n") :].split("\n\n")[0]
     assert [line.split()[:2] for line in table.splitlines() if line.startswith("ridge")] == [
         ["ridge", "equal"],
         ["ridge", "best"],
     ]
-    assert "1 of 3 rows not shown (--table differences)" in shown
+    assert "1 of 3 rows not shown (--table differences)" in output
 
 
 def test_ceiling_without_xgboost_names_the_extra(custodes: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""Mapping on the command line: from a table of one's own to an answer, and a schema file that keeps the way."""
+"""Column mapping on the command line: user tables with options, and schema files that store them."""
 
 from __future__ import annotations
 
@@ -43,21 +43,19 @@ def test_what_a_refused_file_answers_can_be_typed(custodes: Run, mine: Path) -> 
 
 
 def test_a_schema_that_convert_wrote_gives_the_same_answer(custodes: Run, mine: Path) -> None:
-    kept = custodes("convert", "mine.csv", *OPTIONS, *PATTERNS, "--aspect", "fluency", "-o", "study.toml")
-    assert (kept.status, kept.out) == (0, "study.toml\n")
+    converted = custodes("convert", "mine.csv", *OPTIONS, *PATTERNS, "--aspect", "fluency", "-o", "study.toml")
+    assert (converted.status, converted.out) == (0, "study.toml\n")
     assert Path("study.toml").read_text() == (
         'aspect = ["fluency"]\n\n[columns]\nitem = "doc_id"\nsystem = "model"\n'
         'score = ["human_{aspect}_{rater}", "metric:{rater}"]\n'
     )
-    said = custodes(
-        "ranking", "mine.csv", *OPTIONS, *PATTERNS, "--aspect", "fluency", "--format", "json", "--no-timing"
-    )
+    ran = custodes("ranking", "mine.csv", *OPTIONS, *PATTERNS, "--aspect", "fluency", "--format", "json", "--no-timing")
     read = custodes("ranking", "mine.csv", "--schema", "study.toml", "--format", "json", "--no-timing")
-    one, other = json.loads(said.out), json.loads(read.out)
-    assert one.pop("provenance")["options"]["aspect"] == "fluency"
-    assert other.pop("provenance")["options"]["aspect"] == ["fluency"]
-    assert one == other
-    # what is said beside it counts more
+    first, second = json.loads(ran.out), json.loads(read.out)
+    assert first.pop("provenance")["options"]["aspect"] == "fluency"
+    assert second.pop("provenance")["options"]["aspect"] == ["fluency"]
+    assert first == second
+    # command line options take precedence over the schema file
     beside = custodes("check", "mine.csv", "--schema", "study.toml", "--aspect", "coherence", "--format", "json")
     assert [row["aspect"] for row in json.loads(beside.out)["summary"]] == ["coherence"]
 
@@ -65,9 +63,9 @@ def test_a_schema_that_convert_wrote_gives_the_same_answer(custodes: Run, mine: 
 def test_convert_writes_the_part_that_is_selected(custodes: Run, mine: Path) -> None:
     ran = custodes("convert", "mine.csv", *OPTIONS, *PATTERNS, "--aspect", "fluency", "--human", "ann1", "-o", "a.csv")
     assert ran.status == 0
-    made = pl.read_csv("a.csv")
-    assert set(made["rater"]) == {"ann1", "bleu"}
-    assert set(made["aspect"].fill_null("")) == {"fluency", ""}
+    result = pl.read_csv("a.csv")
+    assert set(result["rater"]) == {"ann1", "bleu"}
+    assert set(result["aspect"].fill_null("")) == {"fluency", ""}
 
 
 @pytest.mark.parametrize("verb", ["verdict", pytest.param("report", marks=pytest.mark.slow)])

@@ -1,4 +1,4 @@
-"""The contract of results: tables and fields are declared once; pages, JSON and CSV hold exactly these."""
+"""The contract of results: each table and field is declared once; documentation, JSON and CSV contain exactly these."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ DECLARED = {
 
 EMPTY = {
     ("check", "problems"),
-    ("leaderboard", "interim"),  # of studies with interim analyses
+    ("leaderboard", "interim"),  # only for studies with interim analyses
     ("check", "texts"),
     ("leaderboard", "corrected"),
     ("leaderboard", "cycles"),
@@ -45,19 +45,19 @@ EMPTY = {
     ("agreement", "labels"),
     ("annotators", "pairs"),
     ("gate", "ledger"),
-    ("route", "alarm"),  # with a given threshold
+    ("route", "alarm"),  # only for a given threshold
     ("combine", "pruning"),
     *((question, "slices") for question in ("agreement", "favoritism")),
     *(("consistency", name) for name in RESULTS["consistency"].declared() if name not in ("committee", "panels")),
     *(("combine", name) for name in ("trade_off", "calibration")),
     *((question, "left_out") for question in ("complementarity", "ceiling", "combine")),
 }
-"""Tables that may have no row on the demo."""
+"""Tables that may be empty on the demo."""
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the model that `validate` reads."""
+    """A folder with the model file that `validate` reads."""
     folder = tmp_path_factory.mktemp("contracts")
     cu.combine(cu.read("demo"), **options("combine")).model.save(folder / "model.json")
     return folder
@@ -82,8 +82,8 @@ def answer(question: str, *words: str, capsys: pytest.CaptureFixture[str]) -> di
 
 
 def documented() -> dict[str, dict[str, tuple[str, ...]]]:
-    """Question to table to fields, read from the page; `x`, `_low` stands for x and x_low."""
-    found: dict[str, dict[str, tuple[str, ...]]] = {}
+    """Question to table to fields, read from the documentation page, where `x`, `_low` stands for x and x_low."""
+    results: dict[str, dict[str, tuple[str, ...]]] = {}
     question = table = ""
     for line in PAGE.read_text(encoding="utf-8").splitlines():
         if heading := re.fullmatch(r"(##|###) `(\w+)`", line):
@@ -91,11 +91,11 @@ def documented() -> dict[str, dict[str, tuple[str, ...]]]:
                 question, table = heading[2], ""
             else:
                 table = heading[2]
-                found.setdefault(question, {})[table] = ()
+                results.setdefault(question, {})[table] = ()
         elif line.startswith("| `") and table:
             fields = re.findall(r"`(\w+)`", line.split("|")[1])
-            found[question][table] += tuple(own if own[0] != "_" else fields[0] + own for own in fields)
-    return found
+            results[question][table] += tuple(value if value[0] != "_" else fields[0] + value for value in fields)
+    return results
 
 
 def test_the_page_is_made_from_what_is_declared() -> None:
@@ -103,7 +103,7 @@ def test_the_page_is_made_from_what_is_declared() -> None:
     beside = {"scores": cu.Scores, "judgements": cu.Judgements, "doctor": cu.Doctor}
     beside |= {"study_check": StudyCheck, "rehearsal": Rehearsal, "status": Status, "reconciled": Reconciled}
     others = {
-        name: {own: tuple(table.schema) for own, table in result.declared().items()} for name, result in beside.items()
+        name: {key: tuple(table.schema) for key, table in result.declared().items()} for name, result in beside.items()
     }
     assert documented() == {**DECLARED, **others}
 
@@ -111,22 +111,22 @@ def test_the_page_is_made_from_what_is_declared() -> None:
 def columns() -> Iterator[tuple[str, str, Column]]:
     for question, result in RESULTS.items():
         for name, table in result.declared().items():
-            yield from ((question, name, own) for own in table.columns)
+            yield from ((question, name, column) for column in table.columns)
 
 
 def test_every_field_is_explained_and_named_alike() -> None:
-    for question, table, own in columns():
-        where = (question, table, own.name)
-        assert len(own.doc) >= 3, where
-        assert own.label, where
-        assert re.fullmatch(r"[a-z][a-z0-9_]*", own.name), where
-        assert not (own.interval and own.sd), where
-        # ends of intervals bear the name of their estimate; a rater who gave scores has a lowest and a highest
-        assert own.name not in ("low", "high") or where[:2] == ("check", "raters"), where
-        assert not own.best or own.is_number, where
+    for question, table, value in columns():
+        where = (question, table, value.name)
+        assert len(value.doc) >= 3, where
+        assert value.label, where
+        assert re.fullmatch(r"[a-z][a-z0-9_]*", value.name), where
+        assert not (value.interval and value.sd), where
+        # bounds are named after their estimate; raters with scores have a lowest and a highest one
+        assert value.name not in ("low", "high") or where[:2] == ("check", "raters"), where
+        assert not value.best or value.is_number, where
     for question, result in RESULTS.items():
         for name, table in result.declared().items():
-            fields = [field for own in table.columns for field in own.names]
+            fields = [field for column in table.columns for field in column.names]
             assert len({*fields, table.by}) == len(fields) + 1, (question, name)
             assert table.doc.endswith((".", "?")), (question, name)
             assert not table.order or table.order in table.schema, (question, name)
@@ -137,7 +137,7 @@ def test_every_field_is_explained_and_named_alike() -> None:
 def test_json_has_the_declared_fields_and_kinds_of_values(question: str, capsys: pytest.CaptureFixture[str]) -> None:
     result = json.loads(
         output(question, "--format", "json", "--seed", "5", capsys=capsys), parse_constant=pytest.fail
-    )  # no NaN, no infinity
+    )  # no NaN or infinity
     assert result["question"] == question
     assert list(result) == ["question", "provenance", "notes", *DECLARED[question], "seconds"]
     provenance = result["provenance"]
@@ -181,7 +181,7 @@ def check_kind(column: Column, row: dict[str, Any]) -> None:
         assert -1e-12 <= value <= 1 + 1e-12, row
     if column.kind == "count":
         assert value >= 0, row
-    if column.name == "metric":  # people are raters, not metrics
+    if column.name == "metric":  # annotators are raters, not metrics
         assert not value.startswith(("human", "ann")), row
     if column.name == "p_value":
         assert column.kind == "p", row
@@ -190,7 +190,8 @@ def check_kind(column: Column, row: dict[str, Any]) -> None:
 @every_question
 @pytest.mark.usefixtures("remembered")
 def test_python_and_command_line_give_the_same(question: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """The command line computes once for all tests of this file, so this is a second computation with the same seed."""
+    """Other tests of this file share one command line result, so this compares with a second computation with the same
+    seed."""
     result = QUESTIONS[question](cu.read("demo"), **options(question), **seeded(question)).to_dict()
     expected = json.loads(json.dumps(result))
     for row in expected["comparison"] if question == "combine" else ():
@@ -209,7 +210,7 @@ def test_csv_and_folder_hold_the_rows_of_json(
 ) -> None:
     result = answer(question, "--seed", "5", capsys=capsys)
     folder = tmp_path / "tables"
-    if question != "combine":  # its output is a file of the model
+    if question != "combine":  # combine writes a model file
         assert not output(question, "--seed", "5", "--format", "csv", "-o", f"{folder}/", capsys=capsys)
         assert {path.stem for path in folder.iterdir()} == set(DECLARED[question])
     for table, fields in DECLARED[question].items():
@@ -225,7 +226,7 @@ def test_csv_and_folder_hold_the_rows_of_json(
 
 
 def cell(value: Any) -> Any:
-    """A value of JSON as csv has it; a number as it is."""
+    """Value of JSON in the form of CSV; numbers unchanged."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, list):
@@ -246,7 +247,7 @@ ESSENTIAL = {
     "ceiling": "features kendall metrics humans both attainable judge:fluency",
     "gate": "gate: holds outcome kendall_item judge coherence: >=",
 }
-"""Words of the tables that a terminal shows."""
+"""Columns that a terminal shows of each table."""
 
 
 @every_question
@@ -261,25 +262,25 @@ def test_tables_fit_eighty_columns(question: str, capsys: pytest.CaptureFixture[
 
 
 def strings(path: Path) -> Iterator[tuple[ast.AST, str]]:
-    """Every text in the code of a file that is no docstring, with the call that it is the first argument of."""
+    """All string literals of a file that are not docstrings, with the call whose first argument they are."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     called = {id(node.args[0]): node for node in ast.walk(tree) if isinstance(node, ast.Call) and node.args}
-    said = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    results = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in said:
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in results:
             yield called.get(id(node), node), node.value
 
 
 def test_no_column_is_named_again_where_its_declaration_serves() -> None:
-    # What shows every result of every question knows none of their columns.
+    # Generic display code does not name columns of single questions.
     fields = {field for tables in DECLARED.values() for names in tables.values() for field in names}
-    fields -= {*get_args(Kind), "aspect", "high", "low"}  # words of declarations, and of a reader's choice
+    fields -= {*get_args(Kind), "aspect", "high", "low"}  # words used in declarations and options
     for name in ("console.py", "answers/views.py", "answers/formats.py", "answers/result.py"):
         written = {text for _, text in strings(SOURCE / name)}
         assert not written & fields, name
-    # A section of the report declares no column that its question has declared.
+    # Report sections do not redeclare columns of their question.
     for path in (SOURCE / "reporting" / "sections").glob("*.py"):
-        known = {own.name for question, _, own in columns() if question == path.stem}
+        known = {value.name for question, _, value in columns() if question == path.stem}
         for call, text in strings(path):
             function = call.func if isinstance(call, ast.Call) else None
             if isinstance(function, ast.Name) and function.id in ("label", "labels", "score", "share", "column"):
@@ -310,23 +311,23 @@ def test_undefined_is_null_with_a_note(tmp_path: Path, capsys: pytest.CaptureFix
     path = tmp_path / "study.csv"
     path.write_text("\n".join(rows) + "\n")
 
-    def told(verb: str, table: str) -> tuple[dict[str, dict[str, Any]], set[str]]:
+    def rows_and_rules(verb: str, table: str) -> tuple[dict[str, dict[str, Any]], set[str]]:
         assert cli.run([verb, str(path), "--resamples", "50", "--format", "json"]) == 0
-        made = json.loads(capsys.readouterr().out)
+        captured = json.loads(capsys.readouterr().out)
         name = "rater" if table == "raters" else "metric"
-        return {row[name]: row for row in made[table]}, {note["rule"] for note in made["notes"]}
+        return {row[name]: row for row in captured[table]}, {note["rule"] for note in captured["notes"]}
 
-    metrics, rules = told("agreement", "metrics")
+    metrics, rules = rows_and_rules("agreement", "metrics")
     assert metrics["flat"]["kendall_global"] is None
     assert metrics["same"]["pearson_global"] == pytest.approx(1)
     assert "constant-metric" in rules
-    pairs, rules = told("favoritism", "pairs")
-    # `same` never errs: without errors there is no favoritism, which is null and not 0.
+    pairs, rules = rows_and_rules("favoritism", "pairs")
+    # `same` never errs: without errors favoritism is undefined, hence null.
     assert pairs["same"]["favi"] is None
     assert pairs["same"]["note"] == "no errors"
     assert "favi-no-errors" in rules
-    raters, rules = told("complementarity", "raters")
-    # A constant rater ranks nothing, so it is at no distance of anybody.
+    raters, rules = rows_and_rules("complementarity", "raters")
+    # A constant rater does not rank, so its distances are undefined.
     assert raters["flat"]["with_humans"] is raters["flat"]["with_metrics"] is raters["flat"]["position"] is None
     assert raters["same"]["with_humans"] == pytest.approx(0)
     assert "constant-rater" in rules

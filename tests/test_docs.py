@@ -1,4 +1,4 @@
-"""What the docs say is true: their code runs, their numbers come out, their links lead somewhere."""
+"""Documentation: code blocks run, numbers are current, and links are valid."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ ROOT = Path(__file__).parents[1]
 BESIDE = [ROOT / f"{name}.md" for name in ("README", "CHANGELOG", "CONTRIBUTING", "RELEASING")]
 PAGES = [*BESIDE, *sorted(page for page in (ROOT / "docs").rglob("*.md") if "_build" not in page.parts)]
 GENERATED = {"api.md"}
-"""Its examples are those of the docstrings, which run as such."""
+"""Its examples come from docstrings, where they run as doctests."""
 TEXTS = ROOT / "docs" / "howto" / "score-summaries.md"
-"""Its texts are used by other pages."""
+"""Other pages use its texts."""
 DRAWN = {"gallery.md"}
-"""Its code runs where the site is built, which draws all of it."""
+"""Its code runs when the site is built."""
 SERVED = {"ask-people.md"}
-"""Its commands run beside a server: tests/annotate/test_tutorial.py."""
+"""Its commands need a server: tests/annotate/test_tutorial.py."""
 STARTS = {"tutorial.md": set(), "README.md": {"texts.jsonl", "people.csv"}}
-"""The files that a reader of a page has before; it says how to make the others. Elsewhere: all files of the demo."""
+"""Files that exist before a page starts. The default is all files of the demo."""
 
 
 def ident(value: object) -> str | None:
@@ -42,7 +42,7 @@ def ident(value: object) -> str | None:
 
 @pytest.fixture(scope="session")
 def demo_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The demo as files, under the names that the pages use, and the texts that a page makes up."""
+    """The demo as files with the names of the documentation, and the texts that a page uses."""
     folder = tmp_path_factory.mktemp("demo")
     assert run(f"custodes convert demo -o {folder}/")[0] == 0
     _, texts = next(blocks(TEXTS, "python"))
@@ -53,7 +53,7 @@ def demo_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def start(demo_files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], None]:
-    """Makes the files that a reader of a page has before, in the current folder."""
+    """Return a function that creates the initial files of a page in the current folder."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "80")
 
@@ -106,7 +106,7 @@ def test_links_of_the_site_lead_to_its_pages_or_to_the_repository() -> None:
 
 
 def slug(heading: str) -> str:
-    """The anchor that forges make of a heading."""
+    """Anchor of a heading on code hosting sites."""
     return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
 
 
@@ -132,7 +132,7 @@ def test_every_page_is_reached_from_the_index() -> None:
 
 
 def script(name: str) -> ModuleType:
-    """A script of the docs as a module."""
+    """Import a script of the documentation as a module."""
     spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
@@ -147,14 +147,14 @@ def test_generated_pages_are_fresh() -> None:
 
 
 def test_the_picture_of_the_readme_is_fresh(tmp_path: Path) -> None:
-    """Its words and numbers are; the places of its marks may differ in digits that nobody sees."""
-    made = script("generate")
+    """Texts and numbers are compared exactly, positions of marks up to rounding."""
+    result = script("generate")
 
     def words(path: Path) -> list[str]:
         return re.findall(r"<text[^>]*>([^<]*)</text>", path.read_text(encoding="utf-8"))
 
-    assert words(made.picture(tmp_path / "picture.svg")) == words(made.PICTURE), "run `make docs`"
-    assert made.PICTURE.stat().st_size < 60_000
+    assert words(result.picture(tmp_path / "picture.svg")) == words(result.PICTURE), "run `make docs`"
+    assert result.PICTURE.stat().st_size < 60_000
 
 
 def test_generated_pages_name_every_verb_and_public_name() -> None:
@@ -184,10 +184,12 @@ def test_the_python_page_has_every_public_method() -> None:
     for name, value in {"Result": Result, **public()}.items():
         if not inspect.isclass(value):
             continue
-        own = {member for member in dir(value) if not member.startswith("_")} - set(dir(Exception)) - set(dir(tuple))
+        members = (
+            {member for member in dir(value) if not member.startswith("_")} - set(dir(Exception)) - set(dir(tuple))
+        )
         if issubclass(value, Result) and value is not Result:
-            own -= of_results
-        for member in own:
+            members -= of_results
+        for member in members:
             attribute = inspect.getattr_static(value, member)
             if isinstance(attribute, property) or callable(getattr(value, member)):
                 assert f"- `{member}" in sections[name], f"{name}.{member}"
@@ -195,27 +197,27 @@ def test_the_python_page_has_every_public_method() -> None:
 
 def test_the_gallery_has_every_picture() -> None:
     page = (ROOT / "docs" / "gallery.md").read_text(encoding="utf-8")
-    drawn = [name for name in cu.plots.__all__ if inspect.isfunction(getattr(cu.plots, name)) and name != "save"]
-    assert sorted(re.findall(r"^### (\w+)$", page, flags=re.MULTILINE)) == sorted(drawn)
-    for name in drawn:
+    names = [name for name in cu.plots.__all__ if inspect.isfunction(getattr(cu.plots, name)) and name != "save"]
+    assert sorted(re.findall(r"^### (\w+)$", page, flags=re.MULTILINE)) == sorted(names)
+    for name in names:
         assert f"plots.save(plots.{name}(" in page
         assert f'"{name}.svg")' in page
 
 
 def modules() -> list[str]:
-    found = pkgutil.walk_packages(cu.__path__, "custodes.")
-    return sorted(module.name for module in found if not module.name.endswith("__main__"))
+    result = pkgutil.walk_packages(cu.__path__, "custodes.")
+    return sorted(module.name for module in result if not module.name.endswith("__main__"))
 
 
 @pytest.mark.parametrize("name", ["custodes", *modules()])
 def test_examples_of_docstrings(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))  # what examples keep is not for the user who runs tests
-    told = io.StringIO()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))  # examples must not write to the user's cache
+    output = io.StringIO()
     module = importlib.import_module(name)
     for example in doctest.DocTestFinder(exclude_empty=True).find(module):
-        failed, _ = doctest.DocTestRunner().run(example, out=told.write)
-        assert not failed, told.getvalue()
+        failed, _ = doctest.DocTestRunner().run(example, out=output.write)
+        assert not failed, output.getvalue()
 
 
 def public() -> dict[str, object]:

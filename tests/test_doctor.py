@@ -1,4 +1,4 @@
-"""`doctor` says what is there and what is not, and a broken installation shows."""
+"""`doctor` reports installed and missing parts, and detects broken installations."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["p
 
 @pytest.fixture
 def untested(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without the tests, which take a second."""
+    """Disable the self tests, which take a second."""
     monkeypatch.setattr(diagnosis, "TESTS", {})
 
 
-def told(capsys: pytest.CaptureFixture[str], status: int) -> dict[str, list[dict[str, object]]]:
+def doctor_tables(capsys: pytest.CaptureFixture[str], status: int) -> dict[str, list[dict[str, object]]]:
     assert cli.run(["doctor", "--format", "json"]) == status
     return json.loads(capsys.readouterr().out)
 
 
 def test_an_installation_that_works(capsys: pytest.CaptureFixture[str]) -> None:
-    found = told(capsys, 0)
-    assert all(row["fits"] for row in found["packages"])
-    assert {"numpy", "polars", "altair"} <= {row["package"] for row in found["packages"]}
-    assert [row["test"] for row in found["tests"]][:4] == ["numbers", "threads", "picture", "files"]
-    assert {row["test"] for row in found["tests"]} >= {
-        f"extra {row['extra']}" for row in found["extras"] if row["present"]
+    result = doctor_tables(capsys, 0)
+    assert all(row["fits"] for row in result["packages"])
+    assert {"numpy", "polars", "altair"} <= {row["package"] for row in result["packages"]}
+    assert [row["test"] for row in result["tests"]][:4] == ["numbers", "threads", "picture", "files"]
+    assert {row["test"] for row in result["tests"]} >= {
+        f"extra {row['extra']}" for row in result["extras"] if row["present"]
     }
-    for row in found["extras"]:
+    for row in result["extras"]:
         assert row["install"] == f"pip install 'custodes[{row['extra']}]'"
         assert row["present"] == (not row["missing"])
-    assert all(row["seconds"] >= 0 for row in found["tests"])
+    assert all(row["seconds"] >= 0 for row in result["tests"])
 
 
 @pytest.mark.usefixtures("untested")
@@ -53,24 +53,24 @@ def test_what_is_missing_or_too_old_shows(monkeypatch: pytest.MonkeyPatch, capsy
         "custodes[learn]; extra == 'all'",
     ]
     monkeypatch.setattr(metadata, "requires", lambda name: needed)
-    found = told(capsys, 1)
-    shown = {row["package"]: (row["needed"], row["version"] is None, row["fits"]) for row in found["packages"]}
-    assert shown == {
+    result = doctor_tables(capsys, 1)
+    packages = {row["package"]: (row["needed"], row["version"] is None, row["fits"]) for row in result["packages"]}
+    assert packages == {
         "numpy": (">=99", False, False),
         "no-such-package": (">=1.2", True, False),
         "polars": ("any", False, True),
     }
-    learn = next(row for row in found["extras"] if row["extra"] == "learn")
+    learn = next(row for row in result["extras"] if row["extra"] == "learn")
     assert (learn["present"], learn["missing"]) == (False, ["no-such-extra"])
-    assert "extra learn" not in {row["test"] for row in found["tests"]}
+    assert "extra learn" not in {row["test"] for row in result["tests"]}
 
 
 def test_wrong_numbers_show(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(diagnosis, "KNOWN", {**diagnosis.KNOWN, "kendall_item": 0.5})
     monkeypatch.setattr(diagnosis, "EXTRAS", {})
-    found = cu.doctor()
-    assert found.status == 1
-    (wrong,) = found.tests.filter(~found.tests["passed"]).to_dicts()
+    result = cu.doctor()
+    assert result.status == 1
+    (wrong,) = result.tests.filter(~result.tests["passed"]).to_dicts()
     assert wrong["test"] == "numbers"
     assert "kendall_item=0.57" in wrong["found"]
 
@@ -79,9 +79,9 @@ def test_wrong_numbers_show(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_an_extra_that_is_there_and_does_not_load_shows(monkeypatch: pytest.MonkeyPatch) -> None:
     broken = diagnosis.EXTRAS["learn"]._replace(modules=("no_such_module",))
     monkeypatch.setattr(diagnosis, "EXTRAS", {"learn": broken})
-    found = cu.doctor()
-    assert found.status == 1
-    assert found.tests["found"].to_list() == ["ModuleNotFoundError: No module named 'no_such_module'"]
+    result = cu.doctor()
+    assert result.status == 1
+    assert result.tests["found"].to_list() == ["ModuleNotFoundError: No module named 'no_such_module'"]
 
 
 @pytest.mark.usefixtures("untested")
@@ -109,8 +109,8 @@ def test_an_extra_that_loads_and_does_not_work_shows(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(diagnosis, "EXTRAS", extras)
     assert cu.doctor().status == 0
     monkeypatch.setattr(diagnosis, "CHRF", 50.0)
-    found = cu.doctor()
-    assert found.status == 1
-    score, judge = found.tests["found"]
+    result = cu.doctor()
+    assert result.status == 1
+    score, judge = result.tests["found"]
     assert score.startswith("ArithmeticError: chrF 81.28")
     assert "both orders" in judge

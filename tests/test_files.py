@@ -1,4 +1,4 @@
-"""Files are written whole or not at all; modes, links and devices stay; nothing that is read is written over."""
+"""Output files are written completely or not at all, keep modes, links and devices, and never replace input files."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def mode_of(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
-# --- what was there ------------------------------------------------------------------------------------------------
+# --- existing files --------------------------------------------------------------------------------------------------
 
 
 def test_a_device_is_written_to_and_not_replaced() -> None:
@@ -92,8 +92,8 @@ def test_links_stay_and_what_they_point_to_is_written(tmp_path: Path) -> None:
 def test_links_that_lead_nowhere_are_refused_in_words(tmp_path: Path) -> None:
     (tmp_path / "circle.txt").symlink_to(tmp_path / "circle.txt")
     (tmp_path / "lost.txt").symlink_to(tmp_path / "missing" / "a.txt")
-    for name, said in (("circle.txt", "symbolic links"), ("lost.txt", f"no such folder {tmp_path / 'missing'}")):
-        with pytest.raises(OptionError, match=said):
+    for name, message in (("circle.txt", "symbolic links"), ("lost.txt", f"no such folder {tmp_path / 'missing'}")):
+        with pytest.raises(OptionError, match=message):
             write_atomically(tmp_path / name, "x")
         assert (tmp_path / name).is_symlink()
 
@@ -124,11 +124,11 @@ def test_standard_output_in_a_file_is_no_file_to_replace(tmp_path: Path) -> None
     assert os.readlink("/dev/stdout") == before
 
 
-# --- places that cannot be written ---------------------------------------------------------------------------------
+# --- unwritable places -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "message"),
     [
         ("", "it is a folder"),
         ("missing/a.txt", "no such folder"),
@@ -137,10 +137,10 @@ def test_standard_output_in_a_file_is_no_file_to_replace(tmp_path: Path) -> None
         ("a\0b", "no file can have this name"),
     ],
 )
-def test_what_cannot_be_written_is_refused_in_words(tmp_path: Path, name: str, said: str) -> None:
+def test_what_cannot_be_written_is_refused_in_words(tmp_path: Path, name: str, message: str) -> None:
     (tmp_path / "file").write_text("")
     for refuses in (check_writable, lambda place: write_atomically(place, "x")):
-        with pytest.raises(OptionError, match=said):
+        with pytest.raises(OptionError, match=message):
             refuses(tmp_path / name)
     assert names(tmp_path) == ["file"]
 
@@ -153,7 +153,7 @@ def test_a_file_that_may_not_be_written_stays(tmp_path: Path, monkeypatch: pytes
     target = tmp_path / "a.txt"
     target.write_text("old")
     target.chmod(0o444)
-    if os.access(target, os.W_OK):  # root may write everything
+    if os.access(target, os.W_OK):  # root may write to any file
         monkeypatch.setattr(os, "access", lambda place, *mode, **more: Path(place) != target)
     with pytest.raises(OptionError, match="write-protected"):
         write_atomically(target, "new")
@@ -170,7 +170,7 @@ def test_a_full_disk_leaves_what_was_there(tmp_path: Path) -> None:
     target = tmp_path / "a.txt"
     target.write_text("old")
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, before[1]))  # the file would be larger than is allowed
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, before[1]))  # smaller than the file
     try:
         with pytest.raises(OptionError, match="File too large"):
             write_atomically(target, b"x" * 50_000)
@@ -193,7 +193,7 @@ def test_an_interrupt_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert (names(tmp_path), target.read_text()) == (["a.txt"], "old")
 
 
-# --- several, and killed -------------------------------------------------------------------------------------------
+# --- several files and interruptions ---------------------------------------------------------------------------------
 
 WRITER = """
 import sys, threading
@@ -208,7 +208,7 @@ while not ended.is_set():
 
 
 def writer(target: Path, letter: str, *, size: int) -> subprocess.Popen[str]:
-    """Writes until its input ends."""
+    """Start a process that writes a file until its input ends."""
     ask = [sys.executable, "-c", WRITER, str(target), letter, str(size)]
     return subprocess.Popen(ask, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
@@ -237,7 +237,7 @@ def test_six_writers_leave_one_whole_file(tmp_path: Path) -> None:
 
 
 def killed(target: Path, number: int, after: float) -> int:
-    """The exit status of a writer that is killed at work."""
+    """Kill a writer during its work, and return the exit status."""
     process = writer(target, "b", size=8_000_000)
     assert process.stdout is not None
     assert process.stdout.readline() == "ready\n"
@@ -253,11 +253,11 @@ def test_no_half_written_file_after_a_kill(tmp_path: Path, after: float) -> None
     target.write_text("a" * 8_000_000)
     assert killed(target, signal.SIGKILL, after) == -signal.SIGKILL
     assert one_whole(target.read_text(), 8_000_000)
-    # What a kill leaves is named as ours, and is not taken for the file.
+    # Temporary files that a killed process leaves have a recognisable name and are not mistaken for the output.
     assert all(name == "a.txt" or name.startswith(".custodes-") for name in names(tmp_path))
 
 
-# --- nothing that is read is written over --------------------------------------------------------------------------
+# --- input files are not overwritten ---------------------------------------------------------------------------------
 
 
 def test_an_output_that_is_an_input_is_refused_by_any_of_its_names(tmp_path: Path) -> None:
@@ -302,12 +302,12 @@ def test_standard_input_from_a_file_is_an_input(tmp_path: Path) -> None:
 
 
 def test_tables_go_to_a_stream_as_csv_and_its_name_stays_away(tmp_path: Path) -> None:
-    made = tmp_path / "made.csv"
-    with made.open("wb") as file:
+    result = tmp_path / "made.csv"
+    with result.open("wb") as file:
         subprocess.run(
             [sys.executable, "-m", "custodes", "convert", "demo", "-o", "/dev/stdout"], stdout=file, check=True
         )
-    lines = made.read_text().splitlines()
+    lines = result.read_text().splitlines()
     assert (lines[0], len(lines)) == ("item,system,rater,aspect,repeat,score,kind", 6600)
 
 

@@ -1,4 +1,4 @@
-"""Hostile input and surroundings over every verb: one line and exit status 2, or the right answer."""
+"""Hostile input and environments for every command: a one-line error with exit status 2, or the correct answer."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.command_line import Run, custodes, refused
 __all__ = ["custodes"]
 
 PATTERNS = ("*", "^.*$", "^b.*$", "^(b$", " * ")
-"""Names that Polars expands to other columns, or fails on."""
+"""Column names that Polars expands as patterns, or that make it fail."""
 
 QUICK = ("--resamples", "20")
 MODEL = ("--model", "m", "--base-url", "http://127.0.0.1:9/v1", "--aspects", "style")
@@ -59,10 +59,10 @@ COMMANDS = (
     ("check", "demo", "--raters", FILE),
     ("check", "demo", "--items", FILE),
 )
-"""A command of every verb that reads tables, and of every option that names one."""
+"""One command for every question that reads tables, and for every option that names a table."""
 
 UNREAD = {"doctor", "count"}
-"""Verbs that read no table, and the one that leaves unknown columns in the engine."""
+"""doctor reads no table, and count leaves unknown columns to the engine."""
 
 
 def commands(file: Path) -> list[list[str]]:
@@ -70,7 +70,7 @@ def commands(file: Path) -> list[list[str]]:
 
 
 def outputs(*columns: str) -> pl.DataFrame:
-    """Texts and scores of three systems on four items; `columns` of numbers beside these."""
+    """Texts and scores of three systems on four items, with additional numeric `columns`."""
     keys = pl.DataFrame(
         [(str(item), system) for item in range(4) for system in "ABC"], schema=["item", "system"], orient="row"
     )
@@ -107,14 +107,14 @@ def test_a_column_that_is_a_pattern_is_refused_in_every_container(name: str, suf
 
 @pytest.mark.parametrize("name", PATTERNS[:-1])
 @pytest.mark.parametrize(
-    "made", [pl.DataFrame, pl.LazyFrame, lambda frame: frame.to_pandas(), lambda frame: frame.to_arrow()]
+    "frame_of", [pl.DataFrame, pl.LazyFrame, lambda frame: frame.to_pandas(), lambda frame: frame.to_arrow()]
 )
-def test_a_column_that_is_a_pattern_is_refused_in_every_dataframe(name: str, made: Callable[..., object]) -> None:
+def test_a_column_that_is_a_pattern_is_refused_in_every_dataframe(name: str, frame_of: Callable[..., object]) -> None:
     table = outputs("bleu").drop("text").with_columns(human=1, bleu=2).rename({"human": name})
     with pytest.raises(InputError, match="rename it"):
-        read(made(table))
+        read(frame_of(table))
     with pytest.raises(InputError, match="rename it"):
-        cu.read("demo").describe(raters=made(pl.DataFrame({"rater": ["judge"], name: ["metric"]})))
+        cu.read("demo").describe(raters=frame_of(pl.DataFrame({"rater": ["judge"], name: ["metric"]})))
 
 
 def test_every_verb_refuses_a_column_that_is_a_pattern(custodes: Run) -> None:
@@ -125,10 +125,10 @@ def test_every_verb_refuses_a_column_that_is_a_pattern(custodes: Run) -> None:
     )
     file = Path("hostile.csv")
     write_table(outputs("bleu", "human", "^.*$"), file)
-    before = {own: own.read_bytes() for own in Path().iterdir()}
+    before = {value: value.read_bytes() for value in Path().iterdir()}
     for command in commands(file):
         refused(custodes(*command), "hostile.csv: column", "rename it")
-    assert {own: own.read_bytes() for own in Path().iterdir()} == before
+    assert {value: value.read_bytes() for value in Path().iterdir()} == before
 
 
 @pytest.mark.parametrize("suffix", [".jsonl", ".json", ".csv", ".db"])
@@ -139,7 +139,9 @@ def test_a_column_without_a_name_is_one_line_in_every_container(suffix: str, tmp
 
         with sqlite3.connect(file) as connection:
             connection.execute('CREATE TABLE scores (item, system, human, "")')
-            connection.executemany("INSERT INTO scores VALUES (?, ?, ?, ?)", [tuple(own.values()) for own in records])
+            connection.executemany(
+                "INSERT INTO scores VALUES (?, ?, ?, ?)", [tuple(value.values()) for value in records]
+            )
     elif suffix == ".csv":
         write_table(pl.DataFrame(records), file)
     else:
@@ -156,18 +158,18 @@ def test_names_that_are_equal_as_text_are_refused_in_pandas() -> None:
 
 
 def test_labels_that_are_patterns_are_labels(tmp_path: Path) -> None:
-    """Labels in cells become no columns on the way: every number is that of other labels in the same order."""
+    """Labels that look like column patterns give the same numbers as other labels in the same order."""
     study = cu.read("demo")
     systems = dict(zip(study.systems, ["$", "*", "^", "^(x$", "^.*$", "^a$"], strict=True))
     assert list(systems.values()) == sorted(systems.values())
     table = study.ratings.frame
     hostile = table.with_columns(pl.col("system").replace(systems))
     for question, options in ((cu.favoritism, {"resamples": 20}), (cu.leaderboard, {"resamples": 20}), (cu.check, {})):
-        ours, theirs = (question(replaced(study, own), **options) for own in (table, hostile))
+        ours, theirs = (question(replaced(study, value), **options) for value in (table, hostile))
         for name, frame in ours.tables().items():
-            labels = [own for own in frame.columns if frame[own].dtype == pl.String]
+            labels = [column for column in frame.columns if frame[column].dtype == pl.String]
             expected = frame.with_columns(pl.col(labels).replace(systems))
-            numbers = [own for own in frame.columns if frame[own].dtype.is_numeric()]
+            numbers = [column for column in frame.columns if frame[column].dtype.is_numeric()]
             assert theirs.tables()[name].select(numbers).equals(expected.select(numbers)), (question, name)
 
 
@@ -212,7 +214,7 @@ for command in json.load(sys.stdin):
 
 
 def test_every_verb_answers_without_docstrings(tmp_path: Path) -> None:
-    """`python -OO` strips docstrings, which Altair and XGBoost need: figures and trees are refused in one line."""
+    """`python -OO` removes docstrings, which Altair and XGBoost need: figures and trees give a one-line error."""
     demo = ("demo", *QUICK)
     write_table(outputs(), tmp_path / "texts.csv")
     write_table(
@@ -261,10 +263,10 @@ def test_every_verb_answers_without_docstrings(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     answers = [json.loads(line) for line in done.stdout.splitlines()]
-    for command, (status, told) in zip(commands, answers, strict=True):
+    for command, (status, errors) in zip(commands, answers, strict=True):
         if command[0] == "report" or "xgboost" in command:
-            assert (status, told.count("\n")) == (2, 1)
-            assert "docstrings, which python -OO removes; run python with -O" in told
+            assert (status, errors.count("\n")) == (2, 1)
+            assert "docstrings, which python -OO removes; run python with -O" in errors
         else:
-            assert status in (0, 1), (command, told)
+            assert status in (0, 1), (command, errors)
     assert {command[0] for command in commands} == set(cli.VERBS) - {"doctor"}

@@ -1,4 +1,4 @@
-"""The pages on adding something are followed to the letter: one new file, a line in a list, and it works."""
+"""The how-to pages on extensions work as written: one new file and one line in a list."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ def follow(step: Step, tree: Path) -> None:
 
 
 def lines_of(tree: Path) -> dict[Path, list[str]]:
-    """Every source with its lines."""
+    """Map each source file to its lines."""
     files = [path for path in (tree / "src").rglob("*") if path.suffix in (".py", ".pyi", ".html", ".css", ".js")]
     return {path: path.read_text(encoding="utf-8").splitlines() for path in files}
 
 
 def try_out(pages: list[Path], *sources: Path) -> None:
-    """Run the code of pages in a new process, which compares what it prints with the page."""
+    """Run the code of pages in a new process, which compares output with the page."""
     elsewhere = sources[0] / "elsewhere"
     elsewhere.mkdir()
     path = os.pathsep.join(map(str, (*sources, ROOT)))
@@ -58,7 +58,7 @@ def test_every_kind_of_part_has_a_page() -> None:
 
 
 def test_one_file_and_a_line_in_a_list_are_enough(tmp_path: Path) -> None:
-    """All pages one after the other, in one copy of the package; a page may continue another."""
+    """The pages run one after the other in one copy of the package, as a page may continue another."""
     source = tmp_path / "src"
     shutil.copytree(ROOT / "src" / "custodes", source / "custodes", ignore=shutil.ignore_patterns("__pycache__"))
     for page in PAGES:
@@ -68,7 +68,7 @@ def test_one_file_and_a_line_in_a_list_are_enough(tmp_path: Path) -> None:
         after = lines_of(tmp_path)
         assert len(after.keys() - before.keys()) == 1
         added = [len(after[path]) - len(lines) for path, lines in before.items()]
-        assert sum(added) <= (2 if page.stem == "add-a-question" else 1)  # the public name and its line of help
+        assert sum(added) <= (2 if page.stem == "add-a-question" else 1)  # the public name and its help line
         assert max(added) <= 1
     config = ["--config", str(ROOT / "pyproject.toml"), "--no-cache", str(source)]
     for task in (["check"], ["format", "--check"]):
@@ -83,7 +83,7 @@ def test_pages_work_in_separate_packages(tmp_path: Path) -> None:
 
 
 def install(page: Path, place: Path) -> None:
-    """The file and the metadata of a page as a package of a folder."""
+    """Install the file and metadata of a page as a package in a folder."""
     (file,) = [step for step in steps(page) if step.after is None]
     (project,) = [tomllib.loads(fence[3]) for fence in FENCE.finditer(page.read_text()) if fence[2] == "toml"]
     metadata = project["project"]

@@ -1,4 +1,4 @@
-"""Imports go one way, and importing custodes stays light."""
+"""Imports follow the layers of the architecture, and `import custodes` imports few modules."""
 
 import ast
 import re
@@ -14,7 +14,7 @@ import custodes
 from tests.questions import QUESTIONS
 
 SOURCE = Path(custodes.__file__).parent
-# Each part may import from itself and from the parts named here.
+# Modules of each part may import from the same part and from the parts listed here.
 BELOW = {
     name: set(parts.split())
     for name, parts in {
@@ -56,7 +56,7 @@ BELOW = {
         "__main__": "cli commands process",
     }.items()
 }
-"""`public` is the package itself, `import custodes`."""
+"""`public` is the package namespace, `import custodes`."""
 
 TOGETHER = {
     "gate": {"consistency", "rates"},
@@ -73,7 +73,7 @@ TOGETHER = {
     "plan": {"protocol"},
     "check": {"rates"},
 }
-"""Questions that are made from others; all others know nothing of each other."""
+"""Questions that use other questions; all others are independent of each other."""
 
 HEAVY = {
     *("jax", "torch", "xgboost", "sklearn", "matplotlib", "scipy", "altair", "vl_convert", "jinja2"),
@@ -81,7 +81,7 @@ HEAVY = {
 }
 
 MARKDOWN = {"markdown_it", "mdit_py_plugins", "pygments"}
-"""What help is written with."""
+"""Libraries for help texts."""
 
 
 def module_name(path: Path) -> str:
@@ -90,13 +90,13 @@ def module_name(path: Path) -> str:
 
 
 MODULES = {module_name(path): path for path in SOURCE.rglob("*.py")}
-"""Name to file."""
+"""Module name to file."""
 NAMED = re.compile(r"custodes(?:\.\w+)+\.?")
-"""A module, or a package whose modules a name computed at run time chooses from."""
+"""Module name, or package name followed by a module name computed at run time."""
 
 
 class WithoutTypes(ast.NodeTransformer):
-    """Drop what only a type checker reads, and strings that are statements (docstrings)."""
+    """Remove code for type checkers only, and string statements such as docstrings."""
 
     def visit_If(self, node: ast.If) -> ast.AST | None:
         return None if "TYPE_CHECKING" in ast.dump(node.test) else self.generic_visit(node)
@@ -113,7 +113,7 @@ def tree_of(module: str) -> ast.Module:
 
 @cache
 def lazy_names(package: str) -> dict[str, str]:
-    """Names that a package loads on their first use, with the modules that they are in."""
+    """Lazily loaded names of a package, with their modules."""
     stub = MODULES[package].with_suffix(".pyi") if package in MODULES.keys() - {"custodes"} else None
     if stub is None or not stub.exists():
         return {}
@@ -123,9 +123,9 @@ def lazy_names(package: str) -> dict[str, str]:
 
 @cache
 def imported(module: str) -> set[str]:
-    """Modules of this package that a module imports: at its top, in its functions, and by a name in a string.
+    """Modules of this package that a module imports at the top, in functions, or by name in a string.
 
-    The public package is imported for a name, which any module may be behind: see `BELOW` for who may do so.
+    Imports of the public package can reach any module; `BELOW` restricts who may use it.
     """
     names: set[str] = set()
     for node in ast.walk(tree_of(module)):
@@ -137,14 +137,16 @@ def imported(module: str) -> set[str]:
         elif isinstance(node, ast.Constant) and isinstance(node.value, str) and module != "custodes":
             name = node.value.partition(":")[0]
             if NAMED.fullmatch(name):
-                names |= {own for own in MODULES if own == name or (name.endswith(".") and own.startswith(name))}
+                names |= {
+                    value for value in MODULES if value == name or (name.endswith(".") and value.startswith(name))
+                }
     return names & MODULES.keys() - {module}
 
 
 def test_imports_go_down_only() -> None:
     for module, path in MODULES.items():
         part = path.relative_to(SOURCE).parts[0].removesuffix(".py")
-        if part == "__init__":  # public names, which are loaded on their first use
+        if part == "__init__":  # public names, loaded on first use
             continue
         assert part in BELOW, f"{path}: say in BELOW what {part} may import"
         for name in imported(module):
@@ -165,13 +167,13 @@ def test_imports_by_a_name_in_a_string_count() -> None:
 
 
 def test_questions_know_nothing_of_each_other() -> None:
-    homes = {asked.__module__: question for question, asked in QUESTIONS.items()}
+    homes = {function.__module__: question for question, function in QUESTIONS.items()}
     assert len(homes) == len(QUESTIONS)
     for path in SOURCE.glob("evaluate/**/*.py"):
         module = module_name(path)
-        own = homes.get(module, path.parent.name)  # a part of a question stands in its folder
+        part = homes.get(module, path.parent.name)  # the layer of a question's part is its folder
         others = {homes[name] for name in imported(module) if name in homes}
-        assert others <= {own, *TOGETHER.get(own, set())}, f"{path.relative_to(SOURCE)} imports {others}"
+        assert others <= {part, *TOGETHER.get(part, set())}, f"{path.relative_to(SOURCE)} imports {others}"
 
 
 def loaded_by(code: str) -> set[str]:
@@ -192,12 +194,12 @@ def test_a_verb_loads_no_other_and_the_list_of_verbs_loads_none() -> None:
     assert "custodes.evaluate.favoritism" in helped
     others = {function.__module__ for name, function in QUESTIONS.items() if name != "favoritism"}
     assert not (HEAVY - MARKDOWN | others | {"custodes.reporting"}) & helped
-    answered = loaded_by("import custodes as cu\ncu.favoritism(cu.read('demo'), resamples=20)")
-    assert not (HEAVY - {"scipy"} | others | {"scipy.stats", "custodes.reporting", "rich"}) & answered
+    modules = loaded_by("import custodes as cu\ncu.favoritism(cu.read('demo'), resamples=20)")
+    assert not (HEAVY - {"scipy"} | others | {"scipy.stats", "custodes.reporting", "rich"}) & modules
 
 
 def test_a_server_holds_no_tables_and_no_questions() -> None:
-    """They take 50 MB, and a second until it is there."""
+    """Both would take 50 MB of memory and a second at the start."""
     pytest.importorskip("uvicorn")
     loaded = loaded_by("import custodes.commands.annotate_serve, custodes.annotate.site.app, custodes.annotate.server")
     assert not {"polars", "narwhals", "pandas", "altair", "custodes.evaluate.check", "custodes.cli"} & loaded
@@ -212,7 +214,7 @@ def test_every_public_name_is_there_in_any_order() -> None:
     for name in custodes.__all__:
         assert getattr(custodes, name) is not None
         assert name in dir(custodes)
-    # A package of the same name must not take the place of a function.
+    # The module of the same name must not replace a function.
     assert "function" in loaded_by("import custodes.reporting, custodes; print(type(custodes.report).__name__)")
     with pytest.raises(AttributeError, match="nothing"):
         custodes.nothing  # noqa: B018

@@ -1,4 +1,4 @@
-"""The script that makes the page of published metrics, on the demo."""
+"""The script for the page of published metrics, run on the demo."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def script() -> ModuleType:
     assert spec
     assert spec.loader
     module = importlib.util.module_from_spec(spec)
-    sys.modules["metric_table"] = module  # dataclasses look their module up
+    sys.modules["metric_table"] = module  # dataclasses look up their module here
     spec.loader.exec_module(module)
     return module
 

@@ -26,11 +26,11 @@ FILLERS = frozenset(
         "apart",
     )
 )
-"""Words that say what happened to a thing, not what it is."""
+"""Participles and other words that do not say what a thing is."""
 
 
 def filler_names(tree: ast.AST) -> set[str]:
-    """The filler names among parameters and variables of functions."""
+    """Filler names among the parameters and variables of functions."""
     names = set()
     for function in ast.walk(tree):
         if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):

@@ -1,4 +1,4 @@
-"""Results in notebooks: displayed and exported as HTML with pictures, without a network."""
+"""Results in notebooks: HTML display and export with figures, without network access."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ CELLS = (
 def test_an_exported_notebook_shows_tables_and_pictures_without_a_network() -> None:
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code) for code in CELLS])
     nbclient.NotebookClient(notebook, timeout=600, kernel_name="python3").execute()
-    _, shown, printed, picture = (cell.outputs for cell in notebook.cells)
-    assert shown[0].data["text/html"].count("<svg") == 2
+    _, displayed, printed, picture = (cell.outputs for cell in notebook.cells)
+    assert displayed[0].data["text/html"].count("<svg") == 2
     assert printed[0].text.startswith("metrics (coherence)")
     assert "\x1b" not in printed[0].text
     assert "image/svg+xml" in picture[0].data

@@ -1,4 +1,4 @@
-"""What leaves the process: no input is written over, no control reaches a terminal, an interrupt is one line."""
+"""Output of the process: inputs are not overwritten, terminals get no control characters, interrupts give one line."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ __all__ = ["custodes"]  # the fixture
 
 CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 NASTY = ("a\x1b[2J", "b\x9b31m", "c\u202eabc", "d\x1b]8;;http://x\x07")
-"""Clears the screen, turns it red by a C1 code, turns the text round, starts a link."""
+"""Control sequences: clear the screen, red by a C1 code, reversed text direction, start of a link."""
 
 
-# --- inputs are not written over -----------------------------------------------------------------------------------
+# --- inputs are not overwritten --------------------------------------------------------------------------------------
 
 
 @pytest.fixture
 def files(custodes: Run) -> Run:
-    """ratings.csv, raters.csv, items.csv, channel.csv, data.json and model.json in the working folder."""
+    """Create ratings.csv, raters.csv, items.csv, channel.csv, data.json and model.json in the working folder."""
     ratings(Path("ratings.csv"), people={"ann": ANN}, metrics={"bleu": BLEU})
     Path("link.csv").symlink_to("ratings.csv")
     Path("data.json").write_text(json.dumps(pl.read_csv("ratings.csv").to_dicts()))
@@ -89,7 +89,7 @@ def test_a_folder_of_tables_that_holds_an_input_is_refused(files: Run) -> None:
     Path("ratings.csv").rename("agreed/metrics.csv")
     refused(files("agreement", "agreed/metrics.csv", "-o", "agreed/"), "agreed/metrics.csv: it is the input")
     assert [path.name for path in Path("agreed").iterdir()] == ["metrics.csv"]
-    assert files("check", "agreed/metrics.csv", "-o", "agreed/").status in (0, 1)  # problems, raters, summary
+    assert files("check", "agreed/metrics.csv", "-o", "agreed/").status in (0, 1)  # three tables
 
 
 def test_a_word_that_is_also_a_folder_is_no_input(files: Run) -> None:
@@ -98,12 +98,12 @@ def test_a_word_that_is_also_a_folder_is_no_input(files: Run) -> None:
     assert [files(*ask).status, files(*ask).status] == [0, 0]
 
 
-# --- terminals -----------------------------------------------------------------------------------------------------
+# --- terminals -------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
 def nasty(custodes: Run) -> Run:
-    """nasty.csv, in which every label has a code for a terminal."""
+    """Create nasty.csv, in which every label contains a control sequence."""
     systems = {f"{name}{code}": scores for (name, scores), code in zip(ANN.items(), NASTY, strict=False)}
     against = {name: BLEU[name[0]] for name in systems}
     flat = {name: [1.0] * 4 for name in systems}
@@ -116,7 +116,7 @@ def nasty(custodes: Run) -> Run:
 
 
 class Terminal(io.StringIO):
-    """A terminal that keeps what it is sent."""
+    """Text stream that acts as a terminal and stores its input."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -140,7 +140,7 @@ def test_a_terminal_sees_what_is_done_from_the_start(nasty: Run, quiet: bool, mo
     monkeypatch.setattr(sys, "stderr", terminal)
     monkeypatch.setenv("TERM", "xterm")
     assert cli.run(["check", "nasty.csv", *(["--quiet"] if quiet else [])]) in (0, 1)
-    places = [terminal.getvalue().find(own) for own in ("reading nasty.csv", "check")]
+    places = [terminal.getvalue().find(name) for name in ("reading nasty.csv", "check")]
     assert places == [-1, -1] if quiet else 0 <= places[0] < places[1]
 
 
@@ -152,15 +152,15 @@ def test_forms_for_programs_are_exact_and_all_are_harmless_on_a_terminal(
     exact = nasty(*ask).out
     if form in ("csv", "json"):
         assert (json.dumps(f"bleu{NASTY[0]}")[1:-1] if form == "json" else f"bleu{NASTY[0]}") in exact
-    else:  # to be read by people, who may have it on a terminal
+    else:  # formats for human readers, who may print them on a terminal
         assert "x1b" in exact
         assert not CONTROLS.search(exact)
     terminal = Terminal()
     monkeypatch.setattr(sys, "stdout", terminal)
     assert cli.run(ask) in (0, 1)
-    shown = terminal.buffer.getvalue().decode()
-    assert not CONTROLS.search(shown)
-    assert shown.count("\n") == exact.count("\n")
+    text = terminal.buffer.getvalue().decode()
+    assert not CONTROLS.search(text)
+    assert text.count("\n") == exact.count("\n")
 
 
 @pytest.mark.parametrize(
@@ -206,8 +206,8 @@ def test_letters_of_two_columns_keep_tables_in_line(custodes: Run) -> None:
     ratings(Path("wide.csv"), people={"ann": wide}, metrics={"度量": dict.fromkeys(wide, BLEU["A"]), "m": wide})
     lines = custodes("ranking", "wide.csv", "--resamples", "100", "--table", "consensus").out.splitlines()
     rows = [line for line in lines if any(name in line for name in wide)]
-    assert len(rows) == 12  # people, two metrics and the annotator, three systems each
-    # The last column is one of numbers, which end in the same place.
+    assert len(rows) == 12  # one annotator and three raters, three systems each
+    # Numbers of the last column are aligned to the right.
     assert len({cell_len(line.rstrip()) for line in rows}) == 1
 
 
@@ -218,7 +218,7 @@ def test_visible_leaves_every_script_and_changes_nothing_twice() -> None:
         assert escape_controls(escape_controls(text)) == escape_controls(text)
 
 
-# --- forms that other programs read --------------------------------------------------------------------------------
+# --- machine-readable formats ----------------------------------------------------------------------------------------
 
 
 def test_json_is_valid_whatever_labels_and_names_hold(custodes: Run) -> None:
@@ -272,7 +272,7 @@ def test_formulas_are_quoted_nowhere_else(custodes: Run, argv: tuple[str, ...]) 
     assert list(Path().iterdir()) == []
 
 
-# --- the process ---------------------------------------------------------------------------------------------------
+# --- the process -----------------------------------------------------------------------------------------------------
 
 
 def test_an_interrupt_at_work_is_one_line_and_130(custodes: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -288,47 +288,47 @@ def test_an_interrupt_at_work_is_one_line_and_130(custodes: Run, monkeypatch: py
 
 
 def test_a_signal_takes_unfinished_files_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    unfinished, said, left = tmp_path / ".custodes-1", [], []
+    unfinished, results, left = tmp_path / ".custodes-1", [], []
     unfinished.write_text("half")
     monkeypatch.setattr(process, "UNFINISHED", {str(unfinished), str(tmp_path / "never made")})
-    monkeypatch.setattr(os, "write", lambda number, text: said.append((number, text)))
+    monkeypatch.setattr(os, "write", lambda number, text: results.append((number, text)))
     monkeypatch.setattr(os, "isatty", lambda number: True)
     monkeypatch.setattr(os, "_exit", left.append)
     process._leave(signal.SIGTERM, None)
-    assert (said, left) == ([(2, b"\x1b[?25hcustodes: terminated\n")], [143])
+    assert (results, left) == ([(2, b"\x1b[?25hcustodes: terminated\n")], [143])
     assert list(tmp_path.iterdir()) == []
 
 
 def started(*argv: str, folder: Path) -> subprocess.Popen[str]:
-    """The command in a process of its own, which hears of an interrupt."""
+    """Start the command in a separate process that handles SIGINT."""
     return subprocess.Popen(interruptible(*argv), cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
 @pytest.mark.parametrize(
-    ("number", "status", "said", "module"),
+    ("number", "status", "message", "module"),
     [
         (signal.SIGINT, 130, "interrupted", "polars"),
         (signal.SIGTERM, 143, "terminated", "numpy"),
         *(
-            pytest.param(number, 128 + number, said, module, marks=pytest.mark.slow)
-            for number, said in ((signal.SIGINT, "interrupted"), (signal.SIGHUP, "the terminal was closed"))
+            pytest.param(number, 128 + number, message, module, marks=pytest.mark.slow)
+            for number, message in ((signal.SIGINT, "interrupted"), (signal.SIGHUP, "the terminal was closed"))
             for module in ("custodes.errors", "numpy", "cyclopts", "custodes.cli", "custodes.data.simulate")
         ),
     ],
 )
 def test_a_signal_before_imports_end_is_one_line(
-    tmp_path: Path, number: int, status: int, said: str, module: str
+    tmp_path: Path, number: int, status: int, message: str, module: str
 ) -> None:
     ran = started("-X", "importtime", "-m", "custodes", "report", "demo", "-o", "a.html", folder=tmp_path)
     assert ran.stderr is not None
-    for line in ran.stderr:  # Python says there which module it has imported
+    for line in ran.stderr:  # Python lists the imported modules here
         if line.split("|")[-1].strip().startswith(module):
             ran.send_signal(number)
             break
-    told = [line for line in ran.stderr if not line.startswith("import time:")]
+    results = [line for line in ran.stderr if not line.startswith("import time:")]
     assert ran.wait() == status
     ran.communicate()
-    assert told == [f"custodes: {said}\n"]
+    assert results == [f"custodes: {message}\n"]
     assert list(tmp_path.iterdir()) == []
 
 
@@ -348,7 +348,7 @@ def test_a_signal_in_any_section_of_a_report_is_one_line(tmp_path: Path, section
 
 
 @pytest.mark.parametrize(
-    ("closed", "argv", "status", "said"),
+    ("closed", "argv", "status", "message"),
     [
         ((1,), ("check", "demo"), 2, "custodes: cannot write: standard output is closed; choose another place\n"),
         ((0, 1, 2), ("check", "demo", "-o", "a.json"), 0, ""),
@@ -356,7 +356,7 @@ def test_a_signal_in_any_section_of_a_report_is_one_line(tmp_path: Path, section
     ],
 )
 def test_closed_streams_are_no_crash(
-    tmp_path: Path, closed: tuple[int, ...], argv: tuple[str, ...], status: int, said: str
+    tmp_path: Path, closed: tuple[int, ...], argv: tuple[str, ...], status: int, message: str
 ) -> None:
     redirections = " ".join(f"{number}>&-" for number in closed)
     ran = subprocess.run(
@@ -366,7 +366,7 @@ def test_closed_streams_are_no_crash(
         text=True,
         check=False,
     )
-    assert (ran.returncode, ran.stderr) == (status, said)
+    assert (ran.returncode, ran.stderr) == (status, message)
     assert [json.loads(path.read_text())["question"] for path in tmp_path.iterdir()] == ["check"] * (0 in closed)
 
 
@@ -390,5 +390,5 @@ def test_the_status_is_that_of_the_answer_also_where_nobody_reads_on(
 
 
 def test_what_a_command_reads() -> None:
-    here = str(Path(__file__))
-    assert options.read_by(["a.csv"], None, 1, [here, "no such"], Path(here), True) == ["a.csv", here, Path(here)]
+    path = str(Path(__file__))
+    assert options.read_by(["a.csv"], None, 1, [path, "no such"], Path(path), True) == ["a.csv", path, Path(path)]

@@ -1,6 +1,6 @@
-"""The package as others get it: its metadata and links, what is in the wheel, and that it works where nothing else is.
+"""The built package: metadata, links, contents of the wheel, and installations in empty environments.
 
-What is installed is slow, and needs uv and a package index; without them it is skipped.
+Tests that install are slow and need uv and a package index; without them they are skipped.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ LINK = re.compile(r"(!?)\[[^\]]*\]\(([^)\s]+)\)")
 
 
 def links(text: str) -> list[tuple[str, str]]:
-    """Whether it is a picture, and where it leads, of every link outside of code."""
+    """Whether it is an image, and the target, of every link outside code."""
     return LINK.findall(re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL))
 
 
 def check_absolute(text: str) -> None:
-    """Every link leads to a file of this repository, at the tag of this version."""
+    """Assert that every link to this repository leads to an existing file at the tag of this version."""
     version = PROJECT["project"]["version"]
     raw = HOME.replace("https://github.com", "https://raw.githubusercontent.com")
-    found = links(text)
-    assert len(found) == len(links((ROOT / "README.md").read_text(encoding="utf-8"))) > 20
-    for picture, target in found:
+    result = links(text)
+    assert len(result) == len(links((ROOT / "README.md").read_text(encoding="utf-8"))) > 20
+    for picture, target in result:
         base = f"{raw}/v{version}/" if picture else f"{HOME}/blob/v{version}/"
         assert target.startswith(base), target
         assert (ROOT / target.removeprefix(base).partition("#")[0]).is_file(), target
@@ -107,10 +107,10 @@ def test_the_lines_of_the_action_run(metric: str, require: str, inconclusive: st
     inputs = {"FILES": "demo", "METRIC": metric, "REQUIRE": require, "OPTIONS": "--resamples 100 --aspect fluency"}
     more = {"INCONCLUSIVE": inconclusive, "GITHUB_STEP_SUMMARY": str(summary)}
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    made = subprocess.run(
+    process = subprocess.run(
         ["bash", "-eo", "pipefail", "-c", lines], cwd=tmp_path, env={**os.environ, **inputs, **more, "PATH": path}
     )
-    assert made.returncode == status
+    assert process.returncode == status
     assert metric in summary.read_text(encoding="utf-8")
     assert (tmp_path / "gate.xml").exists()
 
@@ -123,13 +123,13 @@ def test_hooks_before_a_commit_run_what_make_lint_runs() -> None:
 
 
 def extras_of_make_report() -> list[str]:
-    """What `make report` installs beside the core, so what the examples of the README may need."""
+    """Extras that `make report` installs, available to the examples of the README."""
     (extras,) = re.findall(r"^EXAMPLES := (\S+)$", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
     return extras.split(",")
 
 
 def required(*extras: str) -> set[str]:
-    """The distributions that this package needs with some extras, and those that these need, and so on."""
+    """Distributions that this package requires with some extras, including indirect requirements."""
     done: set[tuple[str, str]] = set()
     todo = [("custodes", extra) for extra in ("", *extras)]
     while todo:
@@ -137,10 +137,10 @@ def required(*extras: str) -> set[str]:
         if (name, extra) in done:
             continue
         done.add((name, extra))
-        with contextlib.suppress(metadata.PackageNotFoundError):  # of another system
+        with contextlib.suppress(metadata.PackageNotFoundError):  # not required on this platform
             for line in map(Requirement, metadata.requires(name) or ()):
                 if line.marker is None or line.marker.evaluate({"extra": extra}):
-                    todo += [(canonicalize_name(line.name), own) for own in ("", *line.extras)]
+                    todo += [(canonicalize_name(line.name), value) for value in ("", *line.extras)]
     return {name for name, _ in done}
 
 
@@ -159,42 +159,42 @@ exec(compile(sys.argv[2], "README.md", "exec"))
 
 
 def test_the_python_of_the_readme_needs_no_more_than_make_report_installs(tmp_path: Path) -> None:
-    """It runs where no other package can be imported."""
-    there = required(*extras_of_make_report())
-    assert {"polars", "xgboost-cpu", "xgboost"} & there
-    assert "pandas" not in there
+    """The code runs in an environment where other packages cannot be imported."""
+    available = required(*extras_of_make_report())
+    assert {"polars", "xgboost-cpu", "xgboost"} & available
+    assert "pandas" not in available
     blocked = [
         module
         for module, names in metadata.packages_distributions().items()
-        if not there & {canonicalize_name(name) for name in names}
+        if not available & {canonicalize_name(name) for name in names}
     ]
     (code,) = (text for _, text in blocks(ROOT / "README.md", "python"))
     custodes = (sys.executable, "-m", "custodes", "convert", "demo", "-o", "./")
     for command in (custodes, (sys.executable, "-c", WITHOUT_OTHERS, ",".join(blocked), code)):
-        made = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
-        assert made.returncode == 0, made.stderr
+        process = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+        assert process.returncode == 0, process.stderr
 
 
-# What follows installs.
+# The following tests install packages.
 
 WITHOUT = {"PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV"}
 
 
-def said(*command: object, cwd: Path, status: int = 0) -> str:
-    """What a command prints (or its error lines), in an environment that knows nothing of this checkout."""
+def output_of(*command: object, cwd: Path, status: int = 0) -> str:
+    """Output of a command (or its error lines), in an environment without this checkout."""
     own = {name: value for name, value in os.environ.items() if name not in WITHOUT} | {"UV_PYTHON_DOWNLOADS": "never"}
-    made = subprocess.run(
+    process = subprocess.run(
         [str(word) for word in command], cwd=cwd, env=own, capture_output=True, encoding="utf-8", check=False
     )
-    assert made.returncode == status, made.stdout + made.stderr
-    return made.stdout or made.stderr
+    assert process.returncode == status, process.stdout + process.stderr
+    return process.stdout or process.stderr
 
 
 @pytest.fixture(scope="session")
 def uv(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The command that makes environments, where it and a package index are."""
-    found = shutil.which("uv", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
-    if found is None or importlib.util.find_spec("build") is None:
+    """Command of uv; skips tests if uv or a package index is missing."""
+    result = shutil.which("uv", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
+    if result is None or importlib.util.find_spec("build") is None:
         pytest.skip("uv and build are not installed (pip install --group package)")
     folder = tmp_path_factory.mktemp("index")
     tried = subprocess.run(
@@ -205,11 +205,11 @@ def uv(tmp_path_factory: pytest.TempPathFactory) -> str:
     )
     if tried.returncode:
         pytest.skip(f"no package index is reached: {tried.stderr.strip().splitlines()[-1]}")
-    return found
+    return result
 
 
 class Built(NamedTuple):
-    """The two files of a release."""
+    """Files of a release: sdist and wheel."""
 
     sdist: Path
     wheel: Path
@@ -217,45 +217,47 @@ class Built(NamedTuple):
 
 @pytest.fixture(scope="session")
 def built(uv: str, tmp_path_factory: pytest.TempPathFactory) -> Built:
-    """The wheel is made from the sdist, so that holds all that is needed."""
+    """The wheel is built from the sdist, so the sdist must be complete."""
     folder = tmp_path_factory.mktemp("dist")
-    said(sys.executable, "-m", "build", "--outdir", folder, ROOT, cwd=folder)
+    output_of(sys.executable, "-m", "build", "--outdir", folder, ROOT, cwd=folder)
     (sdist,), (wheel,) = folder.glob("*.tar.gz"), folder.glob("*.whl")
     return Built(sdist, wheel)
 
 
 class Environment(NamedTuple):
-    """An environment with nothing but what was installed into it."""
+    """Virtual environment with installed packages only."""
 
     folder: Path
 
     def says(self, command: str, *words: object, status: int = 0) -> str:
         place = self.folder / ("Scripts" if os.name == "nt" else "bin")
-        return said(place / command, *words, cwd=self.folder, status=status)
+        return output_of(place / command, *words, cwd=self.folder, status=status)
 
 
 def environment(uv: str, folder: Path, *what: object, python: str = sys.executable) -> Environment:
-    said(uv, "venv", "--quiet", "--no-project", "--python", python, folder, cwd=folder.parent)
-    said(uv, "pip", "install", "--quiet", "--python", folder, *what, cwd=folder)
+    output_of(uv, "venv", "--quiet", "--no-project", "--python", python, folder, cwd=folder.parent)
+    output_of(uv, "pip", "install", "--quiet", "--python", folder, *what, cwd=folder)
     return Environment(folder)
 
 
 def needs(extra: str, version: str) -> set[str]:
-    """The packages of an extra on a version of Python."""
+    """Requirements of an extra for a Python version."""
     lines = map(Requirement, PROJECT["project"]["optional-dependencies"][extra])
-    here = {"python_version": version}
-    return {line.name for line in lines if line.marker is None or line.marker.evaluate(here)}
+    markers = {"python_version": version}
+    return {line.name for line in lines if line.marker is None or line.marker.evaluate(markers)}
 
 
 def check_works(installed: Environment, *extras: str) -> None:
-    """The doctor finds nothing wrong and the extras that are there, and the demo becomes a page."""
-    found = json.loads(installed.says("custodes", "doctor", "--format", "json"))
-    assert all(row["fits"] for row in found["packages"])
-    assert all(row["passed"] for row in found["tests"])
-    version = found["provenance"]["versions"]["python"].rpartition(".")[0]
-    there = {package for extra in extras for package in needs(extra, version)}
-    present = {row["extra"] for row in found["extras"] if row["present"]}
-    assert present == {row["extra"] for row in found["extras"] if needs(row["extra"], version) <= there} >= set(extras)
+    """Assert that the doctor finds no problems and the expected extras, and that the demo report is written."""
+    data = json.loads(installed.says("custodes", "doctor", "--format", "json"))
+    assert all(row["fits"] for row in data["packages"])
+    assert all(row["passed"] for row in data["tests"])
+    version = data["provenance"]["versions"]["python"].rpartition(".")[0]
+    expected = {package for extra in extras for package in needs(extra, version)}
+    present = {row["extra"] for row in data["extras"] if row["present"]}
+    assert (
+        present == {row["extra"] for row in data["extras"] if needs(row["extra"], version) <= expected} >= set(extras)
+    )
     installed.says("custodes", "report", "demo", "--resamples", "20", "-o", "report.html")
     page = (installed.folder / "report.html").read_text(encoding="utf-8")
     assert page.rstrip().endswith("</html>")
@@ -269,12 +271,12 @@ def test_the_wheel_holds_the_package_and_nothing_else(built: Built) -> None:
         about = message_from_bytes(wheel.read(next(name for name in names if name.endswith("METADATA"))))
     package = {name for name in names if ".dist-info/" not in name}
     source = ROOT / "src"
-    here = {
+    sources = {
         path.relative_to(source).as_posix()
         for path in source.rglob("*")
         if path.is_file() and path.suffix != ".pyc" and ".egg-info" not in str(path)
     }
-    assert package == here
+    assert package == sources
     assert {"custodes/py.typed", "custodes/reporting/templates/page.html"} <= package
     assert built.wheel.stat().st_size < 2**20
     check_absolute(about.get_payload())
@@ -316,9 +318,9 @@ def test_an_empty_environment_with_each_extra(extra: str, uv: str, built: Built,
 @pytest.mark.slow
 def test_without_the_extra_a_question_names_it(uv: str, built: Built, tmp_path: Path) -> None:
     installed = environment(uv, tmp_path / "empty", built.sdist)
-    told = installed.says("custodes", "ceiling", "demo", "--resamples", "20", status=2)
-    assert "custodes[learn]" in told
-    assert len(told.splitlines()) == 1
+    message = installed.says("custodes", "ceiling", "demo", "--resamples", "20", status=2)
+    assert "custodes[learn]" in message
+    assert len(message.splitlines()) == 1
 
 
 @pytest.mark.slow
@@ -334,23 +336,23 @@ def test_examples_work_in_the_environment_of_make_report(page: str, uv: str, bui
     python = installed.folder / ("Scripts" if os.name == "nt" else "bin") / "python"
     if page == "README.md":
         _, texts = next(blocks(ROOT / "docs" / "howto" / "score-summaries.md", "python"))
-        said(python, "-c", texts, cwd=folder)
+        output_of(python, "-c", texts, cwd=folder)
     run = "import sys; sys.path.insert(0, '..'); from pathlib import Path; from tests.pages import try_out"
-    said(python, "-c", f"{run}; try_out(Path({str(ROOT / page)!r}))", cwd=folder)
+    output_of(python, "-c", f"{run}; try_out(Path({str(ROOT / page)!r}))", cwd=folder)
 
 
 def interpreter(uv: str, version: str) -> str | None:
-    """Where a Python is: known to uv, or among those of pyenv that are not active."""
-    asked = subprocess.run(
+    """Path of a Python interpreter, from uv or from inactive versions of pyenv."""
+    process = subprocess.run(
         [uv, "python", "find", "--no-python-downloads", "--no-project", version],
         capture_output=True,
         encoding="utf-8",
         check=False,
     )
-    if asked.returncode == 0:
-        return asked.stdout.strip()
-    kept = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
-    return next((str(python) for python in sorted(kept.glob(f"{version}.*/bin/python"))), None)
+    if process.returncode == 0:
+        return process.stdout.strip()
+    versions = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
+    return next((str(python) for python in sorted(versions.glob(f"{version}.*/bin/python"))), None)
 
 
 @pytest.mark.slow
@@ -376,13 +378,13 @@ def test_the_lowest_versions_that_are_allowed(uv: str, built: Built, tmp_path: P
         "--extra",
         "duckdb",
     )
-    said(uv, "pip", "compile", *options, ROOT / "pyproject.toml", "-o", lowest, cwd=tmp_path)
+    output_of(uv, "pip", "compile", *options, ROOT / "pyproject.toml", "-o", lowest, cwd=tmp_path)
     installed = environment(uv, tmp_path / "lowest", "-r", lowest, f"{built.wheel}[learn,duckdb]")
     numpy = next(line for line in PROJECT["project"]["dependencies"] if line.startswith("numpy"))
-    assert metadata.version("numpy") not in numpy  # else nothing is tested
+    assert metadata.version("numpy") not in numpy  # otherwise the test has no effect
     check_works(installed, "learn", "duckdb")
-    shown = json.loads(installed.says("custodes", "doctor", "--format", "json"))["packages"]
-    for row in shown:
+    packages = json.loads(installed.says("custodes", "doctor", "--format", "json"))["packages"]
+    for row in packages:
         assert row["version"].startswith(row["needed"].removeprefix(">=").removesuffix(".0")), row
 
 
@@ -421,8 +423,8 @@ def test_a_checker_of_types_knows_every_name(uv: str, built: Built, tmp_path: Pa
     for name, text in files.items():
         (tmp_path / name).write_text(text, encoding="utf-8")
     checker = (sys.executable, "-m", "mypy", "--strict", "--python-executable", installed.folder / "bin" / "python")
-    said(*checker, "user.py", "every.py", cwd=tmp_path)
-    mistakes = said(*checker, "wrong.py", cwd=tmp_path, status=1)
+    output_of(*checker, "user.py", "every.py", cwd=tmp_path)
+    mistakes = output_of(*checker, "wrong.py", cwd=tmp_path, status=1)
     assert 'Unexpected keyword argument "resample"' in mistakes
     assert '"favouritism"' in mistakes
     assert '"Ranking" has no attribute "metrics"' in mistakes
@@ -431,17 +433,17 @@ def test_a_checker_of_types_knows_every_name(uv: str, built: Built, tmp_path: Pa
 
 @pytest.mark.slow
 def test_the_site() -> None:
-    """Built without a warning, so no link leads nowhere; it needs nothing from elsewhere."""
+    """The build gives no warnings, so links are valid; the site loads no external resources."""
     pytest.importorskip("furo", reason="the tools of the docs are not installed (pip install --group docs)")
     path = os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])
-    made = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "docs/site.py"],
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": path},
         capture_output=True,
         text=True,
     )
-    assert made.returncode == 0, made.stdout + made.stderr
+    assert process.returncode == 0, process.stdout + process.stderr
     site = ROOT / "docs" / "_build" / "html"
     pages = {page: page.read_text(encoding="utf-8") for page in site.rglob("*.html")}
     for page, text in pages.items():
@@ -450,8 +452,8 @@ def test_the_site() -> None:
     assert {"rates.md", "agreement.md", "howto/install.md", "explanation/statistics/agreement.md"} <= set(listed)
     assert all((site / name).exists() for name in listed)
     gallery = pages[site / "gallery.html"]
-    drawn = [name for name in cu.plots.__all__ if name.islower() and name != "save"]
-    for name in drawn:
+    names = [name for name in cu.plots.__all__ if name.islower() and name != "save"]
+    for name in names:
         assert f"{name}.svg" in gallery
         assert (site / "_images" / f"{name}.svg").stat().st_size < 100_000
     index = (site / "searchindex.js").read_text(encoding="utf-8")

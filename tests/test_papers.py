@@ -1,4 +1,4 @@
-"""Every command and call of the page on the four papers runs, and has the tables that the page names."""
+"""Every command and call on the page about the four papers runs and has the tables that the page names."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ SMALL = {
     "protocol": "--resamples 20 --replications 2 --aspect fluency",
     "ranking": "--resamples 20",
 }
-"""Options that make a verb fast."""
+"""Options that keep a command fast."""
 
 
 def spans(start: str) -> list[str]:
-    """The code within lines of text that starts so."""
+    """Code spans of lines that start with a text."""
     text = re.sub(r"^```.*?^```$", "", PAGE.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
     return sorted({code for code in re.findall(r"`([^`\n]+)`", text) if code.startswith(start)})
 
 
 def commands() -> dict[str, set[str]]:
-    """Command without its table -> the tables that the page names."""
+    """Command without `--table` to the tables that the page names."""
     tables: defaultdict[str, set[str]] = defaultdict(set)
     for code in spans("custodes "):
         command, _, table = code.partition(" --table ")

@@ -1,4 +1,4 @@
-"""Questions leave the process as it was: thread limits, environment, warnings, signals, state of libraries."""
+"""Questions restore the state of the process: thread limits, environment, warnings, signals, library settings."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-import scipy.sparse  # the import of SciPy adds filters of warnings
+import scipy.sparse  # importing SciPy adds warning filters
 import scipy.stats  # noqa: F401
 import threadpoolctl
 
@@ -93,7 +93,7 @@ def test_parts_are_answered_with_one_blas_thread_and_the_limit_goes_with_an_erro
 
 
 def test_overlapping_limits_of_two_threads_are_restored() -> None:
-    """The context that was opened first is closed first."""
+    """The context that was entered first exits first."""
     opened, closed = threading.Barrier(2), threading.Event()
 
     def work(*, first: bool) -> None:

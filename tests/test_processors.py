@@ -1,7 +1,7 @@
-"""No number and no sentence depends on the processor or on the number of threads.
+"""Numbers and sentences do not depend on the processor or the number of threads.
 
-OpenBLAS picks its kernels by the processor; `OPENBLAS_CORETYPE` makes it take those of another one. A type that the
-processor does not have becomes another one silently, so what was taken is read back from threadpoolctl.
+`OPENBLAS_CORETYPE` selects the kernels of another processor. OpenBLAS silently replaces types that the processor does
+not support, so threadpoolctl reports the kernels in use.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ scipy.linalg.svd(square @ square)
 print(json.dumps([p["architecture"] for p in threadpoolctl.threadpool_info() if p["internal_api"] == "openblas"]))
 """
 ZERO = 1e-9
-"""Numbers that differ by no more are equal: differences of equal numbers are rounding."""
+"""Differences up to this value are rounding errors."""
 
 
 def output(arguments: list[str], core_type: str, threads: int) -> Any:
@@ -44,48 +44,50 @@ def output(arguments: list[str], core_type: str, threads: int) -> Any:
 
 @cache
 def core_types() -> tuple[str, str]:
-    """Two core types that give different kernels; twice the same where the processor has one."""
+    """Two core types with different kernels, or one type twice if the processor supports only one."""
     kernels = {name: taken for name in CORE_TYPES if (taken := kernels_of(name))}
     first, *others = kernels
     return first, next((name for name in others if kernels[name] != kernels[first]), first)
 
 
 def kernels_of(core_type: str) -> Any:
-    """The kernels of a core type; nothing where the processor lacks their instructions, which ends the process."""
+    """Kernels of a core type; empty if the processor lacks their instructions, which ends the process."""
     try:
         return output(["-c", ARCHITECTURES], core_type, 1)
     except AssertionError:
         return None
 
 
-def differences(one: Any, other: Any, place: str, tolerance: float) -> list[str]:
-    """Where two answers differ."""
-    if isinstance(one, dict) and isinstance(other, dict) and one.keys() == other.keys():
-        return [text for key in one for text in differences(one[key], other[key], f"{place}.{key}", tolerance)]
-    if isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
-        pairs = zip(one, other, strict=True)
+def differences(left: Any, right: Any, place: str, tolerance: float) -> list[str]:
+    """List the places where two answers differ."""
+    if isinstance(left, dict) and isinstance(right, dict) and left.keys() == right.keys():
+        return [text for key in left for text in differences(left[key], right[key], f"{place}.{key}", tolerance)]
+    if isinstance(left, list) and isinstance(right, list) and len(left) == len(right):
+        pairs = zip(left, right, strict=True)
         return [text for i, pair in enumerate(pairs) for text in differences(*pair, f"{place}[{i}]", tolerance)]
-    if isinstance(one, float) and isinstance(other, float):
-        equal = abs(one - other) <= max(ZERO, tolerance * max(abs(one), abs(other)))
-        return [] if equal or (one != one and other != other) else [f"{place}: {one} and {other}"]
-    return [] if one == other else [f"{place}: {one} and {other}"]
+    if isinstance(left, float) and isinstance(right, float):
+        equal = abs(left - right) <= max(ZERO, tolerance * max(abs(left), abs(right)))
+        return [] if equal or (left != left and right != right) else [f"{place}: {left} and {right}"]
+    return [] if left == right else [f"{place}: {left} and {right}"]
 
 
 def compare(path: str | Path, *more: str, **tolerance: float) -> None:
-    """The answers of both core types differ by no more than the relative tolerance of their kind."""
+    """Assert that answers of both core types agree within the relative tolerance for each kind."""
     first, second = core_types()
     arguments = ["-m", "tests.answers_as_json", str(path), "coherence", *more]
-    one, other = output(arguments, first, 1), output(arguments, second, 2)
+    first_answer, second_answer = output(arguments, first, 1), output(arguments, second, 2)
     for kind, relative in tolerance.items():
-        texts = differences(one[kind], other[kind], kind, relative)
-        assert not texts, f"{one['architectures']} and {other['architectures']}:\n" + "\n".join(texts[:20])
+        texts = differences(first_answer[kind], second_answer[kind], kind, relative)
+        assert not texts, f"{first_answer['architectures']} and {second_answer['architectures']}:\n" + "\n".join(
+            texts[:20]
+        )
 
 
 def test_a_difference_is_seen() -> None:
-    one = {"a": [{"x": 1.0, "text": "B is best"}], "b": [{"n": 3}]}
-    assert not differences(one, {"a": [{"x": 1.0 + 1e-8, "text": "B is best"}], "b": [{"n": 3}]}, "", 1e-6)
-    other = {"a": [{"x": 1.0 + 1e-5, "text": "A is best"}], "b": [{"n": 4}]}
-    assert len(differences(one, other, "", 1e-6)) == 3
+    left = {"a": [{"x": 1.0, "text": "B is best"}], "b": [{"n": 3}]}
+    assert not differences(left, {"a": [{"x": 1.0 + 1e-8, "text": "B is best"}], "b": [{"n": 3}]}, "", 1e-6)
+    right = {"a": [{"x": 1.0 + 1e-5, "text": "A is best"}], "b": [{"n": 4}]}
+    assert len(differences(left, right, "", 1e-6)) == 3
 
 
 def test_every_question_on_the_demo() -> None:

@@ -1,6 +1,6 @@
-"""The same seed gives the same bytes, whatever threads, hash seed and locale the process has.
+"""Equal seeds give equal bytes, for any number of threads, hash seed and locale.
 
-Another BLAS, or another kernel of it for another processor, may change last digits: that is not asked here.
+Other BLAS libraries and other kernels may change the last digits; these tests do not cover that.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ VERBS = {
 }
 
 
-def made(argv: tuple[str, ...], environment: dict[str, str], folder: Path) -> bytes:
+def output_bytes(argv: tuple[str, ...], environment: dict[str, str], folder: Path) -> bytes:
     folder.mkdir()
     ran = subprocess.run(
         [sys.executable, "-m", "custodes", *argv], env=os.environ | environment, cwd=folder, capture_output=True
@@ -60,27 +60,30 @@ def made(argv: tuple[str, ...], environment: dict[str, str], folder: Path) -> by
 
 def test_threads_hash_seed_and_locale_change_no_byte(tmp_path: Path) -> None:
     ask = (*VERBS["agreement"], "--aspect", "fluency", "--format", "json", "--no-timing")
-    assert made(ask, ONE, tmp_path / "one") == made(ask, OTHER, tmp_path / "other")
+    assert output_bytes(ask, ONE, tmp_path / "one") == output_bytes(ask, OTHER, tmp_path / "other")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("verb", VERBS)
 def test_no_verb_changes_a_byte(tmp_path: Path, verb: str) -> None:
     ask = (*VERBS[verb], "--format", "json", "--no-timing")
-    assert made(ask, ONE, tmp_path / "one") == made(ask, OTHER, tmp_path / "other")
+    assert output_bytes(ask, ONE, tmp_path / "one") == output_bytes(ask, OTHER, tmp_path / "other")
 
 
 @pytest.mark.slow
 def test_a_report_and_its_figures_are_the_same_bytes(tmp_path: Path) -> None:
     for suffix in ("svg", "png"):
         ask = ("report", "demo", *QUICK, "--aspect", "fluency", "--figures", ".", "--figure-format", suffix)
-        one, other = made(ask, ONE, tmp_path / f"one-{suffix}"), made(ask, OTHER, tmp_path / f"other-{suffix}")
-        assert one == other
+        first, second = (
+            output_bytes(ask, ONE, tmp_path / f"one-{suffix}"),
+            output_bytes(ask, OTHER, tmp_path / f"other-{suffix}"),
+        )
+        assert first == second
 
 
 @pytest.mark.slow
 def test_threads_of_openmp_change_no_model(tmp_path: Path) -> None:
-    """XGBoost and BLAS have threads of their own."""
+    """XGBoost and BLAS have separate thread settings."""
     ask = (
         "combine",
         "fit",
@@ -94,5 +97,5 @@ def test_threads_of_openmp_change_no_model(tmp_path: Path) -> None:
         "-o",
         "m.json",
     )
-    models = {made(ask, ONE | {"OMP_NUM_THREADS": str(n)}, tmp_path / str(n)) for n in (1, 2, 5)}
+    models = {output_bytes(ask, ONE | {"OMP_NUM_THREADS": str(n)}, tmp_path / str(n)) for n in (1, 2, 5)}
     assert len(models) == 1

@@ -1,4 +1,4 @@
-"""The instructions for a coding agent: their commands run, and their links lead somewhere."""
+"""The instructions for coding agents: commands run and links are valid."""
 
 from __future__ import annotations
 

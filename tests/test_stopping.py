@@ -1,4 +1,4 @@
-"""After Ctrl-C a long verb says what the same command does then."""
+"""After Ctrl-C a long command prints what repeating it does."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 import custodes as cu
 from custodes import cli, process
 from custodes.annotate import rehearsal
-from custodes.commands import score as score_command  # noqa: F401  (it reads what `cu.score` documents)
+from custodes.commands import score as score_command  # noqa: F401  (it reads the docstring of `cu.score`)
 from custodes.options import Output
 
 TEXTS = [{"item": str(n), "outputs": {"X": "x" * (n + 1), "Y": "y" * 3}} for n in range(10)]
@@ -66,15 +66,15 @@ def test_an_interrupted_verb_says_what_the_same_command_does(
     assert sorted(path.name for path in texts.iterdir()) == before
     monkeypatch.setattr(Output, "timed", interrupt)
     assert cli.run(["check", "demo"]) == 130
-    assert capsys.readouterr().err == "custodes: interrupted\n"  # and not what the verb before would say
+    assert capsys.readouterr().err == "custodes: interrupted\n"  # not the message of the previous command
 
 
 def test_a_signal_says_it_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    said: list[bytes] = []
-    monkeypatch.setattr(process.os, "write", lambda number, text: said.append(text))
+    results: list[bytes] = []
+    monkeypatch.setattr(process.os, "write", lambda number, text: results.append(text))
     monkeypatch.setattr(process.os, "_exit", lambda status: None)
     monkeypatch.setattr(process.os, "isatty", lambda number: False)
     with process.Stoppable(AGAIN):
         process._leave(signal.SIGTERM, None)
     process._leave(signal.SIGINT, None)
-    assert said == [f"custodes: terminated: {AGAIN}\n".encode(), b"custodes: interrupted\n"]
+    assert results == [f"custodes: terminated: {AGAIN}\n".encode(), b"custodes: interrupted\n"]

@@ -1,4 +1,4 @@
-"""Files that are read back: types are known before any thread starts, and nothing occurs twice."""
+"""Files read as strict JSON: types are prepared before threads start, and duplicate keys are rejected."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ NUMBERS = msgspec.json.Decoder(dict[str, int])
 
 
 def test_types_are_looked_up_at_import_only() -> None:
-    # msgspec (0.20) builds what it knows of a type on first use, and several threads that do so crash the process.
+    # msgspec (0.20) prepares a type on first use, and concurrent first uses crash the process.
     late = re.compile(r"^ +(?![ >]).*msgspec\.(convert\(|json\.Decoder\(|json\.decode\(.*type=)", re.MULTILINE)
     assert late.search("    made = msgspec.json.decode(text, type=cls)")
     for path in Path(custodes.__file__).parent.rglob("*.py"):
         text = path.read_text(encoding="utf-8")
-        # Some convert to layouts, which are looked up where they are declared: by what `strict_json` has for that; the
-        # options of a plan and parameters of metrics are words, made numbers and truth values before there are threads.
+        # Some calls convert to layouts prepared by `strict_json` at their declaration. Options of plans and parameters
+        # of metrics are parsed to strings, numbers and booleans before threads start.
         converts = path.name in ("logs.py", "worker.py", "strict_json.py", "annotate_plan.py", "spec.py")
         if not converts and path.parts[-2:] != ("annotate", "plan.py"):
             assert not late.search(text), path
@@ -49,7 +49,7 @@ for thread in threads: thread.join()
 
 @pytest.mark.slow
 def test_threads_that_read_trees_first_never_crash(tmp_path: Path) -> None:
-    # With types looked up on first use 7 of 150 such processes died of a segmentation fault.
+    # When types were prepared on first use, 7 of 150 such processes crashed with a segmentation fault.
     model = custodes.combine(custodes.read("demo"), target="fluency", method="xgboost", repeats=1, resamples=0).model
     file = model.save(tmp_path / "trees.json")
     for _ in range(120):
@@ -68,10 +68,10 @@ def test_threads_that_read_trees_first_never_crash(tmp_path: Path) -> None:
     ],
 )
 def test_what_cannot_be_is_told_in_one_line(content: bytes, reason: str) -> None:
-    with pytest.raises(InputError) as told:
+    with pytest.raises(InputError) as raised:
         decode(content, NUMBERS)
-    assert str(told.value).startswith(reason)
-    assert str(told.value).isprintable()
+    assert str(raised.value).startswith(reason)
+    assert str(raised.value).isprintable()
 
 
 def test_whether_all_of_a_text_was_read() -> None:

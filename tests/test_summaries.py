@@ -1,4 +1,4 @@
-"""What score and judge say of the file that they wrote."""
+"""Messages of `score` and `judge` on the files that they write."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from custodes.commands.summaries import MOST_LINES, summary_lines
 RNG = np.random.default_rng(20_260_250)
 
 
-def written(frame: pl.DataFrame, folder: Path) -> list[str]:
+def summary_of(frame: pl.DataFrame, folder: Path) -> list[str]:
     path = folder / "out.csv"
     frame.write_csv(path)
     return [line.replace(str(path), "out.csv") for line in summary_lines(path)]
@@ -21,7 +21,7 @@ def written(frame: pl.DataFrame, folder: Path) -> list[str]:
 def test_means_of_scores(tmp_path: Path) -> None:
     score = 1 + RNG.normal(size=40)
     rows = {"item": list(range(20)) * 2, "system": ["a"] * 20 + ["b"] * 20, "rater": "bleu", "kind": "metric"}
-    lines = written(pl.DataFrame(rows | {"score": score}), tmp_path)
+    lines = summary_of(pl.DataFrame(rows | {"score": score}), tmp_path)
     mean, error = score[:20].mean(), score[:20].std(ddof=1) / np.sqrt(20)
     low, high = (f"{mean + sign * 2.093 * error:.2f}".replace("-", "−") for sign in (-1, 1))
     assert lines[0] == f"bleu (a): {f'{mean:.2f}'.replace('-', '−')} [{low}, {high}], mean of 20 items"
@@ -37,7 +37,7 @@ def test_win_rates_and_flips_of_verdicts(tmp_path: Path) -> None:
         for order, sign in (("ab", 1), ("ba", 1 if k % 4 else -1))
     ]
     names = ["item", "system_a", "system_b", "rater", "kind", "order", "preference"]
-    lines = written(pl.DataFrame(rows, schema=names, orient="row"), tmp_path)
+    lines = summary_of(pl.DataFrame(rows, schema=names, orient="row"), tmp_path)
     assert lines[0].startswith("judge (a): wins 88 % [")
     assert lines[2].startswith("judge changes its preference in 25 % [")
     assert lines[2].endswith("of 40 comparisons if the order is reversed")
@@ -45,7 +45,7 @@ def test_win_rates_and_flips_of_verdicts(tmp_path: Path) -> None:
 
 def test_rates_of_labels(tmp_path: Path) -> None:
     labels = ["pass"] * 30 + ["fail"] * 10
-    lines = written(pl.DataFrame({"id": range(40), "judge_label": labels}), tmp_path)
+    lines = summary_of(pl.DataFrame({"id": range(40), "judge_label": labels}), tmp_path)
     assert lines[0].startswith("judge_label (out): 75 % [")
     assert lines[0].endswith("of 40 outputs are pass")
     assert lines[1].startswith("next: custodes rates out.csv")
@@ -54,6 +54,6 @@ def test_rates_of_labels(tmp_path: Path) -> None:
 def test_many_lines_are_cut(tmp_path: Path) -> None:
     rows = [(i, f"s{k:02}", "m", "metric", float(i * k)) for i in range(12) for k in range(40)]
     frame = pl.DataFrame(rows, schema=["item", "system", "rater", "kind", "score"], orient="row")
-    lines = written(frame, tmp_path)
+    lines = summary_of(frame, tmp_path)
     assert len(lines) == MOST_LINES + 2
     assert lines[MOST_LINES] == "and 16 more lines"

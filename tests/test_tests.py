@@ -1,4 +1,4 @@
-"""Tests stand alone: none imports another, and none replaces a private name of the package."""
+"""Rules for tests: no test imports from another one or replaces private names of the package."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PATCHES = {"setattr", "delattr", "setitem", "delitem", "object"}
 
 
 def imports_of_tests(tree: ast.Module) -> Iterator[str]:
-    """The test modules that a module imports, anywhere in it."""
+    """Yield the test modules that a module imports, at any level."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
@@ -30,8 +30,10 @@ def imports_of_tests(tree: ast.Module) -> Iterator[str]:
 
 
 def private_patches(tree: ast.Module) -> Iterator[str]:
-    """Calls as `monkeypatch.setattr(module, "_name", ...)`. `os._exit` is a public function of Python, and a test may
-    replace what belongs to an object of its own (`self`)."""
+    """Yield calls such as `monkeypatch.setattr(module, "_name", ...)`.
+
+    `os._exit` is a public function of Python, and attributes of `self` belong to the test.
+    """
     for node in ast.walk(tree):
         if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in PATCHES):
             continue
@@ -45,12 +47,12 @@ def private_patches(tree: ast.Module) -> Iterator[str]:
 
 @pytest.mark.parametrize("rule", [imports_of_tests, private_patches])
 def test_no_test_depends_on_what_is_not_public(rule) -> None:
-    found = [
+    results = [
         f"{path.relative_to(FOLDER).as_posix()}: {text}"
         for path in sorted(FOLDER.rglob("*.py"))
         for text in rule(ast.parse(path.read_text(encoding="utf-8")))
     ]
-    assert found == []
+    assert results == []
 
 
 def test_both_rules_find_what_they_forbid() -> None:

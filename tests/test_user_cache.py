@@ -1,4 +1,4 @@
-"""Texts in the user's folder of caches: made once, and never trusted where it is not whole or not ours."""
+"""Cached texts in the user's folder: written once, and built again if damaged or in an unsafe folder."""
 
 from __future__ import annotations
 
@@ -16,43 +16,43 @@ posix = pytest.mark.skipif(sys.platform == "win32", reason="no modes of that kin
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder of caches in a place of its own."""
+    """Redirect the cache to a temporary folder."""
     place = tmp_path / "caches" / "custodes"
     monkeypatch.setattr(user_cache, "folder", lambda: place)
     return place
 
 
-def made(times: list[int], text: str = "const α = 1;\r\n\nend") -> str:
+def build_text(times: list[int], text: str = "const α = 1;\r\n\nend") -> str:
     times.append(1)
     return text
 
 
 def test_a_text_is_made_once_and_comes_back_letter_by_letter(home: Path) -> None:
     times: list[int] = []
-    first, again = (user_cache.cached_text("one-1.js", lambda: made(times)) for _ in range(2))
+    first, again = (user_cache.cached_text("one-1.js", lambda: build_text(times)) for _ in range(2))
     assert first == again == "const α = 1;\r\n\nend"
     assert len(times) == 1
-    assert user_cache.cached_text("one-2.js", lambda: made(times, "other")) == "other"
+    assert user_cache.cached_text("one-2.js", lambda: build_text(times, "other")) == "other"
     assert len(times) == 2
-    assert sorted(own.name for own in home.iterdir()) == ["one-1.js", "one-2.js"]
+    assert sorted(file.name for file in home.iterdir()) == ["one-1.js", "one-2.js"]
 
 
 @pytest.mark.parametrize("damage", [b"", b"\xff\xfe", b"const a = 2;", b"0" * 64 + b"\nconst a = 2;"])
 def test_a_damaged_file_is_made_anew(home: Path, damage: bytes) -> None:
     times: list[int] = []
-    user_cache.cached_text("one.js", lambda: made(times))
+    user_cache.cached_text("one.js", lambda: build_text(times))
     (home / "one.js").write_bytes(damage)
-    assert user_cache.cached_text("one.js", lambda: made(times)) == made([])
-    assert user_cache.cached_text("one.js", lambda: made(times)) == made([])
+    assert user_cache.cached_text("one.js", lambda: build_text(times)) == build_text([])
+    assert user_cache.cached_text("one.js", lambda: build_text(times)) == build_text([])
     assert len(times) == 2
 
 
 @posix
 def test_a_folder_that_others_may_write_to_is_not_read(home: Path) -> None:
     times: list[int] = []
-    user_cache.cached_text("one.js", lambda: made(times))
+    user_cache.cached_text("one.js", lambda: build_text(times))
     home.chmod(0o777)
-    assert user_cache.cached_text("one.js", lambda: made(times, "ours")) == "ours"
+    assert user_cache.cached_text("one.js", lambda: build_text(times, "ours")) == "ours"
     assert len(times) == 2
 
 
@@ -60,7 +60,7 @@ def test_without_a_folder_it_is_made_every_time(home: Path) -> None:
     home.parent.write_text("a file, where the folder should be")
     times: list[int] = []
     for _ in range(2):
-        assert user_cache.cached_text("one.js", lambda: made(times, "ours")) == "ours"
+        assert user_cache.cached_text("one.js", lambda: build_text(times, "ours")) == "ours"
     assert len(times) == 2
 
 

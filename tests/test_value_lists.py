@@ -1,4 +1,4 @@
-"""Repeatable arguments: repeating an option and giving a comma list are the same, in every verb and in Python."""
+"""Repeatable options: repeated options and comma-separated lists are equivalent, on the command line and in Python."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ CASES: dict[str, tuple[tuple[str, ...], tuple[str, str]]] = {
         ("coherence", "fluency"),
     ),
 }
-"""A command line and two values, of options whose answer goes to standard output."""
+"""A command line and two values, for options of commands that write to standard output."""
 
 ELSEWHERE = {
     "--aspects": "described values",
@@ -61,19 +61,19 @@ ELSEWHERE = {
     "--labels": "labels of a judge",
     "--probe": "probes of a judge",
 }
-"""Options that other tests of this file cover, and what they hold."""
+"""Options that other tests of this file cover, and the kind of their values."""
 
 NAMES_OF_FILES = {"--plan"}
 PATTERNS_OF_COLUMNS = {"--columns"}
-"""Not split: a file name or a column name may hold commas."""
+"""Options that are not split at commas, which file and column names may contain."""
 
 
 def options(app: App) -> Iterator[str]:
-    """The first name of every option that may be repeated."""
+    """Return the first name of every repeatable option."""
     if app.default_command:
-        for own in app.assemble_argument_collection():
-            if own.names and own.names[0].startswith("--") and "list" in str(own.hint):
-                yield own.names[0]
+        for value in app.assemble_argument_collection():
+            if value.names and value.names[0].startswith("--") and "list" in str(value.hint):
+                yield value.names[0]
     for name in app:
         if not name.startswith("-"):
             yield from options(app[name])
@@ -105,7 +105,7 @@ def test_a_comma_list_is_the_same_as_repeating(
 
     repeated = tables(option, values[0], option, values[1])
     assert tables(option, (" , " if option == "--metrics" else ",").join(values)) == repeated
-    assert tables(option, values[0]) != repeated  # both count
+    assert tables(option, values[0]) != repeated  # both values count
 
 
 def test_estimators_in_python() -> None:
@@ -118,8 +118,8 @@ def test_estimators_in_python() -> None:
 def test_probes_of_a_judge() -> None:
     outputs = {"i": {"A": "One sentence.", "B": "Another sentence."}}
     for probe in (["length", "name"], ["length,name"], ["length, name"]):
-        made = Probes.make(probe, cu.Judge(model="m"), orders="both", outputs=outputs)
-        assert made.names == ("length", "name")
+        result = Probes.make(probe, cu.Judge(model="m"), orders="both", outputs=outputs)
+        assert result.names == ("length", "name")
 
 
 def test_labels_of_a_judge() -> None:
@@ -171,7 +171,7 @@ def test_a_comma_before_the_colon_is_one_line(
 
 def test_metric_specifications() -> None:
     assert spec_list("rouge1,bleu@first,mean,chrf", METRICS) == ["rouge1", "bleu@first,mean", "chrf"]
-    assert spec_list(["bleu@first", "mean"], METRICS) == ["bleu@first", "mean"]  # no rule goes over two values
+    assert spec_list(["bleu@first", "mean"], METRICS) == ["bleu@first", "mean"]  # a rule applies to one value only
     assert spec_list("chrf:beta=2,case=false", METRICS) == ["chrf:beta=2,case=false"]
     assert spec_list("command:python count.py a,b", METRICS) == ["command:python count.py a,b"]
     texts = pl.DataFrame({"item": ["1"], "system": ["A"], "text": ["yes it is"], "source": ["is it"]})
@@ -189,7 +189,7 @@ def test_assignments() -> None:
     assert sampling_of(['stop=["a","b,seed=1"]', "seed=2"]) == {"stop": ["a", "b,seed=1"], "seed": 2}
     with pytest.raises(
         OptionError, match="is not JSON; give one KEY=VALUE, and repeat the option for each"
-    ):  # and not sent as text
+    ):  # it is not sent as text
         sampling_of(['stop=["a,seed=1'])
     assert Reading(column=["item=doc,system=model", "score=a,b"]).mapping == {
         "item": "doc",

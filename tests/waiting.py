@@ -1,4 +1,4 @@
-"""Waiting for other processes and threads: the bound ends a test that hangs, and no test needs a fast machine."""
+"""Bounded waiting for other processes and threads, without assumptions on the speed of the machine."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import TypeVar
 T = TypeVar("T")
 
 PATIENCE = 300.0
-"""Seconds until something that must happen counts as hung."""
+"""Seconds until an expected event counts as missing."""
 
 
 def until(condition: Callable[[], T | None]) -> T:
-    """The first true value of `condition`, which is called again and again; AssertionError after `PATIENCE`.
+    """Return the first true value of `condition`, which is polled; raise AssertionError after `PATIENCE` seconds.
 
-    OSError counts as not yet: a file, a process or a server may not be there.
+    OSError counts as not yet true, because a file, process or server may not exist yet.
     """
     end, problem = time.monotonic() + PATIENCE, None
     while time.monotonic() < end:

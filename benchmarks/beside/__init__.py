@@ -1,4 +1,7 @@
-"""What others compute too: the same data, both sides, the same numbers. One file a subject; `peers.py` runs them."""
+"""Comparisons with other packages on the same data, which must give the same numbers.
+
+Each subject has one file; `peers.py` runs them.
+"""
 
 from __future__ import annotations
 
@@ -8,18 +11,18 @@ from pathlib import Path
 
 Numbers = list[float]
 Work = Callable[[], Numbers | tuple[Numbers, float]]
-"""Gives numbers; or numbers and seconds, where only a share of the work was done and its time alone was scaled up."""
+"""Returns numbers, or numbers and seconds if only a part of the work was done and its time scaled up."""
 Side = Callable[[Path], Work]
-"""Loads what it needs from a folder (not timed), and returns the work, which is done twice: the second is timed."""
+"""Loads data from a folder (not timed), and returns the work, which runs twice: the second run is timed."""
 
 
 @dataclass(frozen=True)
 class Beside:
-    """One comparison: `data` writes files into a folder, `ours` and `theirs` read them and give as many numbers each.
+    """One comparison: `data` writes files into a folder; `ours` and `theirs` read them and return as many numbers each.
 
-    `module` is what the peer's interpreter must be able to import, `home` where it is looked for: the environment of
-    peers, that of oracles, or only ours. Numbers must agree within `tolerance`; `because` says why that is not
-    rounding. Of `labels`, which are no numbers, the share that differs must be below it.
+    `module` is what the peer's interpreter must be able to import, and `home` where that is: the environment of peers,
+    that of oracles, or only this one. Numbers must agree within `tolerance`; `because` is the reason if that is more
+    than rounding. Of `labels`, which are not numbers, the proportion that differs must be below it.
     """
 
     peer: str

@@ -1,8 +1,8 @@
-"""Agreement with people: loops over scipy, nlpstats, and the algorithms that mt-metrics-eval publishes, as plain loops.
+"""Agreement with human ratings: loops over scipy, nlpstats, and the algorithms of mt-metrics-eval as loops.
 
-The package "mt-metrics-eval" of the index is not that tool, so tie calibration (Deutsch, Foster and Freitag 2023,
-"Ties Matter", Algorithm 1) and soft pairwise accuracy (Thompson, Mathur, Deutsch and Khayrallah 2024) are written here
-from the papers, without looking at how ours are made.
+The package "mt-metrics-eval" of the index is a different tool. Tie calibration (Deutsch, Foster and Freitag 2023, "Ties
+Matter", Algorithm 1) and soft pairwise accuracy (Thompson, Mathur, Deutsch and Khayrallah 2024) are therefore
+implemented here from the papers, independently of this package.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ PAIRS = METRICS * (METRICS - 1) / 2
 
 
 def data(folder: Path) -> None:
-    """A complete study of SummEval's size: people's means of three ratings, so ties; metrics as doubles."""
+    """Complete study of SummEval's size: human means of three ratings, which tie, and continuous metric scores."""
     import numpy as np
 
     rng = np.random.default_rng(0)
     truth = rng.normal(size=SYSTEMS) * 0.4 + rng.normal(size=(ITEMS, SYSTEMS))
-    people = np.clip(np.rint(3 + truth + rng.normal(size=(3, ITEMS, SYSTEMS)) * 0.7), 1, 5).mean(axis=0)
+    human = np.clip(np.rint(3 + truth + rng.normal(size=(3, ITEMS, SYSTEMS)) * 0.7), 1, 5).mean(axis=0)
     share = rng.uniform(0.2, 1, (METRICS, 1, 1))
     metrics = (truth * share + rng.normal(size=(METRICS, ITEMS, SYSTEMS))).round(3)
     flips = rng.choice(np.array([-1, 1], dtype=np.int8), size=(PERMUTATIONS, ITEMS))
-    np.savez(folder / "scores.npz", people=people.round(6), metrics=metrics, flips=flips)
+    np.savez(folder / "scores.npz", people=human.round(6), metrics=metrics, flips=flips)
 
 
 def arrays(folder: Path) -> tuple[Any, Any, Any]:
@@ -39,91 +39,91 @@ def arrays(folder: Path) -> tuple[Any, Any, Any]:
         return file["people"], file["metrics"], file["flips"]
 
 
-def study(people: Any, metrics: Any) -> Any:
-    """The arrays as a study."""
+def study(human: Any, metrics: Any) -> Any:
+    """Study from the arrays."""
     import numpy as np
     import polars as pl
 
     import custodes as cu
 
-    item = np.repeat([f"i{k:03}" for k in range(len(people))], people.shape[1])
-    system = np.tile([f"s{k:02}" for k in range(people.shape[1])], len(people))
+    item = np.repeat([f"i{k:03}" for k in range(len(human))], human.shape[1])
+    system = np.tile([f"s{k:02}" for k in range(human.shape[1])], len(human))
     cells = {"item": item, "system": system}
-    parts = [pl.DataFrame({**cells, "rater": "people", "kind": "human", "score": people.ravel()})]
+    parts = [pl.DataFrame({**cells, "rater": "people", "kind": "human", "score": human.ravel()})]
     for m, scores in enumerate(metrics):
         parts.append(pl.DataFrame({**cells, "rater": f"m{m:02}", "kind": "metric", "score": scores.ravel()}))
     return cu.read(pl.concat(parts))
 
 
 def every_statistic(folder: Path) -> Work:
-    """`agreement` as it is: all statistics, intervals of all, and tests between all metrics."""
+    """`agreement` with all statistics, their intervals, and tests between all metrics."""
     import custodes as cu
 
-    given = study(*arrays(folder)[:2])
+    ratings = study(*arrays(folder)[:2])
 
     def work() -> list[float]:
-        made = cu.agreement(given, resamples=RESAMPLES).metrics.sort("metric")
+        result = cu.agreement(ratings, resamples=RESAMPLES).metrics.sort("metric")
         names = ("pearson_global", "spearman_global", "kendall_global")
-        return [float(value) for name in names for value in made[name]]
+        return [float(value) for name in names for value in result[name]]
 
     return work
 
 
 def by_scipy(folder: Path) -> Work:
-    """Three correlations of every metric; and in some resamples, for some metrics."""
+    """Three correlations for every metric, and for some metrics in some resamples."""
     import numpy as np
     from scipy import stats
 
-    people, metrics, _ = arrays(folder)
+    human, metrics, _ = arrays(folder)
     rng = np.random.default_rng(0)
     statistics = (stats.pearsonr, stats.spearmanr, stats.kendalltau)
 
     def work() -> tuple[list[float], float]:
         began = time.process_time()
         for _ in range(PEER_RESAMPLES):
-            drawn = rng.integers(ITEMS, size=ITEMS)
-            x = people[drawn].ravel()
+            resample = rng.integers(ITEMS, size=ITEMS)
+            x = human[resample].ravel()
             for metric in metrics[:PEER_METRICS]:
                 for statistic in statistics:
-                    statistic(x, metric[drawn].ravel())
+                    statistic(x, metric[resample].ravel())
         seconds = (time.process_time() - began) * RESAMPLES * METRICS / (PEER_RESAMPLES * PEER_METRICS)
-        return [float(own(people.ravel(), metric.ravel())[0]) for own in statistics for metric in metrics], seconds
+        return [float(statistic(human.ravel(), y.ravel())[0]) for statistic in statistics for y in metrics], seconds
 
     return work
 
 
 def calibrated(folder: Path) -> Work:
-    """acc_eq with its epsilon, of all metrics."""
+    """acc_eq and epsilon of all metrics."""
     import numpy as np
 
     from custodes.stats.calibrated_accuracy import acc_eq
 
-    people, metrics, _ = arrays(folder)
+    human, metrics, _ = arrays(folder)
 
     def work() -> list[float]:
         ones = np.ones((1, ITEMS))
-        found, _ = acc_eq(people, metrics, human_tie=1e-9, units=np.arange(ITEMS), weights=ones)
-        return [float(value) for value in found[0]]
+        result, _ = acc_eq(human, metrics, human_tie=1e-9, units=np.arange(ITEMS), weights=ones)
+        return [float(value) for value in result[0]]
 
     return work
 
 
 def calibrated_by_a_loop(folder: Path) -> Work:
-    """Sort the differences of all items' pairs by size, and let each in turn become a tie; all items have as many."""
-    people, metrics, _ = arrays(folder)
-    rows = people.tolist()
+    """Loop over the sorted absolute differences of all pairs, each as tie threshold; all items have as many pairs."""
+    human, metrics, _ = arrays(folder)
+    rows = human.tolist()
 
-    def one(metric: list[list[float]]) -> float:
+    def best_accuracy(metric: list[list[float]]) -> float:
         events, right = [], 0
         for x, y in zip(rows, metric, strict=True):
             for a in range(SYSTEMS):
                 for b in range(a + 1, SYSTEMS):
-                    apart, other = x[a] - x[b], round(y[a] - y[b], 6)
-                    if abs(apart) <= 1e-9:
-                        events.append((abs(other), 1))
-                    elif apart * other > 0:
+                    difference, metric_difference = x[a] - x[b], round(y[a] - y[b], 6)
+                    if abs(difference) <= 1e-9:
+                        events.append((abs(metric_difference), 1))
+                    elif difference * metric_difference > 0:
                         right += 1
-                        events.append((abs(other), -1))
+                        events.append((abs(metric_difference), -1))
         events.sort()
         best, at = right, 0
         while at < len(events):
@@ -134,77 +134,77 @@ def calibrated_by_a_loop(folder: Path) -> Work:
             best = max(best, right)
         return best / (ITEMS * SYSTEMS * (SYSTEMS - 1) / 2)
 
-    return lambda: [one(metric.tolist()) for metric in metrics]
+    return lambda: [best_accuracy(metric.tolist()) for metric in metrics]
 
 
 def soft(folder: Path) -> Work:
-    """Soft pairwise accuracy of all metrics, with the flips given."""
+    """Soft pairwise accuracy of all metrics, with given permutations."""
     import numpy as np
 
     from custodes.stats.accuracy import spa
 
-    people, metrics, flips = arrays(folder)
+    human, metrics, flips = arrays(folder)
 
     def work() -> list[float]:
-        found = spa(people, metrics, units=np.arange(ITEMS), weights=np.ones((1, ITEMS)), flips=flips)
-        return [float(value) for value in found[0]]
+        result = spa(human, metrics, units=np.arange(ITEMS), weights=np.ones((1, ITEMS)), flips=flips)
+        return [float(value) for value in result[0]]
 
     return work
 
 
 def soft_by_a_loop(folder: Path) -> Work:
-    """A p-value a pair of systems and rater, each by swapping the systems of random items; NumPy within a pair."""
+    """A p-value per pair of systems and rater, from swapping the systems on random items; NumPy within a pair."""
 
-    people, metrics, flips = arrays(folder)
+    human, metrics, flips = arrays(folder)
     signs = flips.astype(float)
 
     def p_values(scores: Any) -> list[float]:
-        made = []
+        results = []
         for a in range(SYSTEMS):
             for b in range(a + 1, SYSTEMS):
-                apart = scores[:, a] - scores[:, b]
-                made.append(float(((signs @ apart) >= apart.sum() - 1e-9).mean()))
-        return made
+                differences = scores[:, a] - scores[:, b]
+                results.append(float(((signs @ differences) >= differences.sum() - 1e-9).mean()))
+        return results
 
     def work() -> list[float]:
-        person = p_values(people)
-        made = []
+        person = p_values(human)
+        results = []
         for metric in metrics:
-            own = p_values(metric)
-            made.append(1 - sum(abs(p - q) for p, q in zip(person, own, strict=True)) / len(person))
-        return made
+            metric_p = p_values(metric)
+            results.append(1 - sum(abs(p - q) for p, q in zip(person, metric_p, strict=True)) / len(person))
+        return results
 
     return work
 
 
 def compared(folder: Path) -> Work:
-    """All pairs of metrics tested by within-item tau, all at once, beside everything else that `agreement` says."""
+    """Tests of all pairs of metrics by within-item tau, computed jointly with the other results of `agreement`."""
     import custodes as cu
 
-    given = study(*arrays(folder)[:2])
+    ratings = study(*arrays(folder)[:2])
 
     def work() -> list[float]:
-        made = cu.agreement(given, resamples=RESAMPLES, compare_by=["kendall_item"]).metrics.sort("metric")
-        return [float(value) for value in made["kendall_item"]]
+        result = cu.agreement(ratings, resamples=RESAMPLES, compare_by=["kendall_item"]).metrics.sort("metric")
+        return [float(value) for value in result["kendall_item"]]
 
     return work
 
 
 def by_nlpstats(folder: Path) -> Work:
-    """`correlate` of every metric, and `permutation_test` of the first pair, some permutations."""
+    """`correlate` for every metric, and `permutation_test` for the first pair with some permutations."""
     from nlpstats.correlations.correlations import correlate
     from nlpstats.correlations.permutation import permutation_test
 
-    people, metrics, _ = arrays(folder)
-    z = people.T
+    human, metrics, _ = arrays(folder)
+    z = human.T
 
     def work() -> tuple[list[float], float]:
-        given = {"coefficient": "kendall", "level": "input"}
+        options = {"coefficient": "kendall", "level": "input"}
         swapped = {"permutation_method": "inputs", "n_resamples": PEER_PERMUTATIONS}
         began = time.process_time()
-        permutation_test(metrics[0].T, metrics[1].T, z, **given, **swapped)
+        permutation_test(metrics[0].T, metrics[1].T, z, **options, **swapped)
         seconds = (time.process_time() - began) * PERMUTATIONS * PAIRS / PEER_PERMUTATIONS
-        return [float(correlate(metric.T, z, **given)) for metric in metrics], seconds
+        return [float(correlate(metric.T, z, **options)) for metric in metrics], seconds
 
     return work
 

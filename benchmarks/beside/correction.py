@@ -1,4 +1,4 @@
-"""Margins from few labels of people and many of a metric: PPI++ by ppi_py, the mixture by NumPyro's NUTS."""
+"""Margins from few human labels and many metric labels: PPI++ by ppi_py, the mixture model by NumPyro's NUTS."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ SIGNS = (1.0, 0.0, -1.0)
 
 
 def data(folder: Path) -> None:
-    """Tables [human, metric] of a mediocre metric, and what it says elsewhere."""
+    """Tables [human, metric] of a mediocre metric, and its labels on other items."""
     import numpy as np
 
     rng = np.random.default_rng(0)
     shares = rng.dirichlet(np.array([30, 5, 5, 5, 15, 5, 4, 6, 25]) / 5, size=TABLES)
-    paired = np.stack([rng.multinomial(PAIRED, own) for own in shares]).reshape(-1, 3, 3)
-    alone = np.stack([rng.multinomial(ALONE, own.reshape(3, 3).sum(axis=0)) for own in shares])
+    paired = np.stack([rng.multinomial(PAIRED, probability) for probability in shares]).reshape(-1, 3, 3)
+    alone = np.stack([rng.multinomial(ALONE, probability.reshape(3, 3).sum(axis=0)) for probability in shares])
     np.savez(folder / "tables.npz", paired=paired, alone=alone)
 
 
@@ -31,7 +31,7 @@ def tables(folder: Path) -> tuple[Any, Any]:
 
 
 def ppi(folder: Path) -> Work:
-    """All tables at once: counts are enough."""
+    """All tables at once, from counts."""
     import numpy as np
     from scipy.special import ndtri
 
@@ -49,7 +49,7 @@ def ppi(folder: Path) -> Work:
 
 
 def by_ppi_py(folder: Path) -> Work:
-    """A call a table, from labels."""
+    """One call per table, from labels."""
     import numpy as np
     from ppi_py import ppi_mean_ci, ppi_mean_pointestimate
 
@@ -57,26 +57,26 @@ def by_ppi_py(folder: Path) -> Work:
     human, metric = np.indices((3, 3)).reshape(2, 9)
     signs = np.array(SIGNS)
     labels = []
-    for table, other in zip(paired, alone, strict=True):
+    for table, metric_only in zip(paired, alone, strict=True):
         cells = np.repeat(np.arange(9), table.ravel())
-        labels.append((signs[human[cells]], signs[metric[cells]], np.repeat(signs, other)))
+        labels.append((signs[human[cells]], signs[metric[cells]], np.repeat(signs, metric_only)))
 
     def work() -> list[float]:
-        margins = [ppi_mean_pointestimate(*own).item() for own in labels]
-        bounds = [[float(end.item()) for end in ppi_mean_ci(*own, alpha=0.05)] for own in labels]
+        margins = [ppi_mean_pointestimate(*label).item() for label in labels]
+        bounds = [[float(end.item()) for end in ppi_mean_ci(*label, alpha=0.05)] for label in labels]
         return [*margins, *(low for low, _ in bounds), *(high for _, high in bounds)]
 
     return work
 
 
 def mixture(folder: Path) -> Work:
-    """Weighted exact draws until the error is as asked."""
+    """Weighted exact draws up to the required Monte Carlo error."""
     import numpy as np
 
     from custodes.stats.correction.estimator import Counts
     from custodes.stats.correction.mixture import mixture_posterior
 
-    paired, alone = (own[:FEW] for own in tables(folder))
+    paired, alone = (table[:FEW] for table in tables(folder))
 
     def work() -> list[float]:
         counts = Counts(paired, alone, np.zeros_like(alone))
@@ -86,7 +86,7 @@ def mixture(folder: Path) -> Work:
 
 
 def nuts(chains: int, warmup: int, draws: int) -> Any:
-    """A compiled function of (key, paired, metric_only, human_only) to p (chains, draws, 3) and mu, by NumPyro."""
+    """Compiled NumPyro function of (key, paired, metric_only, human_only) that returns p (chains, draws, 3) and mu."""
     import jax
     import numpyro
     from numpyro import distributions as dist
@@ -108,21 +108,23 @@ def nuts(chains: int, warmup: int, draws: int) -> Any:
 
 
 def by_nuts(folder: Path) -> Work:
-    """The sampler of this library's extra `nuts`, which is the model of the paper in NumPyro, compiled before."""
+    """Sampler of this package's extra `nuts`, the paper's model in NumPyro, compiled beforehand."""
     import jax
     import numpy as np
 
-    paired, alone = (own[:FEW].astype(np.float32) for own in tables(folder))
+    paired, alone = (table[:FEW].astype(np.float32) for table in tables(folder))
     run = nuts(CHAINS, WARMUP, DRAWS)
-    given = [(table, other, np.zeros_like(other)) for table, other in zip(paired, alone, strict=True)]
-    jax.block_until_ready(run(jax.random.key(1), *given[0]))
+    inputs = [
+        (table, metric_only, np.zeros_like(metric_only)) for table, metric_only in zip(paired, alone, strict=True)
+    ]
+    jax.block_until_ready(run(jax.random.key(1), *inputs[0]))
 
     def work() -> list[float]:
-        made = []
-        for own in given:
-            p, _ = jax.block_until_ready(run(jax.random.key(0), *own))
-            made.append(float((p[..., 0] > p[..., 2]).mean()))
-        return made
+        results = []
+        for value in inputs:
+            p, _ = jax.block_until_ready(run(jax.random.key(0), *value))
+            results.append(float((p[..., 0] > p[..., 2]).mean()))
+        return results
 
     return work
 

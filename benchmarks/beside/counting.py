@@ -1,4 +1,4 @@
-"""Wins, ties and losses of all pairs of systems, people against metrics, from ratings in Parquet: pandas by hand."""
+"""Wins, ties and losses of all pairs of systems, humans against metrics, from Parquet, compared with pandas."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ ITEMS, SYSTEMS, EACH, METRICS = 100_000, 200, 5, 4
 
 
 def data(folder: Path) -> None:
-    """5 of 200 systems an item; scores are random doubles."""
+    """5 of 200 systems per item, with continuous random scores."""
     import numpy as np
     import pandas as pd
 
@@ -33,7 +33,7 @@ def ours(folder: Path) -> Work:
 
     def work() -> list[float]:
         paired = count_pairs(pl.scan_parquet(folder / "ratings.parquet"), human="person").paired
-        return [float(own) for own in np.asarray(paired)[np.asarray(paired).any(axis=(1, 2, 3))].ravel()]
+        return [float(value) for value in np.asarray(paired)[np.asarray(paired).any(axis=(1, 2, 3))].ravel()]
 
     return work
 
@@ -42,21 +42,21 @@ def theirs(folder: Path) -> Work:
     """Pivot, merge with itself, signs, crosstab by group."""
     import numpy as np
     import pandas as pd
-    import pyarrow.parquet as _  # noqa: F401 (its import is no part of it)
+    import pyarrow.parquet as _  # noqa: F401 (its import is not timed)
 
     def work() -> list[float]:
         frame = pd.read_parquet(folder / "ratings.parquet")
         wide = frame.pivot_table(index=["item", "system"], columns="rater", values="score").reset_index()
         pairs = wide.merge(wide, on="item", suffixes=("_a", "_b"))
         pairs = pairs[pairs["system_a"] < pairs["system_b"]]
-        made = []
+        results = []
         for metric in (f"metric{m}" for m in range(METRICS)):
             signs = [np.sign(pairs[f"{name}_a"] - pairs[f"{name}_b"]) for name in ("person", metric)]
             key = [pairs["system_a"], pairs["system_b"], 1 - signs[0], 1 - signs[1]]
             cells = pairs.groupby(key).size().unstack([2, 3], fill_value=0)
             columns = pd.MultiIndex.from_product([[0.0, 1.0, 2.0]] * 2)
-            made.append(cells.reindex(columns=columns, fill_value=0).to_numpy().reshape(-1, 3, 3))
-        return [float(own) for own in np.stack(made, axis=1).ravel()]
+            results.append(cells.reindex(columns=columns, fill_value=0).to_numpy().reshape(-1, 3, 3))
+        return [float(value) for value in np.stack(results, axis=1).ravel()]
 
     return work
 

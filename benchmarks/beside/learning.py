@@ -1,4 +1,4 @@
-"""Weights of a combined metric by Bayesian optimisation: as many evaluations, the same bounds."""
+"""Weights of a combined metric by Bayesian optimisation, with equal bounds and numbers of evaluations."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ ROWS, METRICS, INITIAL, ITERATIONS, SEEDS = 400, 6, 5, 60, 1
 
 
 def data(folder: Path) -> None:
-    """Scores that tell more or less of a target."""
+    """Scores that are more or less informative of a target."""
     import numpy as np
 
     rng = np.random.default_rng(0)
@@ -20,7 +20,7 @@ def data(folder: Path) -> None:
     np.savez(folder / "scores.npz", target=target, scores=scores)
 
 
-def given(folder: Path) -> tuple[Any, Any]:
+def load_data(folder: Path) -> tuple[Any, Any]:
     import numpy as np
 
     with np.load(folder / "scores.npz") as file:
@@ -28,10 +28,10 @@ def given(folder: Path) -> tuple[Any, Any]:
 
 
 def value(target: Any, predicted: Any) -> float:
-    """Spearman's correlation, the same code for both; 0 for a constant."""
+    """Spearman correlation with the same code for both sides; 0 for a constant."""
     import numpy as np
 
-    ranks = [np.argsort(np.argsort(own)) for own in (target, predicted)]
+    ranks = [np.argsort(np.argsort(value)) for value in (target, predicted)]
     return float(np.corrcoef(*ranks)[0, 1]) if np.ptp(predicted) else 0.0
 
 
@@ -40,17 +40,17 @@ def ours(folder: Path) -> Work:
 
     from custodes.stats.learning.bayesopt import maximise
 
-    target, scores = given(folder)
+    target, scores = load_data(folder)
 
     def work() -> list[float]:
-        found = maximise(
+        result = maximise(
             lambda points: np.array([value(target, scores @ point) for point in points]),
             n_dims=METRICS,
             n_initial=INITIAL,
             n_iterations=ITERATIONS,
             rng=np.random.default_rng(0),
         )
-        return [found.value]
+        return [result.value]
 
     return work
 
@@ -59,7 +59,7 @@ def theirs(folder: Path) -> Work:
     import numpy as np
     from bayes_opt import BayesianOptimization
 
-    target, scores = given(folder)
+    target, scores = load_data(folder)
     names = [f"w{k}" for k in range(METRICS)]
 
     def work() -> list[float]:

@@ -1,4 +1,4 @@
-"""What people who answer say together: Dawid and Skene's model, and MACE, against crowd-kit."""
+"""Aggregation of annotators' labels: Dawid and Skene's model, and MACE, compared with crowd-kit."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ITERATIONS, RESTARTS, STEPS = 100, 10, 50
 
 
 def data(folder: Path) -> None:
-    """Answers of people who know more or less; sorted by worker and label, as crowd-kit's MACE wants its rows."""
+    """Labels of annotators with different competence, sorted by worker and label as crowd-kit's MACE requires."""
     import numpy as np
     import pandas as pd
 
@@ -41,8 +41,8 @@ def arrays(folder: Path) -> Any:
 def dawid_skene(folder: Path) -> Work:
     from custodes.stats.annotator_models import dawid_skene
 
-    made = arrays(folder)
-    return lambda: said(dawid_skene(made(), iterations=ITERATIONS).posterior.argmax(axis=1))
+    load = arrays(folder)
+    return lambda: as_floats(dawid_skene(load(), iterations=ITERATIONS).posterior.argmax(axis=1))
 
 
 def mace(folder: Path) -> Work:
@@ -50,28 +50,28 @@ def mace(folder: Path) -> Work:
 
     from custodes.stats.annotator_models import mace
 
-    made, rng = arrays(folder), np.random.default_rng(0)
+    load, rng = arrays(folder), np.random.default_rng(0)
     how: dict[str, Any] = {"restarts": RESTARTS, "iterations": STEPS}
-    return lambda: said(mace(made(), rng=rng, **how).posterior.argmax(axis=1))
+    return lambda: as_floats(mace(load(), rng=rng, **how).posterior.argmax(axis=1))
 
 
-def said(labels: Any) -> list[float]:
-    return [float(own) for own in labels]
+def as_floats(labels: Any) -> list[float]:
+    return [float(label) for label in labels]
 
 
 def dawid_skene_by_crowd_kit(folder: Path) -> Work:
     from crowdkit.aggregation import DawidSkene
 
     frame = answers(folder)
-    return lambda: said(DawidSkene(n_iter=ITERATIONS, tol=1e-6).fit_predict(frame).sort_index())
+    return lambda: as_floats(DawidSkene(n_iter=ITERATIONS, tol=1e-6).fit_predict(frame).sort_index())
 
 
 def mace_by_crowd_kit(folder: Path) -> Work:
     from crowdkit.aggregation import MACE
 
     frame = answers(folder)
-    made = MACE(n_restarts=RESTARTS, n_iter=STEPS, method="vb", random_state=0)
-    return lambda: said(made.fit_predict(frame).sort_index())
+    model = MACE(n_restarts=RESTARTS, n_iter=STEPS, method="vb", random_state=0)
+    return lambda: as_floats(model.fit_predict(frame).sort_index())
 
 
 SIZE = "25,000 answers of 100 people to 5,000 tasks"

@@ -1,10 +1,10 @@
-"""The question `rates` beside peers: intervals of a pass rate, and measures of agreement.
+"""The question `rates` compared with other packages: intervals of a pass rate, and measures of agreement.
 
     python benchmarks/beside/rates.py [--peers .venv-peers/bin/python ...] [--studies N] [--seed S]
 
-Intervals: 1,000 outputs with a judge's label, n of them with a human label at random. Every method gets the same
-studies, which are written to a file. Measures: random tables and scores; values must be equal to 1e-9, else the exit
-status is 1. Each interpreter of `--peers` runs the peers that it can import; the others are named as missing.
+Intervals: 1,000 outputs with a judge's label, n of them with a human label at random. All methods get the same studies
+from a file. Measures: random tables and scores; values must be equal to 1e-9, otherwise the exit status is 1. Each
+interpreter of `--peers` runs the peers that it can import; the missing ones are listed.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ RATES, WILSON = "custodes rates", "human labels alone (Wilson)"
 
 Bounds = tuple[float, float]
 Method = Callable[[Any, Any, Any], Bounds]
-"""Bounds of the pass rate from human labels, the judge's labels (1.0 or 0.0) and which outputs are labelled."""
+"""Bounds of the pass rate from human labels, the judge's labels (1.0 or 0.0) and a mask of labelled outputs."""
 Values = dict[str, list[float]]
 
 
@@ -59,7 +59,7 @@ def write_studies(path: Path, studies: int, seed: int) -> None:
 
 
 def write_labels(path: Path, seed: int) -> None:
-    """Labels of a judge and of an expert for random tables of 2 to 6 labels, and scores with ties; -1: no output."""
+    """Labels of a judge and an expert for random tables of 2 to 6 labels, and scores with ties; -1: no output."""
     rng = np.random.default_rng([seed, 1])
     judge, human = np.full((2, TABLES, 400), -1)
     scores, positive = np.zeros((TABLES, 400)), np.full((TABLES, 400), -1)
@@ -68,14 +68,14 @@ def write_labels(path: Path, seed: int) -> None:
         rates = rng.dirichlet(np.full(n_labels, 2.0))
         human[k, :n] = rng.choice(n_labels, size=n, p=rates)
         judge[k, :n] = np.where(rng.random(n) < rng.random(), human[k, :n], rng.choice(n_labels, size=n, p=rates))
-        human[k, :2] = judge[k, :2] = (0, n_labels - 1)  # no measure is undefined
+        human[k, :2] = judge[k, :2] = (0, n_labels - 1)  # all measures are defined
         positive[k, :n] = human[k, :n] > 0
         scores[k, :n] = np.round(rng.standard_normal(n) + rng.random() * 2 * positive[k, :n], 1)
     np.savez_compressed(path, judge=judge, human=human, scores=scores, positive=positive)
 
 
 def rates_methods() -> dict[str, Method]:
-    """`rates`, and its interval of human labels alone."""
+    """Intervals of `rates`, and its interval from human labels alone."""
     sys.path.insert(0, str(ROOT / "benchmarks"))
     from rates_errors import labelled as outputs_of
 
@@ -101,21 +101,21 @@ def rates_methods() -> dict[str, Method]:
 
 
 def peer_methods() -> dict[str, Method]:
-    """Methods of the packages that this interpreter has."""
+    """Methods of the packages that this interpreter can import."""
     result: dict[str, Method] = {}
     if find_spec("truescore"):
         import truescore
 
         def by_truescore(gold: Any, judge: Any, labelled: Any, *, estimate: Callable[..., Any]) -> Bounds:
             try:
-                found = estimate(judge, gold[labelled], np.flatnonzero(labelled), alpha=1 - CONFIDENCE)
-            except ValueError:  # as documented: labels of one kind only, or TPR + TNR of at most 1
+                outcome = estimate(judge, gold[labelled], np.flatnonzero(labelled), alpha=1 - CONFIDENCE)
+            except ValueError:  # documented: for labels of one kind only, or TPR + TNR of at most 1
                 return np.nan, np.nan
-            return found.low, found.high
+            return outcome.low, outcome.high
 
         def wilson(gold: Any, judge: Any, labelled: Any) -> Bounds:
-            found = truescore.gold_only_estimate(gold[labelled], alpha=1 - CONFIDENCE)
-            return found.low, found.high
+            outcome = truescore.gold_only_estimate(gold[labelled], alpha=1 - CONFIDENCE)
+            return outcome.low, outcome.high
 
         for estimate in (truescore.ppi_estimate, truescore.rogan_gladen_estimate):
             result[f"truescore {estimate.__name__}"] = partial(by_truescore, estimate=estimate)
@@ -132,7 +132,7 @@ def peer_methods() -> dict[str, Method]:
 
 
 def bounds_of(methods: Mapping[str, Method], path: Path) -> dict[str, Any]:
-    """Bounds of every study by each method: arrays (cells, studies, 2)."""
+    """Bounds by each method for every study: arrays (cells, studies, 2)."""
     with np.load(path) as file:
         gold, judge, labelled = (file[name] for name in ("gold", "judge", "labelled"))
     result = {name: np.full((*gold.shape[:2], 2), np.nan) for name in methods}
@@ -171,12 +171,12 @@ def rates_measures(path: Path) -> Values:
 
 
 def peer_measures(path: Path) -> dict[str, Values]:
-    """Measures by each package that this interpreter has, for each table."""
+    """Measures by each package that this interpreter can import, for each table."""
     return {module: measure(path) for module, measure in MEASURES.items() if find_spec(module)}
 
 
 def sklearn_measures(path: Path) -> Values:
-    """By scikit-learn."""
+    """Measures by scikit-learn."""
     from sklearn import metrics
 
     result: Values = {name: [] for name in ("kappa", "kappa, linear", "kappa, quadratic", "MCC", "F1", "AUC")}
@@ -190,20 +190,20 @@ def sklearn_measures(path: Path) -> Values:
 
 
 def irrcac_measures(path: Path) -> Values:
-    """By irrCAC, which rounds to 5 digits unless told otherwise."""
+    """Measures by irrCAC, which rounds to 5 digits by default."""
     import pandas as pd
     from irrCAC.raw import CAC
 
     result: Values = {"AC1": []}
     for judge, human, _, _, n_labels in labels_of(path):
         ratings = pd.DataFrame({"judge": judge, "human": human})
-        found = CAC(ratings, categories=list(range(n_labels)), digits=15).gwet()
-        result["AC1"].append(float(found["est"]["coefficient_value"]))
+        outcome = CAC(ratings, categories=list(range(n_labels)), digits=15).gwet()
+        result["AC1"].append(float(outcome["est"]["coefficient_value"]))
     return result
 
 
 def krippendorff_measures(path: Path) -> Values:
-    """By krippendorff."""
+    """Measures by krippendorff."""
     import krippendorff
 
     result: Values = {"alpha, nominal": [], "alpha, ordinal": []}
@@ -217,7 +217,7 @@ def krippendorff_measures(path: Path) -> Values:
 
 
 def truescore_measures(path: Path) -> Values:
-    """By truescore, which takes the labels that occur as the whole scale: NaN for tables in which one does not."""
+    """Measures by truescore, whose scale consists of the labels in the data: NaN for tables without all labels."""
     import truescore
 
     result: Values = {name: [] for name in ("kappa", "kappa, quadratic", "AC1", "alpha, nominal", "alpha, ordinal")}
@@ -255,7 +255,7 @@ def labels_of(path: Path) -> list[tuple[Any, Any, Any, Any, int]]:
 
 
 def work(folder: Path) -> None:
-    """Everything that this interpreter's peers compute, into files of the folder."""
+    """Write the results of this interpreter's peers to files in the folder."""
     np.savez(folder / "bounds.npz", **bounds_of(peer_methods(), folder / "studies.npz"))
     modules = [module for module in PEERS if find_spec(module)]
     versions = {PEERS[module]: metadata.version(PEERS[module]) for module in modules}
@@ -265,7 +265,7 @@ def work(folder: Path) -> None:
 
 
 def interval_rows(bounds: Mapping[str, Any]) -> list[str]:
-    """A row for each method: coverage and mean width of bounds within 0 and 1, over studies with an interval."""
+    """A row per method: coverage and mean width of bounds clipped to 0 and 1, over studies with an interval."""
     rates = np.array([rate for _, rate, _ in CELLS])[:, np.newaxis]
     rows = ["| method | coverage: mean | lowest cell | width | undefined |", "|---|---|---|---|---|"]
     for name, values in bounds.items():
@@ -283,9 +283,9 @@ def interval_rows(bounds: Mapping[str, Any]) -> list[str]:
 
 
 def measure_rows(ours: Values, theirs: Mapping[str, Values]) -> tuple[list[str], bool]:
-    """A row for each measure and peer with the largest difference, and whether all are equal.
+    """A row per measure and peer with the largest difference, and whether all are equal.
 
-    Only truescore may leave tables out (NaN).
+    Only truescore may omit tables (NaN).
     """
     rows, equal = ["| measure | peer | tables | largest difference |", "|---|---|---|---|"], True
     for module, measures in theirs.items():
@@ -301,7 +301,7 @@ def measure_rows(ours: Values, theirs: Mapping[str, Values]) -> tuple[list[str],
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the tables; 1 where a measure differs."""
+    """Print the tables; return 1 if a measure differs."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--peers", nargs="+", type=Path, default=[ROOT / ".venv-peers/bin/python"])
     parser.add_argument("--studies", type=int, default=300)

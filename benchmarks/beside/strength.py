@@ -1,4 +1,4 @@
-"""Strengths of systems from battles: one fit of Bradley and Terry's model, ties as half wins."""
+"""Strengths of systems from battles: one fit of the Bradley-Terry model, with ties as half wins."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ BATTLES, SYSTEMS, FEWER = 1_000_000, 130, 100_000
 
 
 def data(folder: Path, *, n: int = BATTLES) -> None:
-    """Battles of systems that are met unequally often; a quarter are ties."""
+    """Battles of systems with unequal frequencies; a quarter are ties."""
     import numpy as np
     import pandas as pd
 
@@ -31,7 +31,7 @@ def fewer(folder: Path) -> None:
 
 
 def by_custodes(folder: Path) -> Work:
-    """From names to strengths and 200 draws of them, which are their errors."""
+    """From names to strengths and 200 draws of them, as standard errors."""
     import numpy as np
     import polars as pl
 
@@ -43,25 +43,25 @@ def by_custodes(folder: Path) -> Work:
     def work() -> list[float]:
         order = pl.Enum(pl.concat([frame["model_a"], frame["model_b"]]).unique().sort())
         first, second = (
-            frame[own].cast(order).to_physical().to_numpy().astype(np.int64) for own in ("model_a", "model_b")
+            frame[name].cast(order).to_physical().to_numpy().astype(np.int64) for name in ("model_a", "model_b")
         )
         sign = frame["winner"].replace_strict({"model_a": 1, "tie": 0, "model_b": -1}, return_dtype=pl.Int8).to_numpy()
         n = frame.height
         battles = Battles(
             first=first, second=second, sign=sign, unit=np.arange(n), weight=np.ones(n), covariates=np.empty((n, 0))
         )
-        made = strengths(battles, n_systems=SYSTEMS, ties="half", resamples=200, rng=np.random.default_rng(0))
-        return centred(made.draws[0])
+        result = strengths(battles, n_systems=SYSTEMS, ties="half", resamples=200, rng=np.random.default_rng(0))
+        return centred(result.draws[0])
 
     return work
 
 
 def centred(strengths: Any) -> list[float]:
-    return [float(own) for own in strengths - strengths.mean()]
+    return [float(value) for value in strengths - strengths.mean()]
 
 
 def by_evalica(folder: Path) -> Work:
-    """Its fit alone, without errors."""
+    """Fit without standard errors."""
     import evalica
     import numpy as np
     import pandas as pd
@@ -70,7 +70,7 @@ def by_evalica(folder: Path) -> Work:
 
     def work() -> list[float]:
         words = {"model_a": evalica.Winner.X, "tie": evalica.Winner.Draw, "model_b": evalica.Winner.Y}
-        sides = frame["model_a"].tolist(), frame["model_b"].tolist(), [words[own] for own in frame["winner"]]
+        sides = frame["model_a"].tolist(), frame["model_b"].tolist(), [words[value] for value in frame["winner"]]
         return centred(np.log(evalica.bradley_terry(*sides, tolerance=1e-10).scores.sort_index()).to_numpy())
 
     return work
@@ -86,7 +86,7 @@ def by_choix(folder: Path) -> Work:
 
     def work() -> list[float]:
         names = np.unique(frame[["model_a", "model_b"]].to_numpy())
-        first, second = (np.searchsorted(names, frame[own]) for own in ("model_a", "model_b"))
+        first, second = (np.searchsorted(names, frame[name]) for name in ("model_a", "model_b"))
         winner = frame["winner"].to_numpy()
         once, back = np.stack([first, second], axis=1), np.stack([second, first], axis=1)
         wins = [
@@ -101,7 +101,7 @@ def by_choix(folder: Path) -> Work:
 
 
 def by_arena_rank(folder: Path) -> Work:
-    """Its fit with errors of the sandwich, compiled in the first run."""
+    """Fit with sandwich standard errors, compiled in the first run."""
     import numpy as np
     import pandas as pd
     from arena_rank.models.bradley_terry import BradleyTerry
@@ -110,10 +110,10 @@ def by_arena_rank(folder: Path) -> Work:
     frame = pd.read_parquet(folder / "battles.parquet")
 
     def work() -> list[float]:
-        model, given = BradleyTerry(SYSTEMS), PairDataset.from_pandas(frame)
-        found = model.compute_ratings_and_cis(given, ci_method="sandwich")
-        order = np.argsort(np.array(given.competitors))
-        return centred(((np.asarray(found["ratings"]) - model.init_rating) / model.alpha)[order])
+        model, pairs = BradleyTerry(SYSTEMS), PairDataset.from_pandas(frame)
+        result = model.compute_ratings_and_cis(pairs, ci_method="sandwich")
+        order = np.argsort(np.array(pairs.competitors))
+        return centred(((np.asarray(result["ratings"]) - model.init_rating) / model.alpha)[order])
 
     return work
 

@@ -1,4 +1,4 @@
-"""BERTScore against bert-score, which wants PyTorch: with the environment of oracles (MiniLM-L6 in a package there)."""
+"""BERTScore compared with bert-score on MiniLM-L6, with PyTorch and weights of the environment of oracles."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ITEMS = 10
 
 
 def data(folder: Path) -> None:
-    """Outputs and their references of some items, the weights of the model in 8 bits, and where those of 32 are."""
+    """Outputs and references of some items, 8-bit weights of the model, and the location of its 32-bit weights."""
     with gzip.open(TEXTS, "rt") as file:
         rows = [json.loads(line) for _, line in zip(range(ITEMS), file, strict=False)]
     (folder / "texts.json").write_text(json.dumps(rows))
@@ -43,13 +43,13 @@ def ours(folder: Path) -> Work:
 
     outputs, item, references = pairs(folder)
     none = [""] * len(references)
-    given: dict[str, Any] = {"sources": none, "contexts": none, "images": [[]] * len(none)}
+    options: dict[str, Any] = {"sources": none, "contexts": none, "images": [[]] * len(none)}
     system = np.zeros(len(outputs), dtype=int)
-    texts = MetricInputs(outputs=outputs, item=np.array(item), system=system, references=references, **given)
+    texts = MetricInputs(outputs=outputs, item=np.array(item), system=system, references=references, **options)
 
     def work() -> list[float]:
         scorer = BERTSCORE.load(Place(), **{**BERTSCORE.parameters, "model": str(folder), "measure": "f"})
-        return [float(own) for own in scorer.score(texts).values.ravel()]
+        return [float(value) for value in scorer.score(texts).values.ravel()]
 
     return work
 
@@ -65,8 +65,8 @@ def theirs(folder: Path) -> Work:
     layers = json.loads((Path(model) / "config.json").read_text())["num_hidden_layers"]
 
     def work() -> list[float]:
-        _, _, found = score(*map(list, zip(*both, strict=True)), model_type=model, num_layers=layers, device="cpu")
-        return [float(own) for own in found]
+        _, _, result = score(*map(list, zip(*both, strict=True)), model_type=model, num_layers=layers, device="cpu")
+        return [float(value) for value in result]
 
     return work
 

@@ -1,4 +1,4 @@
-"""JSON in blocks of rows: the bytes of the whole, wherever a block ends."""
+"""JSON written in blocks of rows equals JSON written at once, for any block size."""
 
 from __future__ import annotations
 

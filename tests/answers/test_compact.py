@@ -1,4 +1,4 @@
-"""The compact form of a table for LaTeX: estimates with intervals, letters of significance, bold for the best."""
+"""The compact LaTeX form of a table: estimates with intervals, significance letters, bold for the best value."""
 
 from __future__ import annotations
 

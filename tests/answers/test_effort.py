@@ -1,4 +1,4 @@
-"""Estimates of time and memory: every question has one, it grows with the data, and nothing is computed."""
+"""Estimates of run time and memory: every question has one that grows with the data and computes nothing."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_a_dry_run_computes_nothing(
     monkeypatch.chdir(tmp_path)
     words = [*verb, "demo", "--dry-run", *(["--target", "fluency"] if verb[0] == "combine" else [])]
     assert cli.run(words) == 0
-    said = capsys.readouterr().out
-    assert said.startswith(f"{verb[0]}: about ")
-    assert "80 items x 6 systems x 7 metrics x 3 annotators" in said
+    output = capsys.readouterr().out
+    assert output.startswith(f"{verb[0]}: about ")
+    assert "80 items x 6 systems x 7 metrics x 3 annotators" in output
     assert not list(tmp_path.iterdir())

@@ -1,4 +1,4 @@
-"""Views for papers and pages: labels of a user never become markup, the best value is bold."""
+"""Views in LaTeX, Markdown and HTML: users' labels are escaped, and the best value is bold."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_markdown_escapes_what_would_end_a_cell_or_set_type() -> None:
 def test_latex_escapes_what_tex_reads_as_a_command() -> None:
     text = latex([NASTY])
     body = "\n".join(line for line in text.splitlines() if not line.startswith("%"))
-    assert r"{}[x] \& 5 \% \#1 \{y\} & $-$0.5 \\" in body  # \\ reads a [ after it as its argument
+    assert r"{}[x] \& 5 \% \#1 \{y\} & $-$0.5 \\" in body  # LaTeX reads [ after \\ as its optional argument
     assert r"a$<$b$>$c *d* -e \textbackslash{} \textasciitilde{}\textasciicircum{} & \textbf{+0.6*} \\" in body
     assert "Metric & A$|$B\\_1" in body
     assert not re.search(r"(?<!\\)[%#_]", body)
@@ -81,11 +81,11 @@ def test_latex_escapes_what_tex_reads_as_a_command() -> None:
 
 def test_a_page_is_whole_and_a_notebook_gets_its_tables_below_a_picture() -> None:
     result = agreement(demo_study(), aspect="fluency", resamples=0, compare_by=())
-    page, shown = result.to_html(), result._repr_html_()
+    page, notebook = result.to_html(), result._repr_html_()
     assert page.startswith("<!doctype html>")
     assert "<title>agreement: demo</title>" in page
     assert '<meta charset="utf-8">' in page
-    picture, start, tables = shown.partition("<table>")
+    picture, start, tables = notebook.partition("<table>")
     assert start + tables in page
     assert picture.startswith("<svg")
     opened: list[str] = []
@@ -104,7 +104,7 @@ def test_a_page_is_whole_and_a_notebook_gets_its_tables_below_a_picture() -> Non
 
 def test_a_label_is_no_link_and_sends_no_code() -> None:
     view = replace(PLAIN, rows=(("![a](http://x) [b][c]\x1b[2J\u202e",), ("0.5 [0.4, 0.6]",)))
-    assert r"!\[a" not in markdown([view])  # the bracket that closes is enough
+    assert r"!\[a" not in markdown([view])  # escaping the closing bracket is enough
     assert r"![a\](http://x) [b\][c]" in markdown([view])
     assert "0.5 [0.4, 0.6]" in markdown([view])
     for write in (markdown, latex, html):

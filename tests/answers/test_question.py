@@ -1,4 +1,4 @@
-"""Questions: an explicit signature, checked names of arguments, and what their answers say of how they were asked."""
+"""Questions: explicit signatures, validated argument names, and the options recorded with a result."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.questions import QUESTIONS, RESULTS
 
 @result
 class Guess(Result):
-    """A result of one number."""
+    """A result with one number."""
 
     guess: pl.DataFrame = table("One row.", count("n", "how many"), by="")
 
@@ -42,9 +42,9 @@ def guess(
     **setting: Unpack[Setting],
 ) -> Guess:
     """A number below `most`."""
-    drawn = int(np.random.default_rng(rng).integers(most))
+    number = int(np.random.default_rng(rng).integers(most))
     notes = [Note(rule="a", message="counted", count=2), Note(rule="b", message="told")]
-    return Guess.of([Guess.part(guess={"n": drawn})], notes)
+    return Guess.of([Guess.part(guess={"n": number})], notes)
 
 
 def test_the_signature_names_every_argument_with_its_default() -> None:
@@ -61,14 +61,14 @@ def test_the_signature_names_every_argument_with_its_default() -> None:
 
 @pytest.mark.parametrize("name", QUESTIONS)
 def test_every_question_has_one(name: str) -> None:
-    asked = QUESTIONS[name]
-    about, *rest = inspect.signature(asked).parameters.values()
+    function = QUESTIONS[name]
+    about, *rest = inspect.signature(function).parameters.values()
     assert about.kind is about.POSITIONAL_OR_KEYWORD
-    assert all(own.kind is own.KEYWORD_ONLY and own.default is not own.empty for own in rest)
-    assert {"rng", "progress"} <= {own.name for own in rest}
-    assert get_type_hints(asked)["return"] is RESULTS[name]
-    assert asked.example.startswith("custodes ")
-    for option in options_of(asked):
+    assert all(value.kind is value.KEYWORD_ONLY and value.default is not value.empty for value in rest)
+    assert {"rng", "progress"} <= {value.name for value in rest}
+    assert get_type_hints(function)["return"] is RESULTS[name]
+    assert function.example.startswith("custodes ")
+    for option in options_of(function):
         assert option.help.endswith((".", "?")), option
 
 
@@ -88,15 +88,15 @@ def test_an_unknown_argument_is_told_with_the_one_that_was_meant() -> None:
 
 def test_the_answer_says_how_it_was_asked() -> None:
     study = cu.read("demo")
-    made = guess(study, path=Path("a") / "b", metrics="judge", rng=7)
-    origin = made.provenance
+    outcome = guess(study, path=Path("a") / "b", metrics="judge", rng=7)
+    origin = outcome.provenance
     assert (origin.question, origin.study, origin.digest, origin.seed) == ("guess", "demo", study.fingerprint(), 7)
-    # defaults as they were then, in the order of the signature; what changes no number is left out
+    # default values at the time of the call, in the order of the signature, without options that change no number
     assert origin.options == {"most": 10, "path": "a/b", **DEFAULTS, "metrics": "judge"}
     assert list(origin.options) == ["most", "path", *DEFAULTS]
     assert set(origin.versions) == {"custodes", "numpy", "polars", "python"}
     assert [note.message for note in origin.dropped] == ["counted"]
-    assert [note.message for note in made.notes] == ["counted", "told"]
+    assert [note.message for note in outcome.notes] == ["counted", "told"]
 
 
 def test_the_seed_is_what_is_drawn_from() -> None:
@@ -104,14 +104,14 @@ def test_the_seed_is_what_is_drawn_from() -> None:
     assert guess(study, most=10**9, rng=1).guess.equals(guess(study, most=10**9, rng=1).guess)
     fresh = guess(study, most=10**9, rng=None)
     assert fresh.guess.equals(guess(study, most=10**9, rng=fresh.provenance.seed).guess)
-    own = np.random.default_rng(1)
-    first, second = guess(study, most=10**9, rng=own), guess(study, most=10**9, rng=own)
+    generator = np.random.default_rng(1)
+    first, second = guess(study, most=10**9, rng=generator), guess(study, most=10**9, rng=generator)
     assert first.provenance.seed is None
-    assert not first.guess.equals(second.guess)  # it goes on where it was
+    assert not first.guess.equals(second.guess)  # a generator passed by the caller continues from its state
 
 
 def test_options_know_their_types_and_words() -> None:
-    options = {own.name: own for own in options_of(guess)}
+    options = {option.name: option for option in options_of(guess)}
     assert list(options) == ["most", "path", *DEFAULTS, "rng"]
     assert (options["most"].kind, options["most"].default, options["most"].help) == (int, 10, "The largest.")
     assert options["path"].kind == Path | None
@@ -129,20 +129,20 @@ def test_a_function_that_is_no_question_is_documented_alike() -> None:
     assert [option.name for option in options_of(page)] == ["title", *DEFAULTS]
 
 
-@pytest.mark.parametrize("asked", [cu.check, cu.favoritism, cu.plan])
-def test_a_question_takes_what_read_takes(asked: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize("function", [cu.check, cu.favoritism, cu.plan])
+def test_a_question_takes_what_read_takes(function: Any, tmp_path: Path) -> None:
     long_tables(demo_study())["ratings"].write_csv(tmp_path / "ratings.csv")
     frame = pl.read_csv(tmp_path / "ratings.csv")
     parts = [frame.filter(kind="human"), frame.filter(kind="metric").to_pandas()]
-    options = {} if asked is cu.check else {"resamples": 20} if asked is cu.favoritism else {"replications": 2}
-    made = [
-        asked(about, **options) for about in (frame, tmp_path / "ratings.csv", str(tmp_path / "ratings.csv"), parts)
+    options = {} if function is cu.check else {"resamples": 20} if function is cu.favoritism else {"replications": 2}
+    results = [
+        function(about, **options) for about in (frame, tmp_path / "ratings.csv", str(tmp_path / "ratings.csv"), parts)
     ]
-    for other in made[1:]:
-        assert {name: table.height for name, table in other.tables().items()} == {
-            name: table.height for name, table in made[0].tables().items()
+    for repeated in results[1:]:
+        assert {name: table.height for name, table in repeated.tables().items()} == {
+            name: table.height for name, table in results[0].tables().items()
         }
-    assert made[1].provenance.digest == made[2].provenance.digest
+    assert results[1].provenance.digest == results[2].provenance.digest
 
 
 @pytest.mark.parametrize(
@@ -162,18 +162,18 @@ def test_a_question_takes_what_read_takes(asked: Any, tmp_path: Path) -> None:
     ids=repr,
 )
 def test_what_is_no_study_is_an_error_of_one_line(name: str, about: Any, message: str) -> None:
-    given = {"model": "model.json"} if name == "validate" else {}
+    options = {"model": "model.json"} if name == "validate" else {}
     with pytest.raises(CustodesError) as error:
-        getattr(cu, name)(about, **given)
+        getattr(cu, name)(about, **options)
     assert str(error.value).startswith(f"{name}: {message}")
     assert isinstance(error.value, InputError | OptionError)
 
 
 @pytest.mark.parametrize("name", ["looks", "boundary", "stop", "batch", "budget", "futility", "gamma"])
-@pytest.mark.parametrize("asked", [cu.protocol, cu.plan])
-def test_what_became_a_part_of_stopping_says_so(asked: Any, name: str) -> None:
+@pytest.mark.parametrize("function", [cu.protocol, cu.plan])
+def test_what_became_a_part_of_stopping_says_so(function: Any, name: str) -> None:
     with pytest.raises(TypeError, match=rf"unknown argument '{name}': .* stopping=cu.Stopping\({name}=...\)"):
-        asked(demo_study(), **{name: 1})
+        function(demo_study(), **{name: 1})
 
 
 def test_a_provenance_is_a_line_without_brackets() -> None:

@@ -1,4 +1,4 @@
-"""A result of declared tables: what it shows, writes, tells of itself, and how it is made again."""
+"""Results of declared tables: display, export, documentation and reproduction from recorded options."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NOTE = Note(rule="few", message="few items", count=3, aspect="x")
 
 @result
 class Made(Result):
-    """A result of three tables."""
+    """A result with three tables."""
 
     main: pl.DataFrame = table(
         "One row a metric.",
@@ -47,7 +47,11 @@ MADE = Made.of([part("x"), part("y")], [NOTE, NOTE])
 
 def test_tables_are_those_declared_with_their_label_in_front() -> None:
     assert list(Made.declared()) == ["main", "rare", "other"]
-    assert {name: own.by for name, own in Made.declared().items()} == {"main": "aspect", "rare": "", "other": "target"}
+    assert {name: value.by for name, value in Made.declared().items()} == {
+        "main": "aspect",
+        "rare": "",
+        "other": "target",
+    }
     assert MADE.main.rows()[0] == ("x", "<a>", 0.5, 0.0, None)
     assert MADE.main["aspect"].to_list() == ["x", "x", "y", "y"]
     assert (MADE.rare.rows(), MADE.other.rows()) == ([(1,), (1,)], [])
@@ -97,7 +101,7 @@ def test_a_notebook_shows_a_picture_of_every_aspect_and_no_name_of_a_part_twice(
 
 
 def test_plain_values_are_json_with_null_for_the_undefined() -> None:
-    made = Provenance(
+    outcome = Provenance(
         question="made",
         study="s",
         digest="d",
@@ -106,7 +110,7 @@ def test_plain_values_are_json_with_null_for_the_undefined() -> None:
         versions={"custodes": "0"},
         dropped=(NOTE,),
     )
-    plain = MADE.signed(made).to_dict()
+    plain = MADE.signed(outcome).to_dict()
     assert json.loads(json.dumps(plain)) == plain
     assert list(plain) == ["question", "provenance", "notes", "main", "rare", "other"]
     assert plain["provenance"]["options"]["table"] == [[0.5, 0.5]]
@@ -140,19 +144,19 @@ def test_it_is_made_again_by_its_question_and_seed() -> None:
     assert fresh.provenance.seed is not None
     again = fresh.provenance.replay(study)
     assert again.to_dict() == fresh.to_dict()
-    other = cu.favoritism(study, resamples=20, metrics="judge", aspect="fluency", rng=None)
-    assert not other.pairs.equals(fresh.pairs)  # a fresh seed every time
+    unseeded = cu.favoritism(study, resamples=20, metrics="judge", aspect="fluency", rng=None)
+    assert not unseeded.pairs.equals(fresh.pairs)  # each call without a seed draws a new one
 
 
 def test_a_callers_own_generator_is_not_replayed_into_other_numbers() -> None:
     study = cu.read("demo")
-    made = cu.favoritism(study, resamples=20, metrics="judge", aspect="fluency", rng=np.random.default_rng(1))
-    assert made.provenance.seed is None
-    assert json.loads(json.dumps(made.to_dict()))["provenance"]["seed"] is None
+    outcome = cu.favoritism(study, resamples=20, metrics="judge", aspect="fluency", rng=np.random.default_rng(1))
+    assert outcome.provenance.seed is None
+    assert json.loads(json.dumps(outcome.to_dict()))["provenance"]["seed"] is None
     with pytest.raises(
         OptionError, match=("favoritism: a result computed with a generator cannot be repeated; pass a seed as rng")
     ):
-        made.provenance.replay(study)
+        outcome.provenance.replay(study)
 
 
 def test_a_plan_is_made_again_without_a_study_and_counts_with_theirs() -> None:
@@ -166,7 +170,7 @@ def test_a_plan_is_made_again_without_a_study_and_counts_with_theirs() -> None:
 
 
 def test_an_unknown_table_is_refused_in_every_format() -> None:
-    made = cu.check(cu.read("demo"))
-    for set_as in (made.to_frame, made.to_markdown, made.to_latex, made.to_html):
+    study = cu.check(cu.read("demo"))
+    for set_as in (study.to_frame, study.to_markdown, study.to_latex, study.to_html):
         with pytest.raises(OptionError, match="did you mean 'summary'"):
             set_as("sumary")

@@ -1,4 +1,4 @@
-"""Options that questions share: defaults, and one clear line for a value that cannot be."""
+"""Options that several questions share: default values, and one-line errors for invalid values."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def test_what_is_not_given_is_as_by_default() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("value", "message"),
     [
         ({"aggregate": "media"}, "aggregate='media'; allowed: mean, vote"),
         ({"orders": "frist"}, r"orders='frist'; allowed: mean, consistent, first \(did you mean 'first'\?\)"),
@@ -30,14 +30,14 @@ def test_what_is_not_given_is_as_by_default() -> None:
         ({"human_ties": float("inf")}, "human_ties=inf is not allowed; use a tie threshold"),
     ],
 )
-def test_values_that_cannot_be_are_told(given: Any, message: str) -> None:
+def test_values_that_cannot_be_are_told(value: Any, message: str) -> None:
     with pytest.raises(OptionError, match=message):
-        cu.agreement("demo", resamples=0, **given)
+        cu.agreement("demo", resamples=0, **value)
 
 
 def test_the_selection_is_a_part_of_the_setting() -> None:
-    given = {**DEFAULTS, "systems": "A", "confidence": 0.9}
-    assert selection_of(given) == {name: given[name] for name in Selection.__annotations__}
+    options = {**DEFAULTS, "systems": "A", "confidence": 0.9}
+    assert selection_of(options) == {name: options[name] for name in Selection.__annotations__}
     assert selection_of({"ties": 3, "group": "news"}) == {"group": "news"}
 
 

@@ -1,4 +1,4 @@
-"""Declared tables: frames are typed, whole, and made of what was declared only."""
+"""Declared tables: frames have the declared types and columns, and no others."""
 
 from __future__ import annotations
 
@@ -79,29 +79,29 @@ def test_a_frame_is_typed_even_where_it_is_empty() -> None:
 
 
 def test_undefined_is_null_and_single_values_are_repeated() -> None:
-    made = MADE.frame(DATA, "fluency", name="main")
-    assert made.rows() == [
+    outcome = MADE.frame(DATA, "fluency", name="main")
+    assert outcome.rows() == [
         ("fluency", "a", ["b"], True, 3, 0.5, None, None, 1.0, 0.25, 0.1, 1.0),
         ("fluency", "b", [], None, 4, None, None, None, 1.0, 0.25, None, 0.0),
     ]
-    assert not any(made[name].is_nan().any() for name, kind in SCHEMA.items() if kind == pl.Float64)
+    assert not any(outcome[name].is_nan().any() for name, kind in SCHEMA.items() if kind == pl.Float64)
 
 
 @pytest.mark.parametrize("change", [{"other": 1}, {"metric": ...}])
 def test_other_columns_than_declared_are_refused_by_table_and_column(change: dict[str, object]) -> None:
-    given = {name: values for name, values in (DATA | change).items() if values is not ...}
+    options = {name: values for name, values in (DATA | change).items() if values is not ...}
     (column,) = change
     verb = "lacks" if change[column] is ... else "does not declare"
     with pytest.raises(ValueError, match=f"^table 'main' {verb} '{column}'; declared columns: aspect, metric, "):
-        MADE.frame(given, "fluency", name="main")
+        MADE.frame(options, "fluency", name="main")
 
 
 def test_rows_and_columns_make_the_same_table() -> None:
     free = Table(doc="Two rows.", by="", columns=(count("n", "how many"), label("name", "text")))
     rows = [{"n": 1, "name": "a"}, {"n": 2, "name": "b"}]
-    made = free.frame(iter(rows), name="main")
-    assert made.equals(free.frame({"n": [1, 2], "name": ["a", "b"]}, name="main"))
-    assert made.to_dicts() == rows
+    outcome = free.frame(iter(rows), name="main")
+    assert outcome.equals(free.frame({"n": [1, 2], "name": ["a", "b"]}, name="main"))
+    assert outcome.to_dicts() == rows
     assert free.frame(iter(()), name="main").equals(free.frame({}, name="main"))
     with pytest.raises(ValueError, match="table 'main' lacks 'name'"):
         free.frame([{"n": 1}], name="main")
@@ -109,32 +109,32 @@ def test_rows_and_columns_make_the_same_table() -> None:
 
 def test_intervals_are_students_from_the_draws_after_the_first() -> None:
     draws = np.concatenate([[[7.0, np.nan]], np.stack([np.arange(101.0), np.full(101, np.nan)], axis=1)])
-    made = with_interval("x", draws, 0.9, clusters=10, bounds=ANY)
-    assert list(made) == ["x", "x_low", "x_high"]
-    np.testing.assert_array_equal(made["x"], [7.0, np.nan])
-    reach = 1.8331 * np.arange(101.0).std(ddof=1) * np.sqrt(10 / 9)  # a table of t: 9 degrees, 90 %
-    np.testing.assert_allclose(made["x_low"], [7 - reach, np.nan], rtol=1e-4)
-    np.testing.assert_allclose(made["x_high"], [7 + reach, np.nan], rtol=1e-4)
-    # no resamples, no interval
+    outcome = with_interval("x", draws, 0.9, clusters=10, bounds=ANY)
+    assert list(outcome) == ["x", "x_low", "x_high"]
+    np.testing.assert_array_equal(outcome["x"], [7.0, np.nan])
+    reach = 1.8331 * np.arange(101.0).std(ddof=1) * np.sqrt(10 / 9)  # Student's t table: 9 degrees of freedom, 90 %
+    np.testing.assert_allclose(outcome["x_low"], [7 - reach, np.nan], rtol=1e-4)
+    np.testing.assert_allclose(outcome["x_high"], [7 + reach, np.nan], rtol=1e-4)
+    # Without resamples there is no interval.
     assert np.isnan(with_interval("x", draws[:1], 0.9, clusters=10, bounds=ANY)["x_low"]).all()
 
 
 def test_spread_over_replications() -> None:
-    made = with_sd("x", np.array([1.0, 2.0, 6.0]))
-    assert made == {"x": 3.0, "x_sd": pytest.approx(np.sqrt(7))}
+    outcome = with_sd("x", np.array([1.0, 2.0, 6.0]))
+    assert outcome == {"x": 3.0, "x_sd": pytest.approx(np.sqrt(7))}
     assert np.isnan(with_sd("x", np.array([1.0]))["x_sd"])
 
 
 def test_help_of_a_result_names_every_column_that_it_declares() -> None:
     for result in RESULTS.values():
-        told = result.__doc__ or ""
-        for name, own in result.declared().items():
-            assert f"\n{name} : polars.DataFrame\n    {own.doc}\n" in told
-            for column in own.columns:
-                assert f"\n    - `{', '.join(column.names)}`: {column.doc}\n" in told
+        text = result.__doc__ or ""
+        for name, value in result.declared().items():
+            assert f"\n{name} : polars.DataFrame\n    {value.doc}\n" in text
+            for column in value.columns:
+                assert f"\n    - `{', '.join(column.names)}`: {column.doc}\n" in text
 
 
-# Recognised by documentation, whatever the declared kind; points of Elo are odds.
+# The documentation marks units whatever the declared kind; Elo points are log odds.
 IN_POINTS = re.compile(r"\bpoints\b(?!.* odds)")
 DIFFERENCE = re.compile(
     r"\bshare\b.* (minus|less) |^its share of wins minus|^accuracy minus|^`correct` minus|^p_win −|^flips .* minus"
@@ -151,13 +151,13 @@ DECLARED = [
 @pytest.mark.parametrize("declared", DECLARED)
 def test_points_and_differences_of_proportions_carry_their_unit(declared: Table) -> None:
     frame = declared.frame({name: None for name in declared.schema if name != declared.by}, "all", name="main")
-    assert frame.columns == list(declared.schema)  # names in files have no unit
+    assert frame.columns == list(declared.schema)  # column names in files have no unit
     (view,) = views(declared, frame, "title", every=True)
-    assert [own["label"] for own in plain(declared.columns)] == list(view.labels)  # papers and pages
-    for own, header, words in zip(declared.columns, view.header, view.labels, strict=True):
+    assert [column["label"] for column in plain(declared.columns)] == list(view.labels)  # labels in papers and pages
+    for value, header, words in zip(declared.columns, view.header, view.labels, strict=True):
         unit = ""
-        if own.is_number and own.kind not in ("share", "probability"):
-            difference = "−1 to 1" if DIFFERENCE.search(own.doc) else ""
-            unit = "points" if IN_POINTS.search(own.doc) else difference or own.unit
-        assert header == (f"{own.name} ({unit})" if unit in ("points", own.unit) and unit else own.name)
-        assert words.endswith(f" ({unit})" if unit else ""), own.name
+        if value.is_number and value.kind not in ("share", "probability"):
+            difference = "−1 to 1" if DIFFERENCE.search(value.doc) else ""
+            unit = "points" if IN_POINTS.search(value.doc) else difference or value.unit
+        assert header == (f"{value.name} ({unit})" if unit in ("points", value.unit) and unit else value.name)
+        assert words.endswith(f" ({unit})" if unit else ""), value.name

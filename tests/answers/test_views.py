@@ -1,4 +1,4 @@
-"""Tables as text: what is shown, how numbers read, which is best, what is left out."""
+"""Tables as text: visible columns, number formats, bold best values, omitted rows."""
 
 from __future__ import annotations
 
@@ -40,31 +40,31 @@ FRAME = pl.concat(
 
 
 def test_a_view_an_aspect_with_the_essential_columns_by_their_order() -> None:
-    one, other = views(MADE, FRAME, "the_metrics")
-    assert (one.title, other.title) == ("the metrics (x)", "the metrics (y)")
-    assert one.rows == other.rows
-    assert one.header == ("metric", "tau", "error", "half")  # `never` holds nothing, `n` matters less
-    assert one.labels == ("Metric", "τ-b", "Error", "Half")
-    assert one.numeric == (False, True, True, True)
-    assert one.rows == (
+    first, second = views(MADE, FRAME, "the_metrics")
+    assert (first.title, second.title) == ("the metrics (x)", "the metrics (y)")
+    assert first.rows == second.rows
+    assert first.header == ("metric", "tau", "error", "half")  # column `never` is empty, `n` has a lower priority
+    assert first.labels == ("Metric", "τ-b", "Error", "Half")
+    assert first.numeric == (False, True, True, True)
+    assert first.rows == (
         ("b", "0.500 [0.200, 0.800]", "0.300", "0.25"),
         ("a", "0.100 [0.080, 0.120]", "0.200", "0.25 ± 0.10"),
         ("c", "–", "0.200", "0.25 ± 0.10"),
     )
-    assert one.more == ""
+    assert first.more == ""
 
 
 def test_the_best_values_are_marked_all_of_them_and_in_both_directions() -> None:
-    one, _ = views(MADE, FRAME, "m")
-    assert one.best == {(0, 1), (1, 2), (2, 2)}
+    view, _ = views(MADE, FRAME, "m")
+    assert view.best == {(0, 1), (1, 2), (2, 2)}
     alone = next(iter(views(MADE, FRAME.head(1), "m")))
-    assert alone.best == frozenset()  # one metric is no contest
+    assert alone.best == frozenset()  # with a single metric nothing is best
 
 
 def test_a_table_may_be_set_in_another_way_unless_all_is_asked() -> None:
-    own = Table(doc="One row.", by="", columns=COLUMNS, view=lambda frame: [View(title="own", header=(), rows=())])
-    assert [view.title for view in views(own, FRAME, "m")] == ["own"]
-    assert [view.title for view in views(own, FRAME, "m", every=True)] == ["m"]
+    table = Table(doc="One row.", by="", columns=COLUMNS, view=lambda frame: [View(title="own", header=(), rows=())])
+    assert [view.title for view in views(table, FRAME, "m")] == ["own"]
+    assert [view.title for view in views(table, FRAME, "m", every=True)] == ["m"]
 
 
 def test_an_empty_table_without_aspects_is_one_empty_view() -> None:
@@ -77,20 +77,20 @@ def test_an_empty_table_without_aspects_is_one_empty_view() -> None:
 
 
 def test_kinds_of_values_as_text() -> None:
-    def told(column: object, digits: int = 3, **row: object) -> str:
+    def formatted(column: object, digits: int = 3, **row: object) -> str:
         return cell({column.name: None, **row}, column, digits)  # type: ignore[attr-defined, arg-type]
 
-    assert told(labels("l", "names"), l=["a", "b"]) == "a, b"
-    assert told(flag("f", "whether"), f=False) == "no"
-    assert told(p_value("p", "of a test"), p=0.00012344) == "≤ .001"
-    assert told(p_value("p", "of a test"), p=0.0) == "≤ .001"
-    assert told(p_value("p", "of a test"), p=0.04) == ".040"
-    assert told(score("s", "a number", interval=True), 5, s=0.0002, s_low=0.0001, s_high=0.0003) == (
+    assert formatted(labels("l", "names"), l=["a", "b"]) == "a, b"
+    assert formatted(flag("f", "whether"), f=False) == "no"
+    assert formatted(p_value("p", "of a test"), p=0.00012344) == "≤ .001"
+    assert formatted(p_value("p", "of a test"), p=0.0) == "≤ .001"
+    assert formatted(p_value("p", "of a test"), p=0.04) == ".040"
+    assert formatted(score("s", "a number", interval=True), 5, s=0.0002, s_low=0.0001, s_high=0.0003) == (
         "0.00020 [0.00010, 0.00030]"
     )
-    assert told(score("s", "a number", interval=True), 2, s=0.0002, s_low=-0.1, s_high=0.1) == "0.00 [-0.10, 0.10]"
-    assert told(score("s", "a number"), s=None) == "–"
-    assert told(score("s", "a number", interval=True), s=0.5, s_low=None, s_high=None) == "0.500"
+    assert formatted(score("s", "a number", interval=True), 2, s=0.0002, s_low=-0.1, s_high=0.1) == "0.00 [-0.10, 0.10]"
+    assert formatted(score("s", "a number"), s=None) == "–"
+    assert formatted(score("s", "a number", interval=True), s=0.5, s_low=None, s_high=None) == "0.500"
 
 
 @pytest.mark.parametrize(
@@ -119,20 +119,20 @@ def test_numbers_read_back_to_what_they_were(value: float) -> None:
 
 def test_what_has_a_better_end_is_shown_even_where_it_is_undefined() -> None:
     bare = FRAME.with_columns(pl.lit(None, pl.Float64).alias(name) for name in ("tau", "tau_low", "tau_high", "error"))
-    one, _ = views(MADE, bare, "m")
-    assert one.header == ("metric", "tau", "error", "half")
-    assert [row[1:3] for row in one.rows] == [("–", "–")] * 3
-    assert one.best == frozenset()
+    view, _ = views(MADE, bare, "m")
+    assert view.header == ("metric", "tau", "error", "half")
+    assert [row[1:3] for row in view.rows] == [("–", "–")] * 3
+    assert view.best == frozenset()
 
 
 def test_an_unreliable_interval_is_marked_and_only_that() -> None:
-    made = Table(doc="t", columns=(score("a", "x", interval=True), score("b", "x", interval=True), UNRELIABLE))
+    result = Table(doc="t", columns=(score("a", "x", interval=True), score("b", "x", interval=True), UNRELIABLE))
     data = {"a": [0.5], "a_low": [0.1], "a_high": [0.9], "b": [0.5], "b_low": [0.1], "b_high": [0.9]}
-    (view,) = views(made, made.frame(data | {"unreliable": [["a"]]}, name="t"), "t")
+    (view,) = views(result, result.frame(data | {"unreliable": [["a"]]}, name="t"), "t")
     assert (view.header, view.rows) == (("a", "b"), (("0.50 [0.10, 0.90]?", "0.50 [0.10, 0.90]"),))
-    (view,) = views(made, made.frame(data | {"a_low": None, "a_high": None, "unreliable": [["a"]]}, name="t"), "t")
-    assert view.rows[0][0] == "0.500"  # no interval, nothing to mark
-    (view,) = views(made, made.frame(data | {"unreliable": None}, name="t"), "t")
+    (view,) = views(result, result.frame(data | {"a_low": None, "a_high": None, "unreliable": [["a"]]}, name="t"), "t")
+    assert view.rows[0][0] == "0.500"  # without an interval nothing is marked
+    (view,) = views(result, result.frame(data | {"unreliable": None}, name="t"), "t")
     assert view.rows[0][0] == "0.50 [0.10, 0.90]"
 
 

@@ -40,7 +40,7 @@ def test_no_minus_before_a_zero_and_a_true_minus_elsewhere(value: float) -> None
     text = number(value)
     assert "-" not in text
     assert text != "−0.00"
-    assert float(text.replace("−", "-")) == pytest.approx(value, abs=0.005 + 1e-9)  # half a digit, and rounding
+    assert float(text.replace("−", "-")) == pytest.approx(value, abs=0.005 + 1e-9)  # half a digit plus rounding
 
 
 def test_an_estimate_with_its_interval() -> None:
@@ -50,24 +50,24 @@ def test_an_estimate_with_its_interval() -> None:
     assert with_ends({"x": 0.5, "x_low": 0.2, "x_high": 0.999}, "x", write=percent) == "50 % [20 %, over 99 %]"
     assert interval(0.5012, 0.4999, 0.5031, write=percent) == "50.12 % [49.99 %, 50.31 %]"
     assert interval(0.00012, 0.00011, 0.00014) == "0.000120 [0.000110, 0.000140]"
-    assert interval(0.3, 0.0008, 0.6) == "0.30 [0.00080, 0.60]"  # an end that excludes 0 does not read as 0
+    assert interval(0.3, 0.0008, 0.6) == "0.30 [0.00080, 0.60]"  # a bound that excludes 0 is not shown as 0
     assert interval(0.5, 0.5, 0.5) == "0.50 [0.50, 0.50]"
-    assert interval(0.0, 0.0, 0.0) == "0.00 [0.00, 0.00]"  # here the numbers are 0
+    assert interval(0.0, 0.0, 0.0) == "0.00 [0.00, 0.00]"  # the bounds are exactly 0
 
 
 @pytest.mark.parametrize(
     ("intervals", "digits"),
     [
-        ([(0.5, 0.2, 0.8), (0.61, 0.59, 0.63)], 3),  # the narrowest: width 0.04
-        ([(0.5, 0.2, 0.8)] * 2 + [(0.5, 0.4999, 0.5001)], 3),  # the narrowest would need 5, the median needs 2
-        ([(0.5, 0.2, 0.8), (0.5, 0.5, 0.5), (0.5, None, None)], 2),  # no width, no digits
-        ([(0.3, 0.004, 0.6), (0.3, 0.1, 0.5)], 3),  # .004 excludes 0
+        ([(0.5, 0.2, 0.8), (0.61, 0.59, 0.63)], 3),  # the narrowest interval has width 0.04
+        ([(0.5, 0.2, 0.8)] * 2 + [(0.5, 0.4999, 0.5001)], 3),  # the narrowest needs 5 digits, the median 2
+        ([(0.5, 0.2, 0.8), (0.5, 0.5, 0.5), (0.5, None, None)], 2),  # intervals without width do not count
+        ([(0.3, 0.004, 0.6), (0.3, 0.1, 0.5)], 3),  # bound .004 excludes 0
         ([(0.3, -0.004, 0.6), (0.3, 0.1, 0.5)], 2),  # the interval includes 0
         ([(38.21, 32.2, 45.1), (1.2, -3.1, 5.2)], 1),
         ([(1500.4, 1200.1, 1800.2)], 0),
         ([(1.0, 1.0, 2.0), (3.0, 2.0, 4.0)], 0),
         ([(1.0, 1.0, 1.0), (0.5, 0.4, 0.6)], 2),
-        ([(1e-12, 0.0, 1e-11), (0.5, 0.4, 0.6)], 2),  # a rounding error is no width
+        ([(1e-12, 0.0, 1e-11), (0.5, 0.4, 0.6)], 2),  # a width that is only rounding error does not count
         ([(None, None, None)], 0),
     ],
 )
@@ -81,8 +81,8 @@ def test_all_numbers_of_a_column_have_the_digits_of_its_narrowest_interval(
 def test_an_interval_shows_two_digits_of_its_width_and_never_zeros_alone(low: float, width: float, at: float) -> None:
     high = low + width
     text = interval(low + at * width, low, high).replace("−", "-")
-    value_, low_, high_ = (float(own) for own in re.findall(r"-?[0-9.]+", text))
-    # as written, both ends are right to a twentieth of the width, so two of its digits can be read
+    value_, low_, high_ = (float(match) for match in re.findall(r"-?[0-9.]+", text))
+    # Both bounds are exact to a twentieth of the width, so two digits of the width are readable.
     assert abs(low_ - low) <= 0.051 * width
     assert abs(high_ - high) <= 0.051 * width
     assert low_ <= value_ <= high_
@@ -116,6 +116,6 @@ def test_many_letters_of_significance_are_ranges_of_the_same_letters() -> None:
     assert letter_ranges("abc") == "abc"
     assert letter_ranges("abcdefghijklmnopqrs") == "a–s"
     assert letter_ranges("abcdefghik") == "a–i k"
-    assert letter_ranges("xyza1b1") == "x–b1"  # after z come a1, b1
-    assert letter_ranges("2abd") == "2abd"  # part 2 of systems without connecting comparisons
+    assert letter_ranges("xyza1b1") == "x–b1"  # a1, b1 follow z
+    assert letter_ranges("2abd") == "2abd"  # part 2 of systems that no comparison connects
     assert letter_ranges(None) == "–"

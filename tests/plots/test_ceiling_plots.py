@@ -1,4 +1,4 @@
-"""Pictures of the glass ceiling hold the numbers of their result."""
+"""Figures of the glass ceiling show the numbers of their result."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from custodes.errors import InputError
 from custodes.evaluate.ceiling.ceiling import Ceiling
 from custodes.plots import labels
 from custodes.plots.paths import HEIGHT, NAMED, path_names
-from tests.plots.drawn import rows_of, shown
+from tests.plots.drawn import matches_in, rows_of
 
 DATES = {"overlap": "2002", "overlap-stem": "2004-07", "learned": "2020-01-15", "judge": "2020-01-15"}
 
@@ -29,18 +29,18 @@ def predicted() -> Ceiling:
 def test_bars_and_ticks_are_predictions_and_people(predicted: Ceiling, tmp_path: Path) -> None:
     chart = plots.prediction_bars(predicted)
     assert rows_of(chart) == predicted.prediction.to_dicts()
-    drawn = shown(chart, tmp_path, r"target: (\w+); what: [^;]+; Predicted from: [^;]+; τ-b: (-?[\d.]+)")
-    wanted = predicted.prediction.select("target", "kendall").rows()
-    assert [(target, float(value)) for target, value in drawn] == [
-        (target, float(f"{value:.3g}")) for target, value in wanted
+    marks = matches_in(chart, tmp_path, r"target: (\w+); what: [^;]+; Predicted from: [^;]+; τ-b: (-?[\d.]+)")
+    expected = predicted.prediction.select("target", "kendall").rows()
+    assert [(target, float(value)) for target, value in marks] == [
+        (target, float(f"{value:.3g}")) for target, value in expected
     ]
     for name, label in (
         ("split_half", "half of the annotators by the other half"),
         ("attainable", "a perfect predictor"),
     ):
-        ticks = shown(chart, tmp_path, rf"{name}: ([\d.]+); target: (\w+); what: {label}; Bound")
-        wanted = predicted.annotators.select(name, "target").rows()
-        assert [(float(value), target) for value, target in ticks] == [(pytest.approx(v), t) for v, t in wanted]
+        ticks = matches_in(chart, tmp_path, rf"{name}: ([\d.]+); target: (\w+); what: {label}; Bound")
+        expected = predicted.annotators.select(name, "target").rows()
+        assert [(float(value), target) for value, target in ticks] == [(pytest.approx(v), t) for v, t in expected]
 
 
 def test_one_annotator_leaves_no_ticks_and_one_aspect_no_ratio() -> None:
@@ -55,10 +55,10 @@ def test_one_annotator_leaves_no_ticks_and_one_aspect_no_ratio() -> None:
 def test_the_ratio_stands_beside_one(predicted: Ceiling, tmp_path: Path) -> None:
     chart = plots.information_ratio(predicted)
     assert rows_of(chart) == predicted.information.to_dicts()
-    drawn = shown(
+    marks = matches_in(
         chart, tmp_path, r'; Ratio of errors: ([\d.]+);[^"]*" role="graphics-symbol" aria-roledescription="point"'
     )
-    assert list(map(float, drawn)) == [float(f"{value:.3g}") for value in predicted.information["mse_ratio"]]
+    assert list(map(float, marks)) == [float(f"{value:.3g}") for value in predicted.information["mse_ratio"]]
     spec = chart.to_dict()
     assert spec["layer"][0]["encoding"]["y"]["datum"] == 1
     assert spec["layer"][-1]["encoding"]["x"]["scale"]["type"] == "log"
@@ -66,27 +66,29 @@ def test_the_ratio_stands_beside_one(predicted: Ceiling, tmp_path: Path) -> None
 
 @pytest.mark.parametrize("target", ["coherence", "fluency"])
 def test_paths_name_people_and_the_heaviest_metrics_apart(predicted: Ceiling, target: str, tmp_path: Path) -> None:
-    own = predicted.lasso.filter(target=target)
+    rows = predicted.lasso.filter(target=target)
     chart = plots.lasso_paths(predicted, target)
-    assert rows_of(chart) == own.to_dicts()
+    assert rows_of(chart) == rows.to_dicts()
     names = path_names(predicted).with_columns(pl.col("key").str.split("\n").list.to_struct(fields=["target", "rater"]))
     names = names.unnest("key").filter(target=target)
-    size = own.group_by("rater", "kind").agg(pl.col("weight").abs().max()).sort("weight", descending=True)
-    other = "human:coherence" if target == "fluency" else "human:fluency"
-    assert set(names["rater"]) == {other, *size.filter(kind="metric")["rater"].head(NAMED)}
+    size = rows.group_by("rater", "kind").agg(pl.col("weight").abs().max()).sort("weight", descending=True)
+    annotator = "human:coherence" if target == "fluency" else "human:fluency"
+    assert set(names["rater"]) == {annotator, *size.filter(kind="metric")["rater"].head(NAMED)}
     text = plots.save(chart, tmp_path / "x.svg").read_text(encoding="utf-8")
     assert all(f">{name}<" in text for name in names["rater"])
-    span = float(np.ptp(own["weight"].to_numpy()))
+    span = float(np.ptp(rows["weight"].to_numpy()))
     assert (np.diff(np.sort(names["name_y"].to_numpy())) >= span * labels.LINE / HEIGHT).all()
 
 
 def test_the_path_goes_from_those_in_use(predicted: Ceiling, tmp_path: Path) -> None:
     chart = plots.forward_path(predicted, "fluency")
-    own = predicted.forward.filter(target="fluency")
-    assert rows_of(chart) == own.to_dicts()
-    drawn = shown(chart, tmp_path, r"Metric added: ([^;]+); kendall: (-?[\d.]+); clear: [^;]+; Step: (\d+);")
-    wanted = own.select("metric", "kendall", "step").rows()
-    assert [(name, float(v), int(k)) for name, v, k in drawn] == [(name, pytest.approx(v), k) for name, v, k in wanted]
+    rows = predicted.forward.filter(target="fluency")
+    assert rows_of(chart) == rows.to_dicts()
+    marks = matches_in(chart, tmp_path, r"Metric added: ([^;]+); kendall: (-?[\d.]+); clear: [^;]+; Step: (\d+);")
+    expected = rows.select("metric", "kendall", "step").rows()
+    assert [(name, float(v), int(k)) for name, v, k in marks] == [
+        (name, pytest.approx(v), k) for name, v, k in expected
+    ]
     used = cu.ceiling(cu.read("demo"), model="ridge", steps=1, resamples=0, in_use="overlap*")
     text = plots.save(plots.forward_path(used, "fluency"), tmp_path / "x.svg").read_text(encoding="utf-8")
     assert ">in use<" in text
@@ -95,7 +97,7 @@ def test_the_path_goes_from_those_in_use(predicted: Ceiling, tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("gain", "low", "high", "fill", "clear"),
     [
-        (None, None, None, "#0072B2", "interval of the gain above 0"),  # the first: its own agreement is its gain
+        (None, None, None, "#0072B2", "interval of the gain above 0"),  # first row: its agreement equals its gain
         (0.1, 0.05, 0.15, "#0072B2", "interval of the gain above 0"),
         (0.1, -0.05, 0.15, "rgba(0,114,178,0.08)", "contains 0, or no interval"),
         (0.1, None, None, "rgba(0,114,178,0.08)", "contains 0, or no interval"),
@@ -123,7 +125,7 @@ def test_the_fill_of_a_point_is_where_the_interval_of_its_gain_lies(
         )
     )
     chart = plots.forward_path(replace(predicted, forward=frame), "fluency")
-    assert shown(chart, tmp_path, r'clear: ([^;]+);[^>]*aria-roledescription="point"[^>]*fill="([^"]+)"') == [
+    assert matches_in(chart, tmp_path, r'clear: ([^;]+);[^>]*aria-roledescription="point"[^>]*fill="([^"]+)"') == [
         (clear, fill)
     ]
 

@@ -1,4 +1,4 @@
-"""Pictures of a combined metric hold the numbers of their result."""
+"""Figures of a combined metric show the numbers of their result."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from custodes.errors import InputError, OptionError
 from custodes.plots import combine, labels, theme
 from custodes.plots.combine import MOST, NARROWEST, cost_rows, weight_rows, wide
 from custodes.stats.learning.objective import OBJECTIVES, Objective
-from tests.plots.drawn import rows_of, shown
+from tests.plots.drawn import matches_in, rows_of
 
 
 def no_ends(name: str) -> dict[str, pl.Expr]:
@@ -38,15 +38,15 @@ PICTURES = [
 
 @pytest.fixture(scope="module")
 def fitted() -> Combine:
-    made = cu.combine(cu.read("demo"), target="fluency", method=QUICK, repeats=1, resamples=40)
+    study = cu.combine(cu.read("demo"), target="fluency", method=QUICK, repeats=1, resamples=40)
     steps = {"step": [1, 2, 3], "metrics": [3, 2, 1], "removed": ["noise", "overlap", "learned"]}
     pruning = pl.DataFrame({"target": ["fluency"] * 3, **steps, "score": [0.55, 0.58, 0.58]})
-    return replace(made, pruning=pruning)
+    return replace(study, pruning=pruning)
 
 
 @pytest.fixture(scope="module")
-def both(fitted: Combine) -> Combine:
-    """As in the report: the tables of two targets below each other."""
+def two_targets(fitted: Combine) -> Combine:
+    """Concatenate the tables of two targets, as in the report."""
     tables: dict[str, Any] = {
         name: pl.concat([table, table.with_columns(target=pl.lit("coherence"))])
         for name, table in fitted.tables().items()
@@ -61,23 +61,23 @@ def test_every_method_has_words_and_a_look_of_its_own() -> None:
 
 
 @pytest.mark.parametrize("picture", PICTURES)
-def test_of_several_targets_one_is_drawn(both: Combine, fitted: Combine, picture: Any) -> None:
-    assert picture(both, target="fluency").to_dict() == picture(fitted).to_dict()
-    assert picture(both, target="coherence").to_dict()["title"].endswith("(coherence)")
+def test_of_several_targets_one_is_drawn(two_targets: Combine, fitted: Combine, picture: Any) -> None:
+    assert picture(two_targets, target="fluency").to_dict() == picture(fitted).to_dict()
+    assert picture(two_targets, target="coherence").to_dict()["title"].endswith("(coherence)")
     with pytest.raises(OptionError, match="give target="):
-        picture(both)
+        picture(two_targets)
     with pytest.raises(OptionError, match="did you mean 'fluency'"):
-        picture(both, target="fluence")
+        picture(two_targets, target="fluence")
 
 
 def test_methods_stand_best_on_top(fitted: Combine, tmp_path: Path) -> None:
     chart = plots.method_comparison(fitted)
     assert rows_of(chart) == fitted.comparison.to_dicts()
-    drawn = shown(
+    marks = matches_in(
         chart, tmp_path, r"method: ([\w-]+); kendall: ([\d.]+); kendall_low: ([\d.]+); kendall_high: ([\d.]+)"
     )
-    wanted = fitted.comparison.select("method", "kendall", "kendall_low", "kendall_high").rows()
-    assert drawn == [(name, *(f"{value:.3f}" for value in values)) for name, *values in wanted]
+    expected = fitted.comparison.select("method", "kendall", "kendall_low", "kendall_high").rows()
+    assert marks == [(name, *(f"{value:.3f}" for value in values)) for name, *values in expected]
     text = plots.save(chart, tmp_path / "x.svg").read_text(encoding="utf-8")
     order = fitted.comparison.sort("kendall", descending=True)["method"].replace(combine.LABELS).to_list()
     places = [text.index(f">{name}<") for name in order]
@@ -89,13 +89,13 @@ def test_weights_go_from_the_largest_down(fitted: Combine, tmp_path: Path) -> No
     rows = rows_of(chart)
     assert [abs(row["value"]) for row in rows] == sorted((abs(row["value"]) for row in rows), reverse=True)
     assert {row["metric"]: row["value"] for row in rows} == dict(fitted.weights.select("metric", "weight").iter_rows())
-    fills = shown(chart, tmp_path, r'aria-roledescription="point"[^>]*fill="([^"]+)"')
+    fills = matches_in(chart, tmp_path, r'aria-roledescription="point"[^>]*fill="([^"]+)"')
     clear = fitted.weights.select((pl.col("weight_low") > 0) | (pl.col("weight_high") < 0)).to_series()
-    assert fills == [theme.BLUE if own else combine.HOLLOW for own in clear]
+    assert fills == [theme.BLUE if value else combine.HOLLOW for value in clear]
 
 
 @pytest.mark.parametrize(
-    ("sizes", "rest"),
+    ("sizes", "remainder"),
     [
         (np.linspace(3, 1, MOST), None),
         (np.linspace(3, 0.126, MOST + 1), ("1 other", "0.13 in size")),
@@ -104,7 +104,7 @@ def test_weights_go_from_the_largest_down(fitted: Combine, tmp_path: Path) -> No
         (np.zeros(2), ("2 others", "no weight")),
     ],
 )
-def test_small_weights_are_counted(sizes: np.ndarray, rest: tuple[str, str] | None) -> None:
+def test_small_weights_are_counted(sizes: np.ndarray, remainder: tuple[str, str] | None) -> None:
     n = len(sizes)
     table = pl.DataFrame(
         {
@@ -116,10 +116,12 @@ def test_small_weights_are_counted(sizes: np.ndarray, rest: tuple[str, str] | No
         }
     )
     rows = weight_rows(table)
-    kept = min(int((sizes != 0).sum()), MOST)
-    assert rows["value"].drop_nulls().to_list() == sizes[:kept].tolist()
+    n_weights = min(int((sizes != 0).sum()), MOST)
+    assert rows["value"].drop_nulls().to_list() == sizes[:n_weights].tolist()
     assert rows["place"].to_list() == list(range(rows.height))
-    assert rows.filter(pl.col("rest").is_not_null()).select("metric", "rest").rows() == ([rest] if rest else [])
+    assert rows.filter(pl.col("rest").is_not_null()).select("metric", "rest").rows() == (
+        [remainder] if remainder else []
+    )
 
 
 def test_importances_are_those_of_trees(fitted: Combine) -> None:
@@ -156,27 +158,27 @@ def test_pictures_show_the_objective_of_the_fit_and_name_it(objective: Objective
     assert len({combine.axis_of(name) for name in OBJECTIVES}) == len(OBJECTIVES)
     study = cu.read("demo")
     method = ["equal", "best"]
-    made = cu.combine(study, target="fluency", method=method, objective=objective, repeats=1, resamples=20)
+    result = cu.combine(study, target="fluency", method=method, objective=objective, repeats=1, resamples=20)
     pruning = pl.DataFrame({"target": ["fluency"], "step": [1], "metrics": [3], "removed": ["noise"], "score": [0.5]})
-    made = replace(made, pruning=pruning)
+    result = replace(result, pruning=pruning)
     for picture in (plots.method_comparison, plots.cost_curve, plots.pruning_curve):
-        text = plots.save(picture(made), tmp_path / "x.svg").read_text(encoding="utf-8")
+        text = plots.save(picture(result), tmp_path / "x.svg").read_text(encoding="utf-8")
         axes = [name for name in OBJECTIVES if f">{combine.axis_of(name)}<" in text]
         assert axes == [objective]
     ends = (f"{objective}_low", f"{objective}_high")
     pattern = f"method: (\\w+); {objective}: ([\\d.]+); {ends[0]}: ([\\d.]+); {ends[1]}: ([\\d.]+);"
-    drawn = shown(plots.method_comparison(made), tmp_path, pattern)
-    wanted = made.comparison.select("method", objective, *ends).rows()
-    assert drawn == [(name, *(f"{value:.3f}" for value in values)) for name, *values in wanted]
+    marks = matches_in(plots.method_comparison(result), tmp_path, pattern)
+    expected = result.comparison.select("method", objective, *ends).rows()
+    assert marks == [(name, *(f"{value:.3f}" for value in values)) for name, *values in expected]
 
 
 def test_each_step_of_the_cost_curve_names_its_metric(fitted: Combine, tmp_path: Path) -> None:
     chart = plots.cost_curve(fitted)
     assert [{name: row[name] for name in fitted.path.columns} for row in rows_of(chart)] == fitted.path.to_dicts()
-    drawn = shown(chart, tmp_path, r"score: ([\d.]+); step: \d+; added: ([^;]+); cost: 1; total cost: (\d+)")
-    wanted = fitted.path.select("score", "metric", "total_cost").rows()
-    assert [(name, float(cost)) for _, name, cost in drawn] == [(name, cost) for _, name, cost in wanted]
-    assert [float(score) for score, *_ in drawn] == pytest.approx([score for score, *_ in wanted])
+    marks = matches_in(chart, tmp_path, r"score: ([\d.]+); step: \d+; added: ([^;]+); cost: 1; total cost: (\d+)")
+    expected = fitted.path.select("score", "metric", "total_cost").rows()
+    assert [(name, float(cost)) for _, name, cost in marks] == [(name, cost) for _, name, cost in expected]
+    assert [float(score) for score, *_ in marks] == pytest.approx([score for score, *_ in expected])
     text = plots.save(chart, tmp_path / "x.svg").read_text(encoding="utf-8")
     assert all(f">{name}<" in text for name in fitted.path["metric"])
 
@@ -192,8 +194,8 @@ def test_names_of_steps_stand_apart_and_above(fitted: Combine, cost: list[float]
     span = float(total.max() - (total.min() if log else 0.0))
     assert (np.diff(at) >= span * min(labels.LINE / NARROWEST, 1 / (len(at) - 1)) - 1e-9).all()
     assert (rows["name_y"] > rows["score_high"].max()).all()
-    drawn = plots.cost_curve(replace(fitted, path=path)).to_dict()
-    assert drawn["layer"][-1]["encoding"]["x"]["scale"].get("type") == ("log" if log else None)
+    spec = plots.cost_curve(replace(fitted, path=path)).to_dict()
+    assert spec["layer"][-1]["encoding"]["x"]["scale"].get("type") == ("log" if log else None)
 
 
 def test_without_intervals_there_is_the_curve(fitted: Combine, tmp_path: Path) -> None:
@@ -208,8 +210,8 @@ def test_without_intervals_there_is_the_curve(fitted: Combine, tmp_path: Path) -
 def test_pruning_shows_the_number_kept(fitted: Combine, tmp_path: Path) -> None:
     chart = plots.pruning_curve(fitted)
     assert rows_of(chart) == fitted.pruning.to_dicts()
-    marks = shown(chart, tmp_path, r"kept: ([^;]+); metrics: (\d); removed next")
-    # between equals the fewest
+    marks = matches_in(chart, tmp_path, r"kept: ([^;]+); metrics: (\d); removed next")
+    # the fewest rows among equal choices
     assert {number: kept for kept, number in marks} == {"3": "not kept", "2": "not kept", "1": "kept"}
     with pytest.raises(InputError, match="xgboost-pruned"):
         plots.pruning_curve(replace(fitted, pruning=fitted.pruning.head(0)))
@@ -219,8 +221,8 @@ def test_favoritism_stands_beside_accuracy(fitted: Combine, tmp_path: Path) -> N
     chart = plots.accuracy_and_favoritism(fitted)
     assert rows_of(chart) == fitted.favoritism.to_dicts()
     pattern = r'method: (\w+); sample_accuracy: ([\d.]+)%; mean \|Favi-Score\|: ([\d.]+);[^"]*" role="graphics-symbol"'
-    drawn = set(shown(chart, tmp_path, pattern))
-    wanted = fitted.favoritism.select("method", "sample_accuracy", "mean_abs_favi").rows()
-    assert drawn == {(name, f"{100 * right:.1f}", f"{favi:.2f}") for name, right, favi in wanted}
+    marks = set(matches_in(chart, tmp_path, pattern))
+    expected = fitted.favoritism.select("method", "sample_accuracy", "mean_abs_favi").rows()
+    assert marks == {(name, f"{100 * right:.1f}", f"{favi:.2f}") for name, right, favi in expected}
     with pytest.raises(InputError, match="no favoritism of the methods"):
         plots.accuracy_and_favoritism(replace(fitted, favoritism=fitted.favoritism.head(0)))

@@ -1,4 +1,4 @@
-"""Pictures of how alike judges are hold the numbers of their result, people apart from metrics."""
+"""Figures of distances between raters show the numbers of their result, with humans distinguished from metrics."""
 
 from __future__ import annotations
 
@@ -20,45 +20,45 @@ from custodes.errors import InputError, OptionError
 from custodes.evaluate.complementarity.complementarity import Complementarity
 from custodes.plots import labels, theme
 from custodes.plots.complementarity import CELL_MAX, CELL_MIN, CELL_NAMED, GAP, NAMED, NEAREST
-from tests.plots.drawn import shown
+from tests.plots.drawn import matches_in
 
 
 @pytest.fixture(scope="module")
-def alike() -> Complementarity:
+def distances() -> Complementarity:
     return cu.complementarity(cu.read("demo"), resamples=50)
 
 
 def many(result: Complementarity, copies: int) -> Complementarity:
-    """The same judges again and again, under new names, each with its own place."""
+    """Repeat the raters under new names and positions."""
     order = pl.col("position") + pl.col("copy") * result.raters.height
     tables = {}
     for name in ("pairs", "raters", "coordinates", "clusters"):
         frame = pl.concat([getattr(result, name).with_columns(copy=pl.lit(k)) for k in range(copies)])
-        own = [column for column in ("rater", "rater_a", "rater_b") if column in frame.columns]
-        frame = frame.with_columns(pl.format("{}-{}", column, "copy").alias(column) for column in own)
+        columns = [column for column in ("rater", "rater_a", "rater_b") if column in frame.columns]
+        frame = frame.with_columns(pl.format("{}-{}", column, "copy").alias(column) for column in columns)
         tables[name] = frame.with_columns(position=order) if name == "raters" else frame
     return replace(result, **tables)
 
 
-def test_the_map_has_every_pair_once_below_the_diagonal(alike: Complementarity, tmp_path: Path) -> None:
-    chart = plots.complementarity_map(alike)
-    assert chart.to_dict()["data"]["values"] == alike.pairs.to_dicts()
-    cells = shown(chart, tmp_path, r"column: (\S+); row: (\S+); [^:]*: [^:]*: ?([\d.]+)")
-    place = dict(alike.raters.select("rater", "position").iter_rows())
+def test_the_map_has_every_pair_once_below_the_diagonal(distances: Complementarity, tmp_path: Path) -> None:
+    chart = plots.complementarity_map(distances)
+    assert chart.to_dict()["data"]["values"] == distances.pairs.to_dicts()
+    cells = matches_in(chart, tmp_path, r"column: (\S+); row: (\S+); [^:]*: [^:]*: ?([\d.]+)")
+    place = dict(distances.raters.select("rater", "position").iter_rows())
     assert all(place[column] < place[row] for column, row, _ in cells)
     expected = {
         frozenset((a, b)): value
-        for a, b, value in alike.pairs.select("rater_a", "rater_b", "complementarity").iter_rows()
+        for a, b, value in distances.pairs.select("rater_a", "rater_b", "complementarity").iter_rows()
     }
     assert len(cells) == len(expected) == 45  # ten raters
     for column, row, value in cells:
         assert float(value) == pytest.approx(expected[frozenset((column, row))], abs=1e-5)
 
 
-def test_people_stand_first_and_apart(alike: Complementarity) -> None:
-    encoding = plots.complementarity_map(alike).to_dict()["encoding"]
+def test_people_stand_first_and_apart(distances: Complementarity) -> None:
+    encoding = plots.complementarity_map(distances).to_dict()["encoding"]
     across, up = encoding["x"]["scale"]["domain"], encoding["y"]["scale"]["domain"]
-    ordered = alike.raters.sort("position")["rater"].to_list()
+    ordered = distances.raters.sort("position")["rater"].to_list()
     assert [across[0], *up] == [*ordered[:2], GAP, *ordered[2:]]
     assert across[1:] == up[:-1]
     assert {"human:coherence", "human:fluency"} == set(ordered[:2])
@@ -82,61 +82,69 @@ def test_raters_without_a_ranking_have_no_row(tmp_path: Path) -> None:
     assert "stuck" not in text
 
 
-def test_cells_shrink_with_the_number_of_raters_and_the_width(alike: Complementarity) -> None:
+def test_cells_shrink_with_the_number_of_raters_and_the_width(distances: Complementarity) -> None:
     steps = [
         plots.complementarity_map(result, width=width).to_dict()["width"]["step"]
-        for result, width in ((alike, 455), (many(alike, 4), 455), (many(alike, 4), 219), (many(alike, 12), 455))
+        for result, width in (
+            (distances, 455),
+            (many(distances, 4), 455),
+            (many(distances, 4), 219),
+            (many(distances, 12), 455),
+        )
     ]
     assert steps == [CELL_MAX, CELL_NAMED, CELL_NAMED, CELL_MIN]
-    assert plots.complementarity_map(many(alike, 4), width=760).to_dict()["width"]["step"] == pytest.approx(760 / 40)
+    assert plots.complementarity_map(many(distances, 4), width=760).to_dict()["width"]["step"] == pytest.approx(
+        760 / 40
+    )
     drop = [
-        plots.complementarity_map(many(alike, n)).to_dict()["encoding"]["y"]["axis"]["labelOverlap"] for n in (4, 12)
+        plots.complementarity_map(many(distances, n)).to_dict()["encoding"]["y"]["axis"]["labelOverlap"]
+        for n in (4, 12)
     ]
-    assert drop == [False, "greedy"]  # of 120 raters as many are named as fit
+    assert drop == [False, "greedy"]  # of 120 raters only those that fit are labelled
     assert theme.TEXT < CELL_NAMED
 
 
-def test_the_curve_shows_components_and_the_rule(alike: Complementarity, tmp_path: Path) -> None:
-    chart = plots.explained_variance(alike)
-    assert chart.to_dict()["data"]["values"] == alike.components.to_dicts()
-    drawn = [float(value) for value in shown(chart, tmp_path, r"cumulative: ([\d.]+)%; cumulative")]
-    wanted = (100 * alike.components["cumulative"]).round(1).to_list()
-    assert set(drawn) <= set(wanted)
-    assert drawn[0] == wanted[0]
+def test_the_curve_shows_components_and_the_rule(distances: Complementarity, tmp_path: Path) -> None:
+    chart = plots.explained_variance(distances)
+    assert chart.to_dict()["data"]["values"] == distances.components.to_dicts()
+    marks = [float(value) for value in matches_in(chart, tmp_path, r"cumulative: ([\d.]+)%; cumulative")]
+    expected = (100 * distances.components["cumulative"]).round(1).to_list()
+    assert set(marks) <= set(expected)
+    assert marks[0] == expected[0]
     rules = [layer for layer in chart.to_dict()["layer"] if layer["encoding"]["y"].get("datum") == 0.8]
-    assert len(rules) == 1  # the share of `dimension`
+    assert len(rules) == 1  # one rule: the proportion of `dimension`
 
 
-def test_the_map_of_places_has_one_unit_for_both_axes(alike: Complementarity) -> None:
-    chart = plots.judges_map(alike, width=400).to_dict()
+def test_the_map_of_places_has_one_unit_for_both_axes(distances: Complementarity) -> None:
+    chart = plots.judges_map(distances, width=400).to_dict()
     points = chart["layer"][0]["encoding"]
     across, up = (np.ptp(points[axis]["scale"]["domain"]) for axis in ("x", "y"))
     assert across / chart["width"] == pytest.approx(up / chart["height"])
     low, high = points["y"]["scale"]["domain"]
-    assert alike.coordinates["y"].is_between(low, high).all()
-    assert chart["data"]["values"] == alike.coordinates.to_dicts()
-    found = chart["layer"][0]["transform"][0]["from"]["data"]["values"]
-    assert found == alike.clusters.to_dicts()
+    assert distances.coordinates["y"].is_between(low, high).all()
+    assert chart["data"]["values"] == distances.coordinates.to_dicts()
+    result = chart["layer"][0]["transform"][0]["from"]["data"]["values"]
+    assert result == distances.clusters.to_dicts()
 
 
 def named(chart: Any) -> set[str]:
-    """The raters that the map of places says to name."""
+    """Return the raters that the map labels."""
     return {
         row["rater"] for row in chart.to_dict()["layer"][-1]["transform"][1]["from"]["data"]["values"] if row["named"]
     }
 
 
-def test_few_raters_are_all_named_of_many_people_those_like_them_and_the_ends(alike: Complementarity) -> None:
-    assert named(plots.judges_map(alike)) == set(alike.coordinates["rater"])
-    result = many(alike, 3)
+def test_few_raters_are_all_named_of_many_people_those_like_them_and_the_ends(distances: Complementarity) -> None:
+    assert named(plots.judges_map(distances)) == set(distances.coordinates["rater"])
+    result = many(distances, 3)
     assert result.coordinates.height > NAMED
     names = named(plots.judges_map(result))
     metrics = result.coordinates.filter(kind="metric")
     ends = {metrics.sort(axis)["rater"][end] for axis in "xy" for end in (0, -1)}
     assert set(result.coordinates.filter(kind="human")["rater"]) | ends <= names
     assert len(names) <= 6 + 4 + NEAREST
-    other = sorted(set(metrics["rater"]) - names)[0]
-    assert named(plots.judges_map(result, named=other)) == names | {other}
+    unnamed = sorted(set(metrics["rater"]) - names)[0]
+    assert named(plots.judges_map(result, named=unnamed)) == names | {unnamed}
     with pytest.raises(OptionError, match="judges_map: rater='nobody' is not in the result"):
         plots.judges_map(result, named="nobody")
 
@@ -148,8 +156,10 @@ def test_two_raters_have_components_but_no_map() -> None:
         plots.judges_map(two)
 
 
-def test_without_components_two_pictures_say_why(alike: Complementarity) -> None:
-    none = replace(alike, **{name: getattr(alike, name).head(0) for name in ("components", "coordinates", "clusters")})
+def test_without_components_two_pictures_say_why(distances: Complementarity) -> None:
+    none = replace(
+        distances, **{name: getattr(distances, name).head(0) for name in ("components", "coordinates", "clusters")}
+    )
     for picture in (plots.explained_variance, plots.judges_map):
         with pytest.raises(InputError, match="left_out"):
             picture(none)
@@ -160,22 +170,22 @@ def test_names_hide_neither_each_other_nor_points() -> None:
     texts = ["abcdef", "abcdef", "abcdef", "abcdef"]
     centres = points + labels.beside(points / (400, 200), texts, range(4), widths=[400], height=200)
     half = np.array([labels.LETTER * 6, labels.LINE]) / 2
-    for (one, a), (other, b) in combinations(enumerate(centres), 2):
-        assert (np.abs(a - b) >= 2 * half - 1e-9).any(), (one, other)
+    for (one, a), (j, b) in combinations(enumerate(centres), 2):
+        assert (np.abs(a - b) >= 2 * half - 1e-9).any(), (one, j)
     for i, point in enumerate(points):
         assert all((np.abs(centre - point) >= half).any() for k, centre in enumerate(centres) if k != i)
-    assert centres[3, 0] + half[0] <= 400  # at the right edge the name goes to the left
+    assert centres[3, 0] + half[0] <= 400  # at the right edge the label stands to the left
 
 
 @pytest.mark.parametrize("kind", labels.WIDTHS)
 def test_places_of_names_hold_on_a_phone_and_on_a_screen_and_are_always_the_same(kind: str) -> None:
     places, texts = np.random.default_rng(0).random((90, 2)), [f"metric-{i}" for i in range(90)]
     widths = labels.WIDTHS[kind]
-    made = labels.beside(places, texts, range(8), widths=widths, height=300, pad=24)
-    assert (made == labels.beside(places, texts, range(8), widths=widths, height=300, pad=24)).all()
+    result = labels.beside(places, texts, range(8), widths=widths, height=300, pad=24)
+    assert (result == labels.beside(places, texts, range(8), widths=widths, height=300, pad=24)).all()
     half = np.array([labels.LETTER * len(texts[0]), labels.LINE]) / 2
     for width in widths:
-        middles = (places * (width - 48, 300) + (24, 0) + made)[:8]
+        middles = (places * (width - 48, 300) + (24, 0) + result)[:8]
         assert all((np.abs(a - b) >= 2 * half - 1e-9).any() for a, b in combinations(middles, 2))
         assert (middles - half >= 0).all()
         assert (middles + half <= (width, 300)).all()
@@ -184,11 +194,11 @@ def test_places_of_names_hold_on_a_phone_and_on_a_screen_and_are_always_the_same
 @given(st.lists(st.floats(-100, 100), max_size=12), st.floats(0.1, 20))
 def test_names_of_lines_are_moved_as_little_as_need_be(values: list[float], gap: float) -> None:
     given_values = np.array(values, dtype=float)
-    made = labels.apart(given_values, gap=gap)
+    result = labels.apart(given_values, gap=gap)
     order = np.argsort(given_values, kind="stable")
-    assert (np.diff(made[order]) >= gap - 1e-9).all()
+    assert (np.diff(result[order]) >= gap - 1e-9).all()
     if len(values):
-        # isotonic regression is the least-squares answer once the gaps are taken out
+        # after subtracting the gaps, isotonic regression gives the least-squares solution
         shift = gap * np.arange(len(values))
         expected = isotonic_regression(given_values[order] - shift).x + shift
-        np.testing.assert_allclose(made[order], expected, atol=1e-9)
+        np.testing.assert_allclose(result[order], expected, atol=1e-9)

@@ -1,4 +1,4 @@
-"""Pictures of corrected margins and of the protocol hold the numbers of their result."""
+"""Figures of corrected margins and of the protocol show the numbers of their result."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ def replayed() -> Protocol:
 
 
 def test_margins_stand_side_by_side_as_in_the_result(corrected: Correction) -> None:
-    here = (pl.col("aspect") == "fluency") & (pl.col("metric") == "judge")
+    selection = (pl.col("aspect") == "fluency") & (pl.col("metric") == "judge")
     rows = rows_of(plots.correction_margins(corrected, "judge", aspect="fluency", estimator="poststratified"))
     assert len(rows) == 15
     for estimator, ending in (("naive", "_naive"), ("human", "_human"), ("poststratified", "")):
-        own = corrected.pairs.filter(here & (pl.col("estimator") == estimator))
+        pairs = corrected.pairs.filter(selection & (pl.col("estimator") == estimator))
         for name in ("margin", "margin_low", "margin_high", "decision"):
-            assert [row[f"{name}{ending}"] for row in rows] == own[name].to_list()
+            assert [row[f"{name}{ending}"] for row in rows] == pairs[name].to_list()
 
 
 def test_only_changed_pairs_can_be_shown(corrected: Correction) -> None:
     rows = margin_rows(corrected).filter((pl.col("aspect") == "fluency") & (pl.col("metric") == "judge"))
     differs = rows.filter(pl.col("decision") != pl.col("decision_naive"))["pair"].to_list()
     assert 0 < len(differs) < rows.height
-    shown = rows_of(plots.correction_margins(corrected, "judge", aspect="fluency", changed=True))
-    assert [row["pair"] for row in shown] == differs
+    changed = rows_of(plots.correction_margins(corrected, "judge", aspect="fluency", changed=True))
+    assert [row["pair"] for row in changed] == differs
 
 
 def test_a_pair_turns_with_its_systems(corrected: Correction) -> None:
@@ -51,12 +51,16 @@ def test_a_pair_turns_with_its_systems(corrected: Correction) -> None:
         rows = rows_of(plots.pair_outcome(corrected, "judge", a, b, aspect="fluency"))
         return {(row["estimator"], row["outcome"]): row["share"] for row in rows}
 
-    one, other = shares("Aster", "Fir"), shares("Fir", "Aster")
-    assert {estimator for estimator, _ in one} == {"naive", "human", "poststratified"}  # ppi knows the margin alone
+    first, second = shares("Aster", "Fir"), shares("Fir", "Aster")
+    assert {estimator for estimator, _ in first} == {
+        "naive",
+        "human",
+        "poststratified",
+    }  # ppi estimates the margin only
     for estimator in ("naive", "human", "poststratified"):
-        assert one[estimator, "p_win"] == other[estimator, "p_loss"]
-        assert one[estimator, "p_tie"] == other[estimator, "p_tie"]
-        assert sum(one[estimator, name] for name in ("p_win", "p_tie", "p_loss")) == pytest.approx(1)
+        assert first[estimator, "p_win"] == second[estimator, "p_loss"]
+        assert first[estimator, "p_tie"] == second[estimator, "p_tie"]
+        assert sum(first[estimator, name] for name in ("p_win", "p_tie", "p_loss")) == pytest.approx(1)
 
 
 def test_the_curve_has_a_line_for_each_estimator(replayed: Protocol) -> None:
@@ -64,7 +68,7 @@ def test_the_curve_has_a_line_for_each_estimator(replayed: Protocol) -> None:
     values = chart["data"]["values"]
     assert values == replayed.curve.filter(pl.col("aspect") == "fluency").to_dicts()
     assert [panel["layer"][1]["encoding"]["y"]["field"] for panel in chart["vconcat"]] == ["correct", "kld"]
-    looked = [row for row in values if row["stopping"] != "decided"]  # beside the paper's own rule
+    looked = [row for row in values if row["stopping"] != "decided"]  # in addition to the paper's rule
     assert {(row["estimator"], row["round"]) for row in looked} == {
         (e, r) for e in ("human", "pooled") for r in (1, 2, 3)
     }
@@ -79,7 +83,7 @@ def test_power_curve_shows_every_margin_and_number_of_annotations() -> None:
     assert {(row["annotations"], round(row["margin"], 6)) for row in rows} == {
         (row["annotations"], round(row["margin"], 6)) for row in result.power.iter_rows(named=True)
     }
-    # More annotations find more, whatever the margin.
+    # Power increases with annotations at every margin.
     for margin in (0.1, 0.3):
-        found = [r["power"] for r in rows if abs(r["margin"] - margin) < 1e-6]
-        assert found == sorted(found)
+        results = [r["power"] for r in rows if abs(r["margin"] - margin) < 1e-6]
+        assert results == sorted(results)

@@ -1,4 +1,5 @@
-"""Studies with many metrics and systems: who is named, where, and what takes the place of a graph."""
+"""Figures of studies with many metrics and systems: selection and position of labels, and the table that replaces a
+graph."""
 
 from __future__ import annotations
 
@@ -26,13 +27,13 @@ METRICS = [f"metric-{i:02d}" for i in range(40)]
 
 @pytest.fixture(scope="module")
 def study() -> cu.Study:
-    """16 systems, each better than the next; 40 metrics, each noisier than the one before."""
+    """16 systems in descending quality, and 40 metrics with increasing noise."""
     rng = np.random.default_rng(0)
     quality = -np.arange(16.0)
     keys = [(f"{i}", name) for i in range(40) for name in SYSTEMS]
-    people = np.tile(quality, 40) + 2 * rng.normal(size=640)
+    human = np.tile(quality, 40) + 2 * rng.normal(size=640)
     scores = {name: np.tile(quality, 40) + (2 + k) * rng.normal(size=640) for k, name in enumerate(METRICS)}
-    return cu.read(pl.DataFrame(keys, ["item", "system"], orient="row").with_columns(ann=people, **scores))
+    return cu.read(pl.DataFrame(keys, ["item", "system"], orient="row").with_columns(ann=human, **scores))
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +47,7 @@ def ranked(study: cu.Study) -> Ranking:
 
 
 def texts(chart: Any, path: Path) -> list[str]:
-    """What is written in a picture."""
+    """Return the texts in a figure."""
     return re.findall(r">([^<>]+)</text>", plots.save(chart, path / "x.svg").read_text(encoding="utf-8"))
 
 
@@ -75,18 +76,18 @@ def test_many_systems_make_a_table_of_pairs_that_names_them_all(ranked: Ranking,
     assert crowded(ranked.decisions)
     chart = plots.ranking_graphs(ranked, "metric-39")
     words = texts(chart, tmp_path)
-    # two panels, each with every system beside its row and above its column
+    # two panels, with each system beside its row and above its column
     assert all(words.count(name) == 4 for name in SYSTEMS)
-    people = table_rows(ranked.decisions).filter(rater="human")
-    assert people.height == 16 * 15 / 2
-    assert words.count("+") == words.count("−")  # every decision is seen from both sides
-    drawn = table_rows(ranked.decisions).filter(pl.col("rater").is_in(["human", "metric-39"]))
-    assert words.count("+") == (drawn["decision"] != "=").sum()
+    humans = table_rows(ranked.decisions).filter(rater="human")
+    assert humans.height == 16 * 15 / 2
+    assert words.count("+") == words.count("−")  # every decision appears once from each side
+    rows = table_rows(ranked.decisions).filter(pl.col("rater").is_in(["human", "metric-39"]))
+    assert words.count("+") == (rows["decision"] != "=").sum()
 
 
 def test_the_table_says_what_people_say_of_a_decision(ranked: Ranking) -> None:
     rows = table_rows(ranked.decisions)
-    said = dict(
+    results = dict(
         zip(
             rows.filter(rater="human").select("system_a", "system_b").iter_rows(),
             rows.filter(rater="human")["decision"],
@@ -95,8 +96,8 @@ def test_the_table_says_what_people_say_of_a_decision(ranked: Ranking) -> None:
     )
     assert set(rows["reading"]) == {"agree", "insert", "omit", "invert"} - ({"invert"} - set(rows["reading"]))
     for row in rows.iter_rows(named=True):
-        by_people = said[row["system_a"], row["system_b"]]
-        wanted = (
+        by_people = results[row["system_a"], row["system_b"]]
+        expected = (
             "agree"
             if row["decision"] == by_people
             else "insert"
@@ -105,8 +106,8 @@ def test_the_table_says_what_people_say_of_a_decision(ranked: Ranking) -> None:
             if row["decision"] == "="
             else "invert"
         )
-        assert row["reading"] == wanted
-    # the best by people stand first: the planted order, up to neighbours
+        assert row["reading"] == expected
+    # systems with the best human ratings come first, in the planted order up to neighbours
     places = {row["system_a"]: row["place_a"] for row in rows.iter_rows(named=True)}
     assert [places[name] for name in ("system-00", "system-05", "system-10")] == sorted(
         places[name] for name in ("system-00", "system-05", "system-10")
@@ -150,7 +151,7 @@ def test_places_follow_net_wins_by_human_ratings_then_the_name() -> None:
     places = {r["system_a"]: r["place_a"] for r in table.rows(named=True)} | {
         r["system_b"]: r["place_b"] for r in table.rows(named=True)
     }
-    assert places == {"B": 0, "A": 1, "C": 2}  # net wins 2, -1 and -1: ties by name
+    assert places == {"B": 0, "A": 1, "C": 2}  # net wins 2, -1 and -1; ties are sorted by name
     assert table.filter(rater="m")["reading"].to_list() == ["invert"]
 
 

@@ -1,4 +1,4 @@
-"""The picture of a gate: every rule has its row, by how far it is from its threshold."""
+"""The figure of a gate has one row for each rule with the distance to its threshold."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ def test_every_rule_has_its_row_and_its_distance(tmp_path: Path) -> None:
     text = plots.save(chart, tmp_path / "x.svg").read_text(encoding="utf-8")
     assert "not worse than learned (fluency)" in text
     assert all(word in text for word in ("holds", "fails", "inconclusive"))
-    one = plots.gate_rules(result, aspect="fluency").to_dict()
-    assert len(one["data"]["values"]) == 4
-    assert one["title"].startswith("gate: fails (4 rules")
+    spec = plots.gate_rules(result, aspect="fluency").to_dict()
+    assert len(spec["data"]["values"]) == 4
+    assert spec["title"].startswith("gate: fails (4 rules")
     with pytest.raises(OptionError, match="did you mean 'fluency'"):
         plots.gate_rules(result, aspect="fluence")
 

@@ -1,4 +1,4 @@
-"""Pictures of labels that hold control characters, tags of scripts or names that every object of JavaScript has."""
+"""Figures with control characters, script tags or names of JavaScript object properties in labels."""
 
 from __future__ import annotations
 
@@ -32,67 +32,69 @@ def study() -> cu.Study:
 
 @pytest.fixture(scope="module")
 def answers(study: cu.Study) -> dict[str, Any]:
-    one = {"aspect": ASPECTS[0]}
+    options = {"aspect": ASPECTS[0]}
     return {
-        "agreement": cu.agreement(study, resamples=0, **one),
-        "favoritism": cu.favoritism(study, resamples=0, **one),
-        "ranking": cu.ranking(study, resamples=0, **one),
-        "leaderboard": cu.leaderboard(study, resamples=100, **one),
+        "agreement": cu.agreement(study, resamples=0, **options),
+        "favoritism": cu.favoritism(study, resamples=0, **options),
+        "ranking": cu.ranking(study, resamples=0, **options),
+        "leaderboard": cu.leaderboard(study, resamples=100, **options),
         "complementarity": cu.complementarity(study, resamples=0),
-        "correction": cu.correction(study, estimator=["ppi"], **one),
+        "correction": cu.correction(study, estimator=["ppi"], **options),
         "protocol": cu.protocol(
-            study, metrics=METRICS[0], estimator="ppi", replications=2, stopping=cu.Stopping(batch=3), **one
+            study, metrics=METRICS[0], estimator="ppi", replications=2, stopping=cu.Stopping(batch=3), **options
         ),
     }
 
 
 CHARTS: dict[str, Callable[[dict[str, Any]], Any]] = {
-    "agreement_intervals": lambda made: plots.agreement_intervals(made["agreement"]),
-    "favoritism_by_system": lambda made: plots.favoritism_by_system(made["favoritism"], METRICS[0]),
-    "favoritism_map": lambda made: plots.favoritism_map(made["favoritism"]),
-    "favoritism_and_accuracy": lambda made: plots.favoritism_and_accuracy(made["favoritism"]),
-    "favoritism_of_pairs": lambda made: plots.favoritism_of_pairs(made["favoritism"]),
-    "confusion_matrix": lambda made: plots.confusion_matrix(made["favoritism"], METRICS[1], *SYSTEMS[:2]),
-    "error_types": lambda made: plots.error_types(made["ranking"]),
-    "ranking_graphs": lambda made: plots.ranking_graphs(made["ranking"], METRICS[1]),
-    "leaderboard_strengths": lambda made: plots.leaderboard_strengths(made["leaderboard"], rater=["human", *METRICS]),
-    "win_rate_map": lambda made: plots.win_rate_map(made["leaderboard"], rater=METRICS[1]),
-    "complementarity_map": lambda made: plots.complementarity_map(made["complementarity"]),
-    "judges_map": lambda made: plots.judges_map(made["complementarity"]),
-    "correction_margins": lambda made: plots.correction_margins(made["correction"], metric=METRICS[0]),
-    "budget_curve": lambda made: plots.budget_curve(made["protocol"]),
+    "agreement_intervals": lambda results: plots.agreement_intervals(results["agreement"]),
+    "favoritism_by_system": lambda results: plots.favoritism_by_system(results["favoritism"], METRICS[0]),
+    "favoritism_map": lambda results: plots.favoritism_map(results["favoritism"]),
+    "favoritism_and_accuracy": lambda results: plots.favoritism_and_accuracy(results["favoritism"]),
+    "favoritism_of_pairs": lambda results: plots.favoritism_of_pairs(results["favoritism"]),
+    "confusion_matrix": lambda results: plots.confusion_matrix(results["favoritism"], METRICS[1], *SYSTEMS[:2]),
+    "error_types": lambda results: plots.error_types(results["ranking"]),
+    "ranking_graphs": lambda results: plots.ranking_graphs(results["ranking"], METRICS[1]),
+    "leaderboard_strengths": lambda results: plots.leaderboard_strengths(
+        results["leaderboard"], rater=["human", *METRICS]
+    ),
+    "win_rate_map": lambda results: plots.win_rate_map(results["leaderboard"], rater=METRICS[1]),
+    "complementarity_map": lambda results: plots.complementarity_map(results["complementarity"]),
+    "judges_map": lambda results: plots.judges_map(results["complementarity"]),
+    "correction_margins": lambda results: plots.correction_margins(results["correction"], metric=METRICS[0]),
+    "budget_curve": lambda results: plots.budget_curve(results["protocol"]),
 }
 
 
 def texts(part: Any) -> list[str]:
-    """Every text of a specification."""
+    """Yield every text of a specification."""
     if isinstance(part, dict):
-        return [text for own in part.values() for text in texts(own)]
+        return [text for value in part.values() for text in texts(value)]
     if isinstance(part, list):
-        return [text for own in part for text in texts(own)]
+        return [text for value in part for text in texts(value)]
     return [part] if isinstance(part, str) else []
 
 
 @pytest.mark.parametrize("name", CHARTS)
 def test_every_picture_is_drawn_and_names_its_labels(answers: dict[str, Any], name: str, tmp_path: Path) -> None:
     chart = CHARTS[name](answers)
-    said = texts(chart.to_dict())
-    # What Altair saves, or a notebook shows, is as harmless as what `save` writes.
-    assert not any(UNSHOWN.search(text) or text in TAKEN or "</script" in text for text in said)
+    chart_texts = texts(chart.to_dict())
+    # Output of Altair and of notebooks is as safe as that of `save`.
+    assert not any(UNSHOWN.search(text) or text in TAKEN or "</script" in text for text in chart_texts)
     svg = plots.save(chart, tmp_path / "a.svg").read_text(encoding="utf-8")
     ElementTree.fromstring(svg)
     assert not UNSHOWN.search(svg)
-    shown = "".join(ElementTree.fromstring(svg).itertext()).replace(ZERO, "")
+    svg_text = "".join(ElementTree.fromstring(svg).itertext()).replace(ZERO, "")
     raters = {"agreement_intervals", "favoritism_and_accuracy", "error_types", "judges_map"}
     systems = {"favoritism_by_system", "ranking_graphs", "leaderboard_strengths", "win_rate_map", "correction_margins"}
     if name in raters | {"favoritism_map", "complementarity_map"}:
-        assert "toString" in shown
-        assert "bell\\x00\\x07" in shown
+        assert "toString" in svg_text
+        assert "bell\\x00\\x07" in svg_text
     if name in systems | {"favoritism_map"}:
-        assert "constructor" in shown
-        assert "__proto__" in shown
+        assert "constructor" in svg_text
+        assert "__proto__" in svg_text
     if name in ("confusion_matrix", *systems):
-        assert "a\\x1b[2J" in shown
+        assert "a\\x1b[2J" in svg_text
 
 
 @pytest.mark.parametrize("label", ["\x1b", "\x07", "\x00", "\uffff", "\ufffe", "\ud800", *TAKEN, "valueOf", "hash"])
@@ -104,15 +106,15 @@ def test_any_label_of_any_chart_is_saved(label: str, tmp_path: Path) -> None:
         "encoding": {"y": {"field": "a", "type": "nominal"}, "x": {"field": "b", "type": "quantitative"}},
     }
     svg = plots.save(spec, tmp_path / "a.svg").read_text(encoding="utf-8")
-    shown = [text.replace(ZERO, "") for text in ElementTree.fromstring(svg).itertext()]
-    assert json.loads(json.dumps(drawable(label))).replace(ZERO, "") in shown
+    svg_texts = [text.replace(ZERO, "") for text in ElementTree.fromstring(svg).itertext()]
+    assert json.loads(json.dumps(drawable(label))).replace(ZERO, "") in svg_texts
     assert svg.count('aria-roledescription="bar"') == 2
     for name in ("a.png", "a.pdf", "a.json") if label == "\x1b" else ():
         assert plots.save(spec, tmp_path / name).stat().st_size
 
 
 class Scripts(HTMLParser):
-    """The scripts of a page, as a browser tells where each ends."""
+    """Parser that collects the scripts of a page with the end tags that a browser sees."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -143,8 +145,8 @@ def test_no_label_runs_in_a_saved_page(label: str, tmp_path: Path) -> None:
     parser.feed(plots.save(spec, tmp_path / "a.html").read_text(encoding="utf-8"))
     (attributes, held), _, (_, script) = parser.found
     assert attributes["type"] == "application/json"
-    kept = json.loads(held)
-    assert kept["data"]["values"] == [{label: drawable(label)}]
+    saved_spec = json.loads(held)
+    assert saved_spec["data"]["values"] == [{label: drawable(label)}]
     assert "vegaEmbed" in script
     assert label not in script
 
@@ -163,13 +165,13 @@ def test_a_report_of_such_labels_draws_and_names_every_picture(
     monkeypatch.setitem(boost.SETTINGS, "rounds", 3)
     monkeypatch.setattr(tables, "REFITS", 3)
     monkeypatch.setattr(gaussian_process, "ITERATIONS", 2)
-    made = cu.report(study, resamples=3)
-    saved = made.save_figures(tmp_path)
+    report = cu.report(study, resamples=3)
+    saved = report.save_figures(tmp_path)
     assert len({path.name.casefold() for path in saved}) == len(saved) == len(list(tmp_path.iterdir()))
-    # Each of both aspects has its own, though `/` and `:` are no letters of a file name.
+    # Each aspect has a separate file, though `/` and `:` are not allowed in file names.
     assert sum("agreement-intervals" in path.name for path in saved) == 4
     for path in saved:
         svg = path.read_text(encoding="utf-8")
         assert not UNSHOWN.search(svg)
         ElementTree.fromstring(svg)
-    assert made.save(tmp_path / "report.html").exists()
+    assert report.save(tmp_path / "report.html").exists()

@@ -1,4 +1,4 @@
-"""Pictures of the leaderboard: whose rows they show, in which order, and what they refuse."""
+"""Leaderboard figures: raters, order of systems, and rejected input."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def board() -> Leaderboard:
 
 
 def rows(chart: Any) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = chart.to_dict()["data"]["values"]
-    return found
+    result: list[dict[str, Any]] = chart.to_dict()["data"]["values"]
+    return result
 
 
 def svg(chart: Any) -> str:
@@ -32,8 +32,8 @@ def svg(chart: Any) -> str:
 
 
 def test_people_stand_alone_unless_somebody_else_is_asked_for(board: Leaderboard) -> None:
-    people = board.systems.filter(rater="human")
-    assert rows(leaderboard_strengths(board)) == people.to_dicts()
+    humans = board.systems.filter(rater="human")
+    assert rows(leaderboard_strengths(board)) == humans.to_dicts()
     both = rows(leaderboard_strengths(board, rater=["judge", "human"]))
     assert [row["rater"] for row in both] == ["judge"] * 6 + ["human"] * 6
     with pytest.raises(OptionError, match="rater='jugde' is not in the result; .*did you mean 'judge'"):
@@ -42,31 +42,31 @@ def test_people_stand_alone_unless_somebody_else_is_asked_for(board: Leaderboard
 
 def test_the_strongest_stands_on_top_with_its_letters(board: Leaderboard) -> None:
     for rater in ("human", ["judge", "human"]):
-        drawn = svg(leaderboard_strengths(board, rater=rater))
+        image = svg(leaderboard_strengths(board, rater=rater))
         first = "human" if rater == "human" else "judge"
         order = board.systems.filter(rater=first)["system"].to_list()
-        places = [drawn.index(f">{name}</text>") for name in order]
+        places = [image.index(f">{name}</text>") for name in order]
         assert places == sorted(places)
-    people = board.systems.filter(rater="human")
-    drawn = svg(leaderboard_strengths(board, rater="human"))
-    assert all(f">{letters}</text>" in drawn for letters in people["group"])
-    assert "→" not in drawn
+    humans = board.systems.filter(rater="human")
+    image = svg(leaderboard_strengths(board, rater="human"))
+    assert all(f">{letters}</text>" in image for letters in humans["group"])
+    assert "→" not in image
 
 
 def test_an_open_end_has_an_arrow_and_no_letters_without_a_test() -> None:
     table = pl.DataFrame({"item": range(30), "system_a": "A", "system_b": "B", "preference": 1})
     study = cu.read(table.with_columns(rater=pl.lit("ann"), kind=pl.lit("human")))
-    drawn = svg(leaderboard_strengths(cu.leaderboard(study, resamples=100)))
-    assert "→" in drawn
-    assert "←" in drawn
+    image = svg(leaderboard_strengths(cu.leaderboard(study, resamples=100)))
+    assert "→" in image
+    assert "←" in image
     assert ">null<" not in svg(leaderboard_strengths(cu.leaderboard(study, resamples=0)))
 
 
 def test_the_map_shows_each_pair_from_both_sides(board: Leaderboard) -> None:
-    drawn = svg(win_rate_map(board, rater="judge"))
+    image = svg(win_rate_map(board, rater="judge"))
     for row in board.pairs.filter(rater="judge").iter_rows(named=True):
         for rate in (row["win_rate"], 1 - row["win_rate"]):
-            assert any(f">{100 * rate + nudge:.0f}%</text>" in drawn for nudge in (0, 1e-9))  # .5 goes up there
+            assert any(f">{100 * rate + nudge:.0f}%</text>" in image for nudge in (0, 1e-9))  # the browser rounds .5 up
     assert win_rate_map(board).to_dict()["title"] == "Win rates of pairs, by human (fluency)"
     with pytest.raises(OptionError, match="rater='judges' is not in the result"):
         win_rate_map(board, rater="judges")
@@ -91,8 +91,8 @@ def test_systems_that_never_met_stand_in_panels_of_their_own() -> None:
     assert panels(board.systems) == [1, 2]
     spec = leaderboard_strengths(board).to_dict()
     assert [panel["title"] for panel in spec["vconcat"]] == [f"{PART} 1", f"{PART} 2"]
-    found = [{row["system"] for row in panel["data"]["values"]} for panel in spec["vconcat"]]
-    assert found == [{"A", "B", "C"}, {"X", "Y"}]
+    results = [{row["system"] for row in panel["data"]["values"]} for panel in spec["vconcat"]]
+    assert results == [{"A", "B", "C"}, {"X", "Y"}]
     assert (
         "vconcat"
         not in leaderboard_strengths(cu.leaderboard(cu.read("demo"), aspect="fluency", resamples=20)).to_dict()
@@ -106,6 +106,6 @@ def test_many_systems_have_small_cells_without_numbers(tmp_path: Path) -> None:
     spec = win_rate_map(board).to_dict()
     assert spec["mark"]["type"] == "rect"
     assert spec["width"] == {"step": SMALL}
-    assert theme.TEXT < SMALL  # so every system is named
+    assert theme.TEXT < SMALL  # so every system is labelled
     assert spec["encoding"]["x"]["axis"]["labelOverlap"] is False
     assert save(win_rate_map(board), tmp_path / "map.svg").stat().st_size > 1000

@@ -1,4 +1,4 @@
-"""`result.plot()`: every result that has a main picture draws it, the others say that they have none."""
+"""`result.plot()` draws the main figure of a result, or raises an error if it has none."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ QUICK = {
     "combine": {"target": "fluency", "method": ["ridge", "best"], "repeats": 1, "resamples": 20},
     "gate": {"metric": "judge", "require": "kendall_item>=0.3"},
 }
-"""What each question is asked of the demo, where it takes little time."""
+"""Options that keep the questions on the demo short."""
 
 WITHOUT = ("check", "verdict", "validate", "labelling", "route")
 
@@ -42,19 +42,20 @@ def test_every_result_names_a_picture_or_has_none() -> None:
 def test_the_main_picture_is_that_of_its_function(question: str) -> None:
     result = getattr(cu, question)(cu.read("demo").select(aspect="fluency"), **QUICK[question])
     check_display(result.plot())
-    drawn = result.plot(dark=True).to_dict()
-    assert drawn == getattr(cu.plots, result.PICTURE)(result, dark=True).to_dict()
-    assert drawn != result.plot().to_dict()
-    assert min(sizes(drawn)) >= theme.TEXT
+    spec = result.plot(dark=True).to_dict()
+    assert spec == getattr(cu.plots, result.PICTURE)(result, dark=True).to_dict()
+    assert spec != result.plot().to_dict()
+    assert min(sizes(spec)) >= theme.TEXT
     for ink in (theme.DARK, theme.LIGHT):
-        assert all(contrast(colour, ink.paper) >= 3 for colour in whiskers(drawn) - ON_DARK_ONLY)
-    assert all(contrast(colour, theme.DARK.paper) >= 3 for colour in whiskers(drawn))
+        assert all(contrast(colour, ink.paper) >= 3 for colour in whiskers(spec) - ON_DARK_ONLY)
+    assert all(contrast(colour, theme.DARK.paper) >= 3 for colour in whiskers(spec))
 
 
 def check_display(chart: Any) -> None:
-    """A notebook shows it without a network, also after changes and pickling, unless another renderer is chosen."""
-    for own in (chart, chart.properties(title="other"), pickle.loads(pickle.dumps(chart))):
-        bundle = own._repr_mimebundle_()
+    """Assert that a notebook displays the chart offline, also after changes and pickling, unless another renderer is
+    active."""
+    for value in (chart, chart.properties(title="other"), pickle.loads(pickle.dumps(chart))):
+        bundle = value._repr_mimebundle_()
         assert bundle.keys() == {"image/svg+xml"}
         tags = [element.tag.rpartition("}")[2] for element in ElementTree.fromstring(bundle["image/svg+xml"]).iter()]
         assert "text" in tags
@@ -65,7 +66,7 @@ def check_display(chart: Any) -> None:
 
 
 def sizes(spec: Any) -> Iterator[float]:
-    """Every size of text that a specification names."""
+    """Yield every font size of a specification."""
     if isinstance(spec, dict):
         for key, value in spec.items():
             if key.endswith("ontSize"):
@@ -78,30 +79,30 @@ def sizes(spec: Any) -> Iterator[float]:
 
 
 def whiskers(spec: dict[str, Any]) -> set[str]:
-    """The colours of rules from one end of an interval to the other, as they are seen; each is drawn in full colour."""
-    found = set()
+    """Return the colours of interval bars, which have full opacity."""
+    results = set()
     for layer in spec.get("layer", []):
-        second = [own.get("field", "") for name, own in layer["encoding"].items() if name in ("x2", "y2")]
+        second = [value.get("field", "") for name, value in layer["encoding"].items() if name in ("x2", "y2")]
         if layer["mark"]["type"] == "rule" and any(name.endswith(("_high", "high")) for name in second):
             assert layer["mark"]["opacity"] == 1
             scale = layer["encoding"].get("color", {}).get("scale", {}).get("range")
-            found |= {layer["mark"]["color"]} if "color" in layer["mark"] else set(scale or ())
-    return found
+            results |= {layer["mark"]["color"]} if "color" in layer["mark"] else set(scale or ())
+    return results
 
 
 ON_DARK_ONLY = {theme.ORANGE, theme.SKY}
-"""Colours of Okabe and Ito that are pale on white paper; they are told apart by more than their whiskers."""
+"""Pale colours of the Okabe-Ito palette; the marks also differ by shape or position."""
 
 
-def contrast(one: str, other: str) -> float:
-    """The contrast ratio of WCAG 2.1; 3 is what it asks of parts of a picture."""
+def contrast(first: str, second: str) -> float:
+    """Contrast ratio of two colours by WCAG 2.1, which requires 3 for parts of figures."""
 
     def luminance(colour: str) -> float:
         parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
         linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
         return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
-    low, high = sorted((luminance(one), luminance(other)))
+    low, high = sorted((luminance(first), luminance(second)))
     return (high + 0.05) / (low + 0.05)
 
 

@@ -1,4 +1,4 @@
-"""Pictures hold the numbers of their result and can be written without a browser."""
+"""Figures show the numbers of their result and can be saved without a browser."""
 
 from __future__ import annotations
 
@@ -91,10 +91,10 @@ def test_confusion_turns_with_its_systems(results: dict[str, Any]) -> None:
         row: dict[str, Any] = chart["data"]["values"][0]
         return row
 
-    one, other = counts("Aster", "Fir"), counts("Fir", "Aster")
-    assert one["win_loss"] == other["loss_win"]
-    assert one["tie_win"] == other["tie_loss"]
-    assert (other["system_a"], other["system_b"]) == ("Fir", "Aster")
+    first, second = counts("Aster", "Fir"), counts("Fir", "Aster")
+    assert first["win_loss"] == second["loss_win"]
+    assert first["tie_win"] == second["tie_loss"]
+    assert (second["system_a"], second["system_b"]) == ("Fir", "Aster")
 
 
 def test_importing_custodes_and_its_plots_loads_no_altair() -> None:
@@ -106,9 +106,9 @@ def test_importing_custodes_and_its_plots_loads_no_altair() -> None:
 def test_graph_marks_edges_that_people_do_not_share(results: dict[str, Any]) -> None:
     decisions = results["ranking"].decisions.filter(pl.col("aspect") == "coherence")
     rows = graph_rows(decisions)
-    people = rows.filter((pl.col("rater") == "human") & (pl.col("part") == "edge"))
-    assert set(people["reading"]) == {"agree"}
-    # planted: people find Aster better than Dogwood, selfeval the opposite
+    humans = rows.filter((pl.col("rater") == "human") & (pl.col("part") == "edge"))
+    assert set(humans["reading"]) == {"agree"}
+    # planted: annotators rate Aster above Dogwood, selfeval rates them the other way round
     reading = rows.filter((pl.col("rater") == "selfeval") & (pl.col("line") == "Dogwood > Aster"))["reading"]
     assert set(reading) == {"invert"}
     assert set(rows.filter((pl.col("rater") == "human") & (pl.col("part") == "node"))["label"]) == {
@@ -119,7 +119,7 @@ def test_graph_marks_edges_that_people_do_not_share(results: dict[str, Any]) -> 
 
 @st.composite
 def orders(draw: st.DrawFn) -> np.ndarray:
-    """A graph without cycles: edges only from lower to higher number."""
+    """Draw an acyclic graph, with edges from lower to higher numbers."""
     n = draw(st.integers(1, 9))
     edges = draw(st.lists(st.booleans(), min_size=n * n, max_size=n * n))
     return np.triu(np.array(edges).reshape(n, n), 1)

@@ -1,9 +1,11 @@
-"""The constants of the forecast's interval, and how each real set is held with those that the other sets give.
+"""Calibrate the constants of the forecast's interval, and cross-validate them over real data sets.
 
-`python -m tests.real.calibrate_forecast [pilots]` replays pilots of ten annotations a pair, on items drawn for each
-pair and on the same items for all, under two rules. It prints the constants of `custodes.stats.stopping.pilot`, and
-coverage and width of each set. Sets: all of the shared data that have human ratings or verdicts of several systems on
-common items. SUM_EVAL of the glass ceiling paper is SummEval again.
+`python -m tests.real.calibrate_forecast [pilots]` replays pilots of ten annotations per pair under two rules, with
+items drawn for each pair or common to all pairs. It prints the constants of `custodes.stats.stopping.pilot`, and
+coverage and width for each set with the constants of the others.
+
+Data sets: all of the shared data with human ratings or preferences of several systems on common items. SUM_EVAL of the
+glass ceiling paper is SummEval, so it is left out.
 """
 
 from __future__ import annotations
@@ -47,14 +49,14 @@ SOURCES: dict[str, tuple[tuple[str, str | None], ...]] = {
 RULES = (Stopping(looks=(10, 20, 40), boundary="pocock"), Stopping(batch=10))
 PILOT, DRAWS, LARGE = 10, 100, 1000
 CONFIDENCE, TARGET = 0.9, 0.92
-"""Sets differ by about .02 from their mean, so the constants aim at so much more than the level. It is the one choice
-made in sight of all sets: .90 and .91 leave one of them below .87."""
+"""Coverage of the sets varies by about .02, so the target is above the level by as much. The target is the only choice
+made with all sets in view: .90 and .91 leave one of them below .87."""
 FACTORS = np.arange(1.0, 2.01, 0.05)
 
 
 class Replay(NamedTuple):
-    """Of one pilot: the share that the run took, middle and reach of the shortest interval, the bounds by percentiles,
-    and how far pairs share their items; `by_lot` if items were drawn for each pair."""
+    """Replay of one pilot: proportion of annotations used by the run, centre and half-width of the shortest interval,
+    percentile bounds, and proportion of items shared between pairs. `by_lot`: items were drawn for each pair."""
 
     by_lot: bool
     share: float
@@ -66,7 +68,7 @@ class Replay(NamedTuple):
 
 
 def studies(folder: Path, name: str) -> Iterator[RatedPairs]:
-    """All aspects of a set."""
+    """Yield all aspects of a data set."""
     for path, human in SOURCES[name]:
         study = _glass(folder / path) if path.startswith("glass") else cu.read(folder / path, invalid="drop")
         setting = {**DEFAULTS, "human": human}
@@ -74,7 +76,7 @@ def studies(folder: Path, name: str) -> Iterator[RatedPairs]:
 
 
 def _glass(path: Path) -> cu.Study:
-    """Its column System is the item, and Utterance the system."""
+    """Read a file whose column System is the item, and whose column Utterance is the system."""
     table = pl.read_csv(path)
     names = [name for name in table.columns if name.startswith("H:")]
     long = table.unpivot(on=names, index=["System", "Utterance"], variable_name="aspect", value_name="score")
@@ -83,17 +85,17 @@ def _glass(path: Path) -> cu.Study:
     return cu.read(rows.with_columns(rater=pl.lit("human"), kind=pl.lit("human")))
 
 
-def replayed(asked: RatedPairs, seed: int, *, by_lot: bool) -> Iterator[Replay]:
-    """A pilot and the runs that begin with it, one for each rule."""
+def replayed(pairs: RatedPairs, seed: int, *, by_lot: bool) -> Iterator[Replay]:
+    """Replay a pilot and the runs that start with it, one for each rule."""
     rng = np.random.default_rng([20261123, seed])
-    rated = asked.human != ABSENT
-    order = annotation_order(rated, asked.units, rng)
-    if not by_lot:  # the same items first
+    rated = pairs.human != ABSENT
+    order = annotation_order(rated, pairs.units, rng)
+    if not by_lot:  # shared items come first
         first = np.zeros(rated.shape[1], dtype=bool)
         first[rng.choice(rated.shape[1], PILOT, replace=False)] = True
         turn = np.where(np.take_along_axis(rated, order, axis=1), ~first[order], 2)
         order = np.take_along_axis(order, np.argsort(turn, axis=1, kind="stable"), axis=1)
-    kinds = np.take_along_axis(annotation_kinds(asked.human, asked.metric), order, axis=1)
+    kinds = np.take_along_axis(annotation_kinds(pairs.human, pairs.metric), order, axis=1)
     available = rated.sum(axis=1)
     items = int(np.median(available))
     run = Answers(
@@ -102,37 +104,37 @@ def replayed(asked: RatedPairs, seed: int, *, by_lot: bool) -> Iterator[Replay]:
     pair = np.repeat(np.arange(len(kinds)), PILOT)
     pilot = Pilot(
         pair=pair,
-        unit=asked.units[order[:, :PILOT].ravel()],
+        unit=pairs.units[order[:, :PILOT].ravel()],
         sign=(1 - kinds[:, :PILOT].ravel() // 4).astype(np.int8),
-        systems=asked.systems,
+        systems=pairs.systems,
     )
     assert (kinds[:, :PILOT] < KINDS).all()
-    drawn = continued(pilot.outcome, posterior_shares(pilot, draws=DRAWS, rng=rng), items=items, rng=rng)
+    proportions = continued(pilot.outcome, posterior_shares(pilot, draws=DRAWS, rng=rng), items=items, rng=rng)
     shared = shared_items(pilot)
     for stopping in RULES:
         rule = stopping.rule(HUMAN, most=items, seed=0)
-        end = replay(run, rule, reference=asked.reference(0.05), truth=asked.truth)
-        shares, _ = forecast(drawn, rule)
+        end = replay(run, rule, reference=pairs.reference(0.05), truth=pairs.truth)
+        shares, _ = forecast(proportions, rule)
         low, high = percentile_interval(shares, confidence=CONFIDENCE)
         middle, reach = shortest(shares, confidence=CONFIDENCE)
         yield Replay(by_lot, float(end.n.mean() / items), middle, reach, float(low), float(high), shared)
 
 
 def replays(folder: Path, name: str, pilots: int) -> list[Replay]:
-    """So many pilots of each kind for a set, spread over its aspects; a third of them where there are many pairs."""
+    """Replay this many pilots of each kind for a data set, spread over its aspects; a third as many for many pairs."""
     aspects = list(studies(folder, name))
-    found: list[Replay] = []
+    results: list[Replay] = []
     for seed in range(pilots):
-        asked = aspects[seed % len(aspects)]
-        common = int((asked.human != ABSENT).all(axis=0).sum()) >= PILOT
-        if len(asked.human) < LARGE or seed < pilots / 3:
+        pairs = aspects[seed % len(aspects)]
+        common = int((pairs.human != ABSENT).all(axis=0).sum()) >= PILOT
+        if len(pairs.human) < LARGE or seed < pilots / 3:
             for by_lot in (True, False)[: 1 + common]:
-                found += replayed(asked, seed, by_lot=by_lot)
-    return found
+                results += replayed(pairs, seed, by_lot=by_lot)
+    return results
 
 
 def covered(rows: list[Replay], factor: float, more: float) -> float:
-    """Share of pilots whose widened interval holds what happened."""
+    """Proportion of pilots whose widened interval contains the outcome."""
     share, middle, reach, shared = (
         np.array([getattr(row, name) for row in rows]) for name in ("share", "middle", "reach", "shared")
     )
@@ -141,22 +143,25 @@ def covered(rows: list[Replay], factor: float, more: float) -> float:
 
 
 def fitted(sets: list[list[Replay]]) -> tuple[float, float]:
-    """The least factor with which pilots by lot hold the sets in `TARGET` on average, and the least addition with which
-    pilots that share their items do so in half of the sets (in TAC_11, with 1,431 pairs, they hardly ever do)."""
+    """Smallest factor and smallest addend that reach `TARGET`.
+
+    With the factor, the mean coverage of pilots with separate items reaches it; with the addend, the median coverage of
+    pilots with shared items does (in TAC_11, with 1,431 pairs, items are almost never shared).
+    """
 
     def coverages(by_lot: bool, factor: float, more: float) -> list[float]:
         chosen = [[row for row in rows if row.by_lot == by_lot] for rows in sets]
         return [covered(rows, factor, more) for rows in chosen if rows]
 
     more = 0.0
-    for _ in range(3):  # pilots by lot share some items, too
+    for _ in range(3):  # pilots with separate items share some by chance
         factor = next((f for f in FACTORS if np.mean(coverages(True, f, more)) >= TARGET), FACTORS[-1])
         more = next((f for f in FACTORS - 1 if np.median(coverages(False, factor, f)) >= TARGET), FACTORS[-1] - 1)
     return float(factor), float(more)
 
 
 class Held(NamedTuple):
-    """Of a set: coverage and mean width with the constants of the other sets, and both as percentiles have them."""
+    """Coverage and mean width for one data set, with constants of the other sets and with percentile bounds."""
 
     pilots: int
     coverage: float
@@ -165,8 +170,8 @@ class Held(NamedTuple):
     width_before: float
 
 
-def held(rows: list[Replay], constants: tuple[float, float]) -> Held:
-    """With some constants."""
+def coverage_with(rows: list[Replay], constants: tuple[float, float]) -> Held:
+    """Coverage and width of one data set with given constants."""
     factor, more = constants
     before = np.mean([row.low - 1e-9 <= row.share <= row.high + 1e-9 for row in rows])
     width = np.mean([2 * row.reach * factor * np.sqrt(1 + more * row.shared) for row in rows])
@@ -175,21 +180,21 @@ def held(rows: list[Replay], constants: tuple[float, float]) -> Held:
 
 
 def main(folder: Path, pilots: int) -> None:
-    """Print the constants, and each set with those of the others."""
-    found = {}
+    """Print the constants, and each data set with the constants of the others."""
+    results = {}
     for name in SOURCES:
-        found[name] = replays(folder, name, pilots)
-        print(f"{name}: {len(found[name])} forecasts", flush=True)
-    print("constants", fitted(list(found.values())))
-    for name, rows in found.items():
-        constants = fitted([other for key, other in found.items() if key != name])
+        results[name] = replays(folder, name, pilots)
+        print(f"{name}: {len(results[name])} forecasts", flush=True)
+    print("constants", fitted(list(results.values())))
+    for name, rows in results.items():
+        constants = fitted([other for key, other in results.items() if key != name])
         parts = {
             "all": rows,
             **{f"by lot {by_lot}": [row for row in rows if row.by_lot == by_lot] for by_lot in (True, False)},
         }
         for part, chosen in parts.items():
             if chosen:
-                print(name, part, constants, *(f"{value:.4g}" for value in held(chosen, constants)))
+                print(name, part, constants, *(f"{value:.4g}" for value in coverage_with(chosen, constants)))
 
 
 if __name__ == "__main__":

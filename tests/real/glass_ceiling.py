@@ -1,4 +1,4 @@
-"""The data of the Glass Ceiling paper, and directions of the metrics of HANNA."""
+"""Data of the Glass Ceiling paper, and the direction of HANNA's metrics."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import polars as pl
 import custodes as cu
 
 TURNED = pl.DataFrame({"rater": ["BaryScore*", "DepthScore*", "InfoLM*"], "higher_is_better": ["false"] * 3})
-"""Distances among the metrics of HANNA (statistics.md, section 8)."""
+"""Metrics of HANNA that are distances (statistics.md, section 8)."""
 
 
 def authors_scores(path: Path) -> pl.DataFrame:
-    """A file of the authors: a row per output, a column per rater, `H:` before human aspects.
+    """Read a file of the authors, with a row per output, a column per rater, and the prefix `H:` for human aspects.
 
     Its columns `System` and `Utterance` are swapped.
     """
@@ -21,7 +21,7 @@ def authors_scores(path: Path) -> pl.DataFrame:
 
 
 def authors_study(path: Path) -> cu.Study:
-    """The same as a study."""
+    """Read the file as a study."""
     wide = authors_scores(path)
     long = wide.unpivot(index=["item", "system"], variable_name="column", value_name="score")
     human = pl.col("column").str.starts_with("H:")

@@ -13,14 +13,14 @@ from custodes.stats.bootstrap import bootstrap_weights, unit_sums
 WMT = "wmt23-en-de/mt-metrics-eval-v2.wmt23.en-de.tar.gz"
 
 
-@pytest.mark.parametrize(("people", "effect", "decided"), [("mqm", 1.29, 67), ("da-sqm", 2.70, 46)])
-def test_people_by_document(shared_data: Path, people: str, effect: float, decided: int) -> None:
+@pytest.mark.parametrize(("human", "effect", "decided"), [("mqm", 1.29, 67), ("da-sqm", 2.70, 46)])
+def test_people_by_document(shared_data: Path, human: str, effect: float, decided: int) -> None:
     study = cu.read(shared_data / WMT)
-    own = cu.ranking(study, human=people, metrics="BLEU*", resamples=0).decisions.filter(rater="human")
-    assert own["design_effect"].mean() == pytest.approx(effect, abs=0.005)
-    assert (own["decision"] != "=").sum() == decided
+    rows = cu.ranking(study, human=human, metrics="BLEU*", resamples=0).decisions.filter(rater="human")
+    assert rows["design_effect"].mean() == pytest.approx(effect, abs=0.005)
+    assert (rows["decision"] != "=").sum() == decided
 
-    (comparison,) = compare(study, human=people, metrics="BLEU*")
+    (comparison,) = compare(study, human=human, metrics="BLEU*")
     signs, units = comparison.human_signs, comparison.design.units
     signs = signs[(signs != ABSENT).any(axis=1)]
     rated = signs != ABSENT

@@ -16,28 +16,28 @@ def hanna(shared_data: Path) -> cu.Study:
 
 
 def test_ridge_on_hanna_relevance_is_as_good_as_the_prototype(hanna: cu.Study, tmp_path: Path) -> None:
-    made = cu.combine(
+    result = cu.combine(
         hanna, target="Relevance", method=["ridge", "best"], systems="!Human", metrics="@noaspect", resamples=0
     )
-    ridge, best = made.comparison.iter_rows(named=True)
-    # statistics.md, section 9: .294 for ridge on ten repeats, sd .01 between them; .270 for the best metric.
+    ridge, best = result.comparison.iter_rows(named=True)
+    # statistics.md, section 9: .294 for ridge regression over ten repeats (sd .01), .270 for the best metric.
     assert ridge["kendall"] >= 0.285
     assert 0.002 < ridge["spread"] < 0.02
     assert ridge["kendall"] > best["kendall"] + 0.02
     assert best["kendall"] == pytest.approx(0.27, abs=0.03)
     assert ridge["metrics_used"] == 72
-    file = made.model.save(tmp_path / "relevance.json")
+    file = result.model.save(tmp_path / "relevance.json")
     ratings, notes = cu.CombinedMetric.load(file).score(hanna)
-    assert ratings.height == 96 * 11  # with Human, whom it was not fitted on
+    assert ratings.height == 96 * 11  # Human included, which was not in the training data
     assert {note.rule for note in notes} <= {"clipped", "fitted-on"}
     assert set(ratings["aspect"]) == {"Relevance"}
-    turned = {column.metric for column in made.model.columns if not column.higher_is_better}
+    turned = {column.metric for column in result.model.columns if not column.higher_is_better}
     assert turned == {name for name in hanna.metrics if name.startswith(("BaryScore", "DepthScore", "InfoLM"))}
 
 
 def test_reward_models_are_weighed_by_what_people_prefer_in_other_subsets(shared_data: Path) -> None:
     study = cu.read(shared_data / "rewardbench" / "scores.tsv.gz", reader="rewardbench")
-    made = cu.combine(
+    result = cu.combine(
         study,
         method=["pairwise", "best"],
         objective="accuracy",
@@ -45,15 +45,15 @@ def test_reward_models_are_weighed_by_what_people_prefer_in_other_subsets(shared
         metrics="!metametrics_pred",
         resamples=0,
     )
-    told = {row["method"]: row for row in made.comparison.iter_rows(named=True)}
-    # statistics.md, section 9: .925 for the best single model, by the weights of the benchmark's four sections.
-    assert told["best"]["accuracy"] == pytest.approx(0.925, abs=0.015)
-    assert told["pairwise"]["accuracy"] > told["best"]["accuracy"]
-    assert made.model.method == "pairwise"
-    assert len(made.model.columns) == 9
-    assert made.groups.select(pl.col("group").n_unique()).item() == 23
-    assert made.groups.filter(method="pairwise")["items"].sum() == 2985
-    assert made.favoritism.is_empty()
+    results = {row["method"]: row for row in result.comparison.iter_rows(named=True)}
+    # statistics.md, section 9: .925 for the best single model, with the benchmark's weights of its four sections.
+    assert results["best"]["accuracy"] == pytest.approx(0.925, abs=0.015)
+    assert results["pairwise"]["accuracy"] > results["best"]["accuracy"]
+    assert result.model.method == "pairwise"
+    assert len(result.model.columns) == 9
+    assert result.groups.select(pl.col("group").n_unique()).item() == 23
+    assert result.groups.filter(method="pairwise")["items"].sum() == 2985
+    assert result.favoritism.is_empty()
 
 
 def test_weights_of_the_page_give_the_published_score_of_rewardbench(
@@ -67,7 +67,7 @@ def test_weights_of_the_page_give_the_published_score_of_rewardbench(
     exec(code, {"cu": cu, "pl": pl})
     study = cu.read("rewards.csv", reader="rewardbench", items="weights.csv")
     metrics = cu.agreement(study, resamples=0, metrics="metametrics_pred").metrics
-    # 93.42 in the paper's table of RewardBench
+    # The paper's table of RewardBench has 93.42.
     assert metrics["sample_accuracy"].item() == pytest.approx(0.9342, abs=5e-5)
 
 

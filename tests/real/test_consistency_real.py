@@ -12,19 +12,20 @@ LLMBAR = {
     "ChatGPT/Vanilla": (0.586, 0.172, 0.678),
     "Falcon/CoT": (0.152, -0.695, 0.922),
 }
-"""Rater to: same verdict in both orders, alpha, share of wins of what is shown first."""
+"""Rater to rate of equal preferences in both orders, alpha, and win rate of the first position."""
 
 
 def test_llmbar_orders(shared_data: Path) -> None:
     study = cu.read(shared_data / "llmbar/judgments.csv.gz", invalid="drop")
-    made = cu.consistency(study, metrics=list(LLMBAR), resamples=0)
-    for row in made.orders.iter_rows(named=True):
-        # The prototype has the first slot of comparisons in both orders only: .922 and not .923 for Falcon.
+    result = cu.consistency(study, metrics=list(LLMBAR), resamples=0)
+    for row in result.orders.iter_rows(named=True):
+        # The prototype computes the first position from comparisons in both orders only: .922 instead of .923 for
+        # Falcon.
         assert [row[name] for name in ("consistency", "alpha", "first_rate")] == pytest.approx(
             LLMBAR[row["rater"]], abs=1e-3
         )
-    told = dict(made.findings.filter(kind="position").select("rater", "finding").rows())
-    assert told == {
+    results = dict(result.findings.filter(kind="position").select("rater", "finding").rows())
+    assert results == {
         "GPT-4/Vanilla": "",
         "ChatGPT/Vanilla": "prefers what is shown first",
         "Falcon/CoT": "prefers what is shown first",
@@ -33,38 +34,40 @@ def test_llmbar_orders(shared_data: Path) -> None:
 
 def test_llmbar_committee(shared_data: Path) -> None:
     study = cu.read(shared_data / "llmbar/judgments.csv.gz", invalid="drop")
-    made = cu.consistency(study, metrics="*/Vanilla", resamples=0)
-    row = made.committee.row(0, named=True)
-    # The prototype: 726, 1.96, .550, .759. Two comparisons are left out that one judge answered in one of two orders.
+    result = cu.consistency(study, metrics="*/Vanilla", resamples=0)
+    row = result.committee.row(0, named=True)
+    # Prototype: 726, 1.96, .550, .759. Two comparisons that a judge answered in only one order are excluded.
     assert (row["judges"], row["comparisons"], round(row["effective_judges"], 2)) == (6, 726, 1.96)
-    assert {note.rule: note.count for note in made.notes}["half-judged"] > 0
-    accuracy = dict(made.panels.select("panel", "accuracy").rows())
+    assert {note.rule: note.count for note in result.notes}["half-judged"] > 0
+    accuracy = dict(result.panels.select("panel", "accuracy").rows())
     assert accuracy["all"] == pytest.approx(0.550, abs=5e-4)
     assert accuracy["GPT-4/Vanilla"] == pytest.approx(0.759, abs=5e-4)
-    assert made.panels.filter(panel="best majority")["judges"].to_list() == [["GPT-4/Vanilla"]]
+    assert result.panels.filter(panel="best majority")["judges"].to_list() == [["GPT-4/Vanilla"]]
 
 
 def test_summeval_recall_likes_length_and_precision_does_not(shared_data: Path) -> None:
     files = (shared_data / "summeval/ratings.csv.gz", shared_data / "summeval/outputs.jsonl.gz")
     rouge = ["rouge-1-recall", "rouge-1-precision", "rouge-1-f1"]
-    made = cu.consistency(cu.read(*files), human="expert*", metrics=rouge, aspect="coherence", resamples=0)
-    told = dict(made.findings.filter(kind="length").select("rater", "finding").rows())
-    # Recall grows with every word and precision falls: what the two are by definition.
-    assert [told[name] for name in rouge] == ["prefers longer outputs", "prefers shorter outputs", ""]
+    study = cu.consistency(cu.read(*files), human="expert*", metrics=rouge, aspect="coherence", resamples=0)
+    results = dict(study.findings.filter(kind="length").select("rater", "finding").rows())
+    # By definition each additional word increases recall and decreases precision.
+    assert [results[name] for name in rouge] == ["prefers longer outputs", "prefers shorter outputs", ""]
 
 
 def test_pandalm_length(shared_data: Path) -> None:
     files = (shared_data / "pandalm/battles.csv.gz", shared_data / "pandalm/outputs.jsonl.gz")
-    made = cu.consistency(cu.read(*files, invalid="drop"), resamples=0)
-    rows = {row["rater"]: row for row in made.length.iter_rows(named=True)}
-    # slope -> slope given people; the prototype has .46 for the first, with ties of the judge kept
-    for rater, plain, given in (("gpt-3.5-turbo", 0.46, 0.12), ("pandalm-7b", 0.50, 0.23)):
+    study = cu.consistency(cu.read(*files, invalid="drop"), resamples=0)
+    rows = {row["rater"]: row for row in study.length.iter_rows(named=True)}
+    # Slope, and slope adjusted for human ratings. The prototype has .46 for the first, including ties of the judge.
+    for rater, plain, adjusted in (("gpt-3.5-turbo", 0.46, 0.12), ("pandalm-7b", 0.50, 0.23)):
         assert rows[rater]["raw_effect"] == pytest.approx(plain, abs=0.01)
-        assert rows[rater]["conditional_effect"] == pytest.approx(given, abs=0.01)
-    one = rows["annotator1"]
-    assert one["conditional_effect"] == pytest.approx(0.39, abs=0.01)
-    assert (one["conditional_effect_high"] - one["conditional_effect_low"]) / 2 / 1.96 == pytest.approx(0.17, abs=0.01)
-    assert made.findings.filter(finding="prefers longer outputs")["rater"].to_list() == ["pandalm-7b"]
-    failing = made.findings.filter(kind="failures").row(0, named=True)
+        assert rows[rater]["conditional_effect"] == pytest.approx(adjusted, abs=0.01)
+    annotator = rows["annotator1"]
+    assert annotator["conditional_effect"] == pytest.approx(0.39, abs=0.01)
+    assert (annotator["conditional_effect_high"] - annotator["conditional_effect_low"]) / 2 / 1.96 == pytest.approx(
+        0.17, abs=0.01
+    )
+    assert study.findings.filter(finding="prefers longer outputs")["rater"].to_list() == ["pandalm-7b"]
+    failing = study.findings.filter(kind="failures").row(0, named=True)
     assert (failing["rater"], failing["factor"], failing["finding"]) == ("gpt-3.5-turbo", "length", "fails unevenly")
-    assert made.missing.filter(pl.col("factor") == "all", rater="gpt-3.5-turbo")["unreadable_rate"].item() == 25 / 999
+    assert study.missing.filter(pl.col("factor") == "all", rater="gpt-3.5-turbo")["unreadable_rate"].item() == 25 / 999

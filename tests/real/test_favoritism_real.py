@@ -7,7 +7,7 @@ import custodes as cu
 
 
 def test_favi_and_sign_accuracies_correlate_as_published(shared_data: Path) -> None:
-    """Figure 5 of the Favi-Score paper: -.25 and -.01, over all its data; here SummEval, relevance, 34 metrics."""
+    """Figure 5 of the Favi-Score paper: -.25 and -.01 over all its data; here SummEval, relevance, 34 metrics."""
     study = cu.read(shared_data / "summeval" / "ratings.csv.gz")
     pairs = cu.favoritism(study, human="expert*", aspect="relevance", resamples=0).pairs
     assert pairs.height == 34 * 120

@@ -22,32 +22,32 @@ def hanna(shared_data: Path) -> cu.Study:
     return cu.read(shared_data / "hanna" / "ratings.csv.gz")
 
 
-def averages(made: cu.Complementarity) -> list[float]:
-    """Within people, between, within metrics."""
-    return [round(value, 2) for value in made.averages["complementarity"]]
+def averages(result: cu.Complementarity) -> list[float]:
+    """Mean distances among humans, between humans and metrics, and among metrics."""
+    return [round(value, 2) for value in result.averages["complementarity"]]
 
 
-def gap(made: cu.Complementarity) -> dict[str, float]:
-    """Finding 1: metrics are closer to each other than to people."""
-    return made.gaps.row(
+def gap(result: cu.Complementarity) -> dict[str, float]:
+    """Finding 1: metrics are closer to each other than to humans."""
+    return result.gaps.row(
         by_predicate=(pl.col("kinds_a") == "human-metric") & (pl.col("kinds_b") == "metric-metric"), named=True
     )
 
 
 def test_summeval_averages_and_finding_1(summeval: cu.Study) -> None:
-    made = cu.complementarity(summeval, human="expert*", resamples=100)
-    assert averages(made) == [0.33, 0.44, 0.28]  # statistics.md, section 8
-    assert gap(made)["difference_low"] > 0.1
-    assert made.averages["pairs"].to_list() == [6, 136, 561]
+    result = cu.complementarity(summeval, human="expert*", resamples=100)
+    assert averages(result) == [0.33, 0.44, 0.28]  # statistics.md, section 8
+    assert gap(result)["difference_low"] > 0.1
+    assert result.averages["pairs"].to_list() == [6, 136, 561]
 
 
 def test_hanna_averages_need_the_direction_of_distances(hanna: cu.Study) -> None:
-    made = cu.complementarity(hanna.describe(raters=TURNED), metrics="@noaspect", resamples=100)
-    assert averages(made) == [0.26, 0.41, 0.39]  # statistics.md, section 8
-    assert 0 < gap(made)["difference_low"] < gap(made)["difference"] < gap(made)["difference_high"]
+    result = cu.complementarity(hanna.describe(raters=TURNED), metrics="@noaspect", resamples=100)
+    assert averages(result) == [0.26, 0.41, 0.39]  # statistics.md, section 8
+    assert 0 < gap(result)["difference_low"] < gap(result)["difference"] < gap(result)["difference_high"]
     trap = cu.complementarity(hanna, metrics="@noaspect", resamples=50)
     _, between, within = trap.averages["complementarity"]
-    assert (between, within) == pytest.approx((0.436, 0.456), abs=0.001)  # statistics.md, section 8: the trap
+    assert (between, within) == pytest.approx((0.436, 0.456), abs=0.001)  # statistics.md, section 8: the pitfall
     assert gap(trap)["difference_high"] < 0
     against = next(note.message for note in trap.notes if note.rule == "negative-agreement")
     assert "BaryScore" in against
@@ -55,28 +55,28 @@ def test_hanna_averages_need_the_direction_of_distances(hanna: cu.Study) -> None
 
 
 def test_finding_2_people_predict_people_better_than_all_metrics_do(summeval: cu.Study) -> None:
-    made = cu.ceiling(summeval, human="expert*", model="ridge", resamples=100, steps=1)
-    gaps = made.gaps.filter(pl.col("features_a") == "humans", pl.col("features_b") == "metrics")
+    result = cu.ceiling(summeval, human="expert*", model="ridge", resamples=100, steps=1)
+    gaps = result.gaps.filter(pl.col("features_a") == "humans", pl.col("features_b") == "metrics")
     assert gaps["target"].to_list() == ["coherence", "consistency", "fluency", "relevance"]
     assert (gaps["difference_low"] > 0).all()
-    best = made.information.group_by("target").agg(pl.all().sort_by("mse_both").first())
-    assert (best["mse_ratio_high"] < 1).all()  # missing information
-    metrics = made.prediction.filter(pl.col("features") == "metrics")
+    best = result.information.group_by("target").agg(pl.all().sort_by("mse_both").first())
+    assert (best["mse_ratio_high"] < 1).all()  # metrics lack information
+    metrics = result.prediction.filter(pl.col("features") == "metrics")
     assert (metrics["kendall_low"] > 0).all()
-    assert (made.annotators["attainable_low"] > 0).all()
-    # Ties of people's means alone bound what a predictor without ties can reach: most summaries are fully consistent.
-    attainable = dict(made.annotators.select("target", "attainable").iter_rows())
+    assert (result.annotators["attainable_low"] > 0).all()
+    # Ties of mean human ratings alone bound predictors without ties: most summaries are fully consistent.
+    attainable = dict(result.annotators.select("target", "attainable").iter_rows())
     ratings = summeval.ratings.frame.filter(pl.col("rater").str.starts_with("expert"))
-    for (aspect,), own in ratings.group_by("aspect"):
-        mean = own.group_by("item", "system").agg(pl.col("score").mean().round(6))["score"]
+    for (aspect,), value in ratings.group_by("aspect"):
+        mean = value.group_by("item", "system").agg(pl.col("score").mean().round(6))["score"]
         share = mean.value_counts()["count"].to_numpy() / len(mean)
         assert attainable[str(aspect)] < np.sqrt(1 - (share**2).sum()) + 0.02
     assert attainable["consistency"] < 0.58 < attainable["relevance"] < attainable["coherence"]
-    # The most redundant of 34 metrics is not missed.
-    assert (made.backward["loss_high"] < 0.01).all()
-    assert made.backward.height == 4
-    # Experts who saw the same texts: what others say of the other aspects predicts better than the metrics do.
-    halo = made.halo.filter(pl.col("source") == "metrics")
+    # Removing the most redundant of 34 metrics loses nothing.
+    assert (result.backward["loss_high"] < 0.01).all()
+    assert result.backward.height == 4
+    # Experts rated the same texts: the other experts' ratings of other aspects predict better than the metrics.
+    halo = result.halo.filter(pl.col("source") == "metrics")
     assert (halo["lead_high"] < 0).all()
 
 
@@ -85,11 +85,11 @@ def test_wmt23_has_one_aspect_and_both_levels(shared_data: Path, level: str) -> 
     wmt = shared_data / "wmt23-en-de" / "mt-metrics-eval-v2.wmt23.en-de.tar.gz"
     study = cu.read(f"{wmt}::wmt23/en-de")
     options = {"human": "mqm", "systems": "!refA", "metrics": "*-refA", "resamples": 20}
-    made = cu.complementarity(study, level=level, **options)  # type: ignore[arg-type]
-    assert made.averages["complementarity"].is_null().to_list() == [True, False, False]  # one aspect: nobody beside it
-    assert gap(made)["difference_low"] > 0
-    assert made.raters["rater"][0] == "human"
-    closest = made.raters.filter(pl.col("kind") == "metric").sort("with_humans")["rater"].to_list()
+    result = cu.complementarity(study, level=level, **options)  # type: ignore[arg-type]
+    assert result.averages["complementarity"].is_null().to_list() == [True, False, False]  # undefined with one aspect
+    assert gap(result)["difference_low"] > 0
+    assert result.raters["rater"][0] == "human"
+    closest = result.raters.filter(pl.col("kind") == "metric").sort("with_humans")["rater"].to_list()
     assert closest.index("XCOMET-Ensemble-refA") < closest.index("BLEU-refA")
 
 
@@ -104,12 +104,12 @@ def test_averages_of_the_paper_are_means_of_blocks_with_the_diagonal(shared_data
     matrix = np.nanmean(matrices, axis=0)
     human = np.char.startswith(names, "H:")
     blocks = [matrix[np.ix_(a, b)] for a, b in ((human, human), (human, ~human), (~human, ~human))]
-    found = cu.complementarity(authors_study(path), resamples=0).averages
-    np.testing.assert_allclose(found["mean_with_diagonal"], [block.mean() for block in blocks], atol=1e-12)
+    result = cu.complementarity(authors_study(path), resamples=0).averages
+    np.testing.assert_allclose(result["mean_with_diagonal"], [block.mean() for block in blocks], atol=1e-12)
 
 
 def test_without_the_diagonal_human_aspects_are_not_closer_than_metrics(shared_data: Path) -> None:
-    """Three of the nine data sets of the paper, whose averages (finding 1) are .16, .35 and .20."""
+    """Three of the nine data sets of the paper, with averages (finding 1) .16, .35 and .20."""
     sets = [authors_study(path) for path in sorted((shared_data / "glass-ceiling").glob("*.csv.gz"))]
     assert len(sets) == 3
     tables = [cu.complementarity(study, resamples=0).averages for study in sets]
@@ -122,7 +122,8 @@ def test_without_the_diagonal_human_aspects_are_not_closer_than_metrics(shared_d
 
 @pytest.mark.parametrize(("level", "dimensions"), [("system", {2}), ("utterance", {4, 6})])
 def test_few_components_and_communities_as_published(shared_data: Path, level: str, dimensions: set[int]) -> None:
-    """Figures 4 to 6: fewer than 6 components explain 80 % of the variance; two communities, at most three."""
+    """Figures 4 to 6: fewer than 6 components explain 80 % of the variance, and there are two, at most three
+    communities."""
     for path in (shared_data / "glass-ceiling").glob("*.csv.gz"):
         result = cu.complementarity(authors_study(path), level=level, resamples=0)  # type: ignore[arg-type]
         assert result.summary["dimension"].item() in dimensions
@@ -133,7 +134,7 @@ def test_few_components_and_communities_as_published(shared_data: Path, level: s
 
 
 def test_rank_sums_of_summeval_by_all_metrics(summeval: cu.Study) -> None:
-    """The page on the four papers: no published number."""
+    """Numbers on the page about the four papers, which were not published."""
     result = cu.ceiling(summeval, human="expert*", level="system", resamples=0)
     metrics = result.prediction.filter(features="metrics")
     assert metrics["kendall"].to_list() == pytest.approx([0.60, 0.50, 0.73, 0.80], abs=0.03)
@@ -143,7 +144,7 @@ def test_rank_sums_of_summeval_by_all_metrics(summeval: cu.Study) -> None:
 
 
 def test_rank_sums_of_systems_left_out(shared_data: Path) -> None:
-    """Figures 7 and 8 at the system level: other human aspects have information that all metrics lack."""
+    """Figures 7 and 8 at system level: other human aspects have information that all metrics lack."""
     study = authors_study(shared_data / "glass-ceiling" / "SUM_EVAL.csv.gz")
     result = cu.ceiling(study, level="system", resamples=0)
     metrics, humans, both = result.prediction.filter(target="coherence")["kendall"]

@@ -13,9 +13,9 @@ KEY = ["rater", "aspect", "item", "system"]
 
 def test_a_wide_table_gives_the_long_study_back(shared_data: Path) -> None:
     study = cu.read(shared_data / "summeval" / "ratings.csv.gz")
-    people = pl.col("rater").is_in(study.humans)
-    # metrics are named as they are, those with an aspect in the file with it
-    column = pl.when(people).then(pl.format("{}_{}", "rater", "aspect"))
+    humans = pl.col("rater").is_in(study.humans)
+    # Metrics keep their names, with the aspect if the file has one.
+    column = pl.when(humans).then(pl.format("{}_{}", "rater", "aspect"))
     alone = pl.when(pl.col("aspect") == "").then("rater").otherwise(pl.format("{} of {}", "rater", "aspect"))
     named = study.ratings.frame.with_columns(column=column.otherwise(alone))
     table = named.pivot("column", index=["item", "system"], values="score").rename(
@@ -27,6 +27,8 @@ def test_a_wide_table_gives_the_long_study_back(shared_data: Path) -> None:
     read = cu.read(table.with_columns(text=pl.lit("...")), columns=columns)
     assert set(read.humans) == set(study.humans)
     assert set(read.aspects) == set(study.aspects)
-    one, other = (own.ratings.frame.filter(pl.col("rater").is_in(study.humans)).sort(KEY) for own in (study, read))
-    assert one.equals(other)
-    assert len(read.metrics) == named.filter(~people)["column"].n_unique()
+    first, second = (
+        value.ratings.frame.filter(pl.col("rater").is_in(study.humans)).sort(KEY) for value in (study, read)
+    )
+    assert first.equals(second)
+    assert len(read.metrics) == named.filter(~humans)["column"].n_unique()

@@ -18,7 +18,7 @@ def test_summeval(shared_data: Path) -> None:
     assert study.humans == (*(f"expert{k}" for k in (1, 2, 3)), *(f"turker{k}" for k in (1, 2, 3, 4, 5)))
     assert set(study.aspects) == {"coherence", "consistency", "fluency", "relevance"}
     assert len(study.metrics) == 34
-    # 100 x 16 outputs, 8 people x 4 aspects and 34 metrics, all complete
+    # 100 x 16 outputs, 8 annotators x 4 aspects and 34 metrics, without gaps
     assert study.ratings.frame.height == 1600 * (8 * 4 + 34)
     assert study.outputs is not None
     assert study.outputs.texts.height == 1600
@@ -44,10 +44,10 @@ def test_wmt23(shared_data: Path) -> None:
     segments = study.ratings.frame.filter(pl.col("item") != "")
     assert study.humans == ("da-sqm", "mqm")
     assert len(set(study.metrics) & set(segments["rater"])) == 43
-    # two more have a .sys.score file only (ls metric-scores/en-de)
+    # two more have only a .sys.score file (ls metric-scores/en-de)
     assert set(study.metrics) - set(segments["rater"]) == {"HuaweiTSC_EE_Metric-refA", "slide-src"}
     assert len(study.item_labels()) == 557
-    # 13 outputs and the reference, which metrics without reference score as a system
+    # 13 outputs and the reference, which reference-free metrics score as a system
     assert len(study.systems) == 14
     scores = study.ratings.frame
     mqm = scores.filter(pl.col("rater") == "mqm")
@@ -73,7 +73,7 @@ def test_wmt23(shared_data: Path) -> None:
 
 
 def test_the_mean_of_segments_is_the_system_score(shared_data: Path) -> None:
-    """The file's own MQM system scores are means over its segments: so item and system were paired rightly."""
+    """The file's MQM system scores are means over its segments, so items and systems are matched correctly."""
     scores = read(f"{shared_data / WMT}::en-de").ratings.frame.filter(pl.col("rater") == "mqm")
     mean = scores.filter(pl.col("item") != "").group_by("system").agg(pl.col("score").mean().alias("mean"))
     both = scores.filter(pl.col("item") == "").join(mean, on="system")
@@ -103,8 +103,8 @@ def test_rewardbench(shared_data: Path) -> None:
     assert study.items.frame["group"].n_unique() == 23
     assert study.ratings.frame.height == 2985 * 2 * 10
     assert set(study.preferences.frame["preference"]) == {1}
-    # the design's figure for the share of pairs where metametrics_pred prefers chosen (weighted by section) is .93;
-    # unweighted it must be near: were chosen and rejected mixed up, it would be .5 or .07
+    # The design page has .93 for the proportion of pairs in which metametrics_pred prefers chosen (weighted by
+    # section). Unweighted it must be similar: with chosen and rejected swapped it would be .07, at random .5.
     scores = study.ratings.frame.filter(pl.col("rater") == "metametrics_pred").pivot(
         "system", index="item", values="score"
     )
@@ -113,7 +113,8 @@ def test_rewardbench(shared_data: Path) -> None:
 
 def test_pandalm(shared_data: Path) -> None:
     path = shared_data / "pandalm/battles.csv.gz"
-    # cut -d, -f6 | grep -nm1 garbage gives line 575
+    # cut -d, -f6
+    #  grep -nm1 garbage prints line 575
     with pytest.raises(
         InputError,
         match=r"^battles.csv.gz: 25 of 4,995 verdicts cannot be read \(all 25 are 'garbage', from row 574\); allowed",
@@ -123,7 +124,7 @@ def test_pandalm(shared_data: Path) -> None:
     assert (len(study.item_labels()), len(study.systems)) == (999, 5)
     assert (len(study.humans), len(study.metrics)) == (3, 2)
     assert study.preferences.frame.height == 999 * 5 - 25
-    # uniq -c of the verdicts: 2148 model_a, 2351 model_b, 471 tie; model_a < model_b in every row of the file
+    # uniq -c of the preferences: 2148 model_a, 2351 model_b, 471 tie; model_a < model_b in every row
     counts = dict(study.preferences.frame["preference"].value_counts().iter_rows())
     assert counts == {1: 2148, -1: 2351, 0: 471}
     notes = {note.rule: (note.count, note.message) for note in study.notes}
@@ -139,15 +140,15 @@ def test_pandalm(shared_data: Path) -> None:
 def test_llmbar(shared_data: Path) -> None:
     study = read(shared_data / "llmbar/judgments.csv.gz")
     verdicts = study.preferences.frame
-    judged = verdicts.filter(pl.col("rater") != "gold")
-    # 44,456 judgments in two orders; cut and uniq -c show 174 empty verdicts in each order
-    assert judged.height == 2 * 44456 - 2 * 174
+    judge_verdicts = verdicts.filter(pl.col("rater") != "gold")
+    # 44,456 comparisons in two orders; cut and uniq -c count 174 empty preferences in each order
+    assert judge_verdicts.height == 2 * 44456 - 2 * 174
     assert {note.rule: note.count for note in study.notes} == {"missing-verdict": 348}
-    assert dict(judged["order"].value_counts().iter_rows()) == {"ab": 44456 - 174, "ba": 44456 - 174}
+    assert dict(judge_verdicts["order"].value_counts().iter_rows()) == {"ab": 44456 - 174, "ba": 44456 - 174}
     gold = verdicts.filter(pl.col("rater") == "gold")
     assert gold.height == study.items.frame.height == verdicts["item"].n_unique()
     assert study.humans == ("gold",)
     assert set(study.items.frame["group"]) == set(study.items.frame["item"].str.replace(r"/[^/]*$", ""))
-    # "60 % of verdicts are order-consistent" of the project's notes; by uniq -c of the three columns
-    both = judged.pivot("order", index=["item", "rater", "repeat"], values="preference").drop_nulls()
+    # "60 % of verdicts are order-consistent" in the project's notes; by uniq -c of the three columns
+    both = judge_verdicts.pivot("order", index=["item", "rater", "repeat"], values="preference").drop_nulls()
     assert (both["ab"] == both["ba"]).sum() == 8013 + 4943 + 4868 + 8499

@@ -20,7 +20,7 @@ KNOWN = 70
 
 @pytest.fixture(scope="module")
 def summeval(shared_data: Path) -> cu.Study:
-    """Seventeen metrics of SummEval's texts, and the experts."""
+    """SummEval with seventeen metrics computed from its texts, and the expert ratings."""
     scores = cu.score(cu.read(shared_data / "summeval" / "outputs.jsonl.gz"), METRICS)
     assert scores.skipped.is_empty()
     experts = pl.read_csv(shared_data / "summeval" / "ratings.csv.gz").filter(pl.col("rater").str.starts_with("expert"))
@@ -39,24 +39,24 @@ def summeval(shared_data: Path) -> cu.Study:
 def test_a_combination_on_articles_never_seen(
     summeval: cu.Study, tmp_path: Path, turned: bool, gains: tuple[float, ...], conclusions: tuple[str, ...]
 ) -> None:
-    """docs/howto/from-texts-to-a-combined-metric.md: fitted on 70 articles, validated on 30."""
+    """docs/howto/from-texts-to-a-combined-metric.md: trained on 70 articles, validated on 30."""
     if turned:
         summeval = summeval.describe(raters=pl.DataFrame({"rater": ["novelty"], "higher_is_better": ["false"]}))
     humans = summeval.raters.of_kind("human")
     articles = summeval.item_labels()
-    known = pl.col("item").is_in(articles[:KNOWN].implode()) | ~pl.col("rater").is_in(list(humans))
+    training = pl.col("item").is_in(articles[:KNOWN].implode()) | ~pl.col("rater").is_in(list(humans))
     rows = summeval.ratings.frame.join(summeval.raters.frame.select("rater", "kind"), on="rater")
     seen, new = (
-        cu.read(rows.filter(own), raters=summeval.raters.frame.select("rater", "higher_is_better", "low", "high"))
-        for own in (known, ~known | ~pl.col("rater").is_in(list(humans)))
+        cu.read(rows.filter(value), raters=summeval.raters.frame.select("rater", "higher_is_better", "low", "high"))
+        for value in (training, ~training | ~pl.col("rater").is_in(list(humans)))
     )
     warned = cu.check(seen, aspect="consistency").problems.filter(rule="negative-agreement")["examples"].to_list()
     assert warned == ([] if turned else [["novelty"]])
-    told = {}
+    results = {}
     for aspect in ASPECTS:
-        made = cu.combine(seen, target=aspect, method=("ridge", "best"), repeats=3, resamples=0)
-        result = cu.validate(new, model=made.model.save(tmp_path / f"{aspect}.json"), aspect=aspect)
+        outcome = cu.combine(seen, target=aspect, method=("ridge", "best"), repeats=3, resamples=0)
+        result = cu.validate(new, model=outcome.model.save(tmp_path / f"{aspect}.json"), aspect=aspect)
         (row,) = result.gains.filter(rater="best single", unseen="items").to_dicts()
-        told[aspect] = (row["gain"], row["conclusion"])
-    assert [gain for gain, _ in told.values()] == pytest.approx(gains, abs=0.01)
-    assert tuple(conclusion for _, conclusion in told.values()) == conclusions
+        results[aspect] = (row["gain"], row["conclusion"])
+    assert [gain for gain, _ in results.values()] == pytest.approx(gains, abs=0.01)
+    assert tuple(conclusion for _, conclusion in results.values()) == conclusions

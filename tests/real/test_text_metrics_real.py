@@ -17,7 +17,7 @@ KINDS = ["rouge1", "rouge2", "rouge3", "rouge4", "rougeL"]
 
 
 def summeval(shared_data: Path) -> tuple[pl.DataFrame, MetricInputs]:
-    """Item and system of each output, and the texts with the first reference alone, by which the columns were made."""
+    """Item and system of each output, and its text with the first reference, as used for the published columns."""
     with gzip.open(shared_data / "summeval" / "outputs.jsonl.gz", "rt", encoding="utf-8") as lines:
         rows = [json.loads(line) for line in lines]
     keys = [{"item": str(row["item"]), "system": system} for row in rows for system in row["outputs"]]
@@ -28,24 +28,24 @@ def summeval(shared_data: Path) -> tuple[pl.DataFrame, MetricInputs]:
 
 @pytest.fixture(scope="module")
 def published(shared_data: Path) -> pl.DataFrame:
-    """item, system, and a column for each metric."""
+    """Frame with item, system, and a column for each metric."""
     table = pl.read_csv(shared_data / "summeval" / "ratings.csv.gz", schema_overrides={"item": pl.String})
     return table.filter(pl.col("kind") == "metric").pivot("rater", index=["item", "system"], values="score")
 
 
 def test_rouge_of_summeval_by_the_first_reference_with_stemming(shared_data: Path, published: pl.DataFrame) -> None:
-    # The columns are of ROUGE-1.5.5, which splits and stems words a little otherwise than rouge-score does.
-    keys, given = summeval(shared_data)
+    # The columns come from ROUGE-1.5.5, whose tokenization and stemming differ slightly from those of rouge-score.
+    keys, inputs = summeval(shared_data)
     theirs = keys.join(published, on=["item", "system"], how="left", maintain_order="left")
-    found, same = {}, {}
+    results, same = {}, {}
     for kind in KINDS:
         for measure, word in MEASURES.items():
-            ours = scored(kind, given, measure=measure, stemmer=True).values[:, 0]
+            ours = scored(kind, inputs, measure=measure, stemmer=True).values[:, 0]
             column = theirs[f"rouge-{kind.removeprefix('rouge').lower()}-{word}"].to_numpy()
-            found[kind, measure] = float(np.corrcoef(ours, column)[0, 1])
+            results[kind, measure] = float(np.corrcoef(ours, column)[0, 1])
             same[kind, measure] = float((abs(100 * ours - column) < 0.1).mean())
-    assert min(found.values()) > 0.9969
-    assert [name for name, r in found.items() if r < 0.997] == [("rouge4", "recall")]  # .99697
+    assert min(results.values()) > 0.9969
+    assert [name for name, r in results.items() if r < 0.997] == [("rouge4", "recall")]  # .99697
     assert 0.8 < min(same.values()) < max(same.values()) < 0.97, same
 
 
@@ -53,19 +53,20 @@ def test_rouge_of_summeval_by_the_first_reference_with_stemming(shared_data: Pat
 def test_bleu_and_chrf_of_wmt23_are_those_that_were_published(shared_data: Path) -> None:
     study = cu.read(f"{shared_data / 'wmt23-en-de' / 'mt-metrics-eval-v2.wmt23.en-de.tar.gz'}::wmt23/en-de")
     published = study.ratings.frame.filter(pl.col("rater").is_in(["BLEU-refA", "chrF-refA"]))
-    made = cu.score(study, ["BLEU-refA=bleu", "chrF-refA=chrf"]).ratings
+    result = cu.score(study, ["BLEU-refA=bleu", "chrF-refA=chrf"]).ratings
     totals = cu.score(study, ["BLEU-refA=corpus-bleu", "chrF-refA=corpus-chrf"]).ratings
-    both = published.join(pl.concat([made, totals]), on=["rater", "item", "system"], suffix="_ours")
-    assert both.height == 2 * (7241 + 13)  # segments and systems; there are no scores of the reference itself
+    both = published.join(pl.concat([result, totals]), on=["rater", "item", "system"], suffix="_ours")
+    assert both.height == 2 * (7241 + 13)  # segments and systems; the reference has no scores
     differ = both.with_columns(differs=(pl.col("score") - pl.col("score_ours")).abs()).filter(pl.col("differs") > 1e-9)
-    # To the last digit, but for the first segment of a system whose file begins with a byte order mark: the published
-    # chrF counts it as a letter of the text.
+    # All digits agree except for the first segment of a system whose file starts with a byte order mark, which the
+    # published chrF counts as a letter.
     assert differ.select("rater", "system").unique().rows() == [("chrF-refA", "AIRC")]
     assert sorted(differ["item"] == "") == [False, True]
     assert differ["differs"].max() < 0.11
 
 
-# Kendall's τ-b over systems with three experts' mean, and its 95 % interval: docs/howto/choose-a-reference-rule.md.
+# Kendall's τ-b over systems with the mean of three experts, and its 95 % interval:
+# docs/howto/choose-a-reference-rule.md.
 RULES = {
     "consistency": {
         "rouge1@first": (0.12, -0.08, 0.42),
@@ -94,8 +95,10 @@ AHEAD = {
 @pytest.mark.slow
 def test_the_rule_of_references_changes_which_metric_is_better(shared_data: Path, tmp_path: Path) -> None:
     folder = shared_data / "summeval"
-    made = cu.score(folder / "outputs.jsonl.gz", ["rouge1=rouge1:stemmer=true@first,best,mean", "chrf@first,best,mean"])
-    made.ratings.write_csv(tmp_path / "scores.csv")
+    outcome = cu.score(
+        folder / "outputs.jsonl.gz", ["rouge1=rouge1:stemmer=true@first,best,mean", "chrf@first,best,mean"]
+    )
+    outcome.ratings.write_csv(tmp_path / "scores.csv")
     study = cu.read([tmp_path / "scores.csv", folder / "ratings.csv.gz"])
     result = cu.agreement(
         study,
@@ -107,12 +110,12 @@ def test_the_rule_of_references_changes_which_metric_is_better(shared_data: Path
     )
     names = ("kendall_system", "kendall_system_low", "kendall_system_high")
     for row in result.metrics.iter_rows(named=True):
-        found = [row[name] for name in names]
-        assert found == pytest.approx(RULES[row["aspect"]][row["metric"]], abs=0.0151), (row["aspect"], row["metric"])
+        results = [row[name] for name in names]
+        assert results == pytest.approx(RULES[row["aspect"]][row["metric"]], abs=0.0151), (row["aspect"], row["metric"])
     assert result.metrics.height == 12
     differences = result.comparisons.filter(aspect="consistency")
-    for (one, other), difference in AHEAD.items():
-        (row,) = differences.filter(metric_a=one, metric_b=other).iter_rows(named=True)
+    for (better, worse), difference in AHEAD.items():
+        (row,) = differences.filter(metric_a=better, metric_b=worse).iter_rows(named=True)
         assert row["difference"] == pytest.approx(difference, abs=0.0051)
         assert (row["difference_low"] <= 0 <= row["difference_high"]) == (difference == 0)
     of_relevance = result.comparisons.filter(aspect="relevance")

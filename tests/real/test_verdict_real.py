@@ -16,14 +16,14 @@ def test_findings_about_recommended_metrics_come_first_and_near_copies_share_a_l
     study = cu.read(shared_data / "dialsummeval" / "ratings.csv.gz").with_cache()
     verdict = cu.verdict(study, aspect=aspect, resamples=200).verdict
     texts = verdict.filter(kind="favours")["text"]
-    lines = [found.groups() for text in texts if (found := re.match(r"(\S+) (?:over|under)-rates (\S+) by ", text))]
+    lines = [result.groups() for text in texts if (result := re.match(r"(\S+) (?:over|under)-rates (\S+) by ", text))]
     recommended = verdict.filter(kind="trust")["text"][0].split()[0]
     partiality = cu.favoritism(study, aspect=aspect, resamples=200).partiality
-    found = partiality.filter(pl.col("finding").is_in(["favoured", "disfavoured"]))
-    mine = found.filter(metric=recommended).to_dicts()
+    result = partiality.filter(pl.col("finding").is_in(["favoured", "disfavoured"]))
+    mine = result.filter(metric=recommended).to_dicts()
     assert mine
     worst = max(mine, key=lambda row: abs(row["partiality"]))
     assert lines[0] == (recommended, worst["system"])
-    near = {(row["metric"], row["system"]): row["near_copies"] for row in found.to_dicts()}
+    near = {(row["metric"], row["system"]): row["near_copies"] for row in result.to_dicts()}
     for i, line in enumerate(lines):
         assert not {metric for metric, _ in lines[:i]} & {*near[line]}

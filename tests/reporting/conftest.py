@@ -1,4 +1,4 @@
-"""A report to look at: the embedded demo, asked with few resamples."""
+"""Fixture of a report on the embedded demo with few resamples."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from custodes.reporting import Report
 from custodes.stats.learning import boost
 
 ROUNDS = 10
-"""Of XGBoost: what a page shows does not depend on how well the trees predict."""
+"""XGBoost rounds: the content of pages does not depend on the quality of the trees."""
 
 
 @pytest.fixture(autouse=True)
@@ -18,7 +18,7 @@ def few_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(scope="session")
-def made() -> Report:
+def demo_report() -> Report:
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(boost.SETTINGS, "rounds", ROUNDS)
         return cu.report(cu.read("demo"), resamples=100)

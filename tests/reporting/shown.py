@@ -1,4 +1,4 @@
-"""What a section looks like."""
+"""HTML of report sections."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from custodes.reporting.section import Context, Section
 
 
 def html_of(section: Section, context: Context) -> str:
-    """A section with its own pictures and tables, as the page makes it."""
+    """Render a section with its figures and tables, as on the page."""
     return section.html(context, *section.drawn(context))
 
 
 def section_of(page: str, question: str) -> str:
-    """What stands in the fold of a section of a page."""
+    """Return the HTML within the fold of one section of a page."""
     start = page.index(f'<details class="section" id="{question}">')
-    ends = [found.start() for found in re.finditer(r'<details class="section" id=|</main>', page)]
+    ends = [match.start() for match in re.finditer(r'<details class="section" id=|</main>', page)]
     return page[start : next(end for end in ends if end > start)]
 
 
 def sections_of(page: str) -> list[str]:
-    """The questions of the folds of a page, in their order."""
+    """Return the questions of a page's sections in order."""
     return re.findall(r'<details class="section" id="(\w+)"', page)

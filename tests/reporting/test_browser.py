@@ -1,4 +1,4 @@
-"""The page in headless Chromium: no error, no request, everything drawn, every choice works."""
+"""The report in headless Chromium: no errors or requests, all figures drawn, all controls work."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ pytestmark = pytest.mark.browser
 
 
 @pytest.fixture
-def page(browser: Any, made: Report, tmp_path: Path) -> Iterator[Any]:
-    """The report, open; every message, error and request is checked when the test is done."""
-    address = made.save(tmp_path / "report.html").as_uri()
+def page(browser: Any, demo_report: Report, tmp_path: Path) -> Iterator[Any]:
+    """The report opened in a page; the test fails on console messages, errors and requests."""
+    address = demo_report.save(tmp_path / "report.html").as_uri()
     opened = browser.new_page(viewport={"width": 1100, "height": 800})
     opened.set_default_timeout(PATIENCE * 1000)
-    said: list[str] = []
-    opened.on("console", lambda message: said.append(f"{message.type}: {message.text}"))
-    opened.on("pageerror", lambda error: said.append(str(error)))
-    opened.on("request", lambda request: said.append(request.url))
+    results: list[str] = []
+    opened.on("console", lambda message: results.append(f"{message.type}: {message.text}"))
+    opened.on("pageerror", lambda error: results.append(str(error)))
+    opened.on("request", lambda request: results.append(request.url))
     opened.goto(address)
     opened.wait_for_selector(READY)
     opened.locator("button[data-fold=open]").click()
     opened.wait_for_function(f"!document.querySelector('[data-figure]:empty') && document.querySelector('{READY}')")
     yield opened
     opened.close()
-    assert set(said) == {address}
+    assert set(results) == {address}
 
 
 def resize(page: Any, width: int) -> None:
-    """Give the page another width, and wait until its pictures are drawn again."""
+    """Change the width of the page, and wait until its figures are redrawn."""
     page.evaluate("delete document.body.dataset.ready")
     page.set_viewport_size({"width": width, "height": 800})
     page.wait_for_selector(READY)
@@ -58,7 +58,7 @@ def test_every_figure_and_table_is_there_and_tables_are_sorted_by_any_column(pag
     assert page.locator("#table-agreement-comparisons tbody tr").count() == 6
     assert page.locator("#verdict dd:visible").count() > 5
     table = page.locator("#table-favoritism-metrics")
-    # sorted by sample accuracy, first down, then up: learned is the most accurate on coherence, noise the least
+    # sorted by sample accuracy, descending, then ascending: learned is the most accurate on coherence, noise the least
     for first, last in (("learned", "noise"), ("noise", "learned")):
         table.locator("thead button").nth(3).click()
         metrics = table.locator("tbody tr:visible th").all_inner_texts()
@@ -102,7 +102,7 @@ TEXTS = """() => [...document.querySelectorAll("figure")].flatMap((figure) => {
     };
   });
 })"""
-"""Every text of every picture: how large it is shown, and how far it stands beyond the picture, where it is cut off."""
+"""Font size of every text in every figure, and its overflow beyond the figure."""
 
 
 def test_every_text_of_every_picture_can_be_read_also_on_a_phone_and_it_prints(page: Any) -> None:
@@ -112,7 +112,7 @@ def test_every_text_of_every_picture_can_be_read_also_on_a_phone_and_it_prints(p
         assert len({text["figure"] for text in texts}) > 25
         assert [text for text in texts if text["size"] < theme.TEXT - 0.01] == []
         assert [text for text in texts if text["beyond"] > 1] == []
-        assert sum(text["title"] for text in texts) > 20  # titles of axes are among them, whole
+        assert sum(text["title"] for text in texts) > 20  # including complete axis titles
         assert page.evaluate("document.documentElement.scrollWidth") <= width
         systems = [text["text"] for text in texts if text["figure"] == "fig-leaderboard-strengths"]
         assert set(systems) >= {"Aster", "Birch", "Cedar", "Dogwood", "Elm", "Fir"}
@@ -122,8 +122,8 @@ def test_every_text_of_every_picture_can_be_read_also_on_a_phone_and_it_prints(p
     assert page.pdf()[:5] == b"%PDF-"
 
 
-def test_the_chosen_metric_is_named_and_compared_and_rows_and_digits_are_right(page: Any, made: Report) -> None:
-    assert page.locator("#table-agreement-metrics .count").inner_text() == "7 rows"  # of fourteen, one aspect at a time
+def test_the_chosen_metric_is_named_and_compared_and_rows_and_digits_are_right(page: Any, demo_report: Report) -> None:
+    assert page.locator("#table-agreement-metrics .count").inner_text() == "7 rows"  # of fourteen; one aspect at a time
     assert page.locator("#table-favoritism-pairs .count").inner_text() == "15 rows"
     assert page.locator("section.table .count:text-is('')").count() == 0
     page.locator("select[data-choice=metric]").select_option("noise")
@@ -131,14 +131,15 @@ def test_the_chosen_metric_is_named_and_compared_and_rows_and_digits_are_right(p
     page.wait_for_selector(READY)
     for figure in ("favoritism-accuracy", "complementarity-places"):
         assert set(page.locator(f"#fig-{figure} text[font-weight=bold]").all_text_contents()) == {"noise"}, figure
-    # the script writes numbers by the rules that Python has
-    rows = made.context.table("ranking.decisions").filter(aspect="coherence", rater="noise")
-    shown = page.locator("#table-decisions tbody tr").all_text_contents()
-    assert len(shown) == rows.height
-    for p_value, line in zip(rows["p_value"], shown, strict=True):
+    # the script formats numbers as Python does
+    rows = demo_report.context.table("ranking.decisions").filter(aspect="coherence", rater="noise")
+    row_texts = page.locator("#table-decisions tbody tr").all_text_contents()
+    assert len(row_texts) == rows.height
+    for p_value, line in zip(rows["p_value"], row_texts, strict=True):
         assert wording.p_value(p_value) in line
     gaps = page.locator("#table-agreement-comparisons tbody tr td:nth-child(4)").all_text_contents()
-    # differences of the chosen metric: noise is last by Kendall within items on coherence, so it loses every comparison
+    # differences from the selected metric: noise has the lowest Kendall within items on coherence, so it loses all
+    # comparisons
     assert all(text.startswith("−") for text in gaps)
     ends = [[float(end.replace("−", "-")) for end in re.findall(r"[−0-9.]+", text)][1:] for text in gaps]
     digits = [len(text.split(" ")[0].partition(".")[2]) for text in gaps]

@@ -1,4 +1,4 @@
-"""The section on combined metrics: what it shows, and what it says in plain words."""
+"""The report section on combined metrics: tables, figures and sentences."""
 
 from __future__ import annotations
 
@@ -22,28 +22,28 @@ ASPECTS = ["coherence", "fluency"]
 
 
 @pytest.fixture(scope="module")
-def fitted(made: Report) -> Combine:
-    result = made.results["combine"]
+def fitted(demo_report: Report) -> Combine:
+    result = demo_report.results["combine"]
     assert isinstance(result, Combine)
     return result
 
 
 @pytest.fixture(scope="module")
-def text(made: Report) -> str:
-    return section_of(made.html, "combine")
+def text(demo_report: Report) -> str:
+    return section_of(demo_report.html, "combine")
 
 
-def context(made: Report, fitted: Combine, **absent: str) -> Context:
-    return replace(made.context, results={**made.results, "combine": fitted}, absent=absent)
+def context(demo_report: Report, fitted: Combine, **absent: str) -> Context:
+    return replace(demo_report.context, results={**demo_report.results, "combine": fitted}, absent=absent)
 
 
 def gains(fitted: Combine, low: float | None, high: float | None, value: float = 0.05) -> Combine:
-    """With this gain of every method."""
+    """Return the result with the same gain for every method."""
     ends = {"gain": value, "gain_low": low, "gain_high": high}
-    said = None if low is None else GAIN if low > 0 else NO_GAIN
+    claim = None if low is None else GAIN if low > 0 else NO_GAIN
     table = fitted.generalisation.with_columns(
         *(pl.lit(end, pl.Float64).alias(name) for name, end in ends.items()),
-        conclusion=pl.lit(said, pl.String),
+        conclusion=pl.lit(claim, pl.String),
     )
     return replace(fitted, generalisation=table)
 
@@ -61,8 +61,8 @@ def test_every_method_has_a_row_with_its_lead(text: str, fitted: Combine) -> Non
             assert row["lead"] == pytest.approx(row["kendall"] - single)
             assert row["lead_low"] <= row["lead"] <= row["lead_high"]
     for aspect in ASPECTS:
-        own = rows.filter(target=aspect)["kendall"]
-        assert own.to_list() == sorted(own, reverse=True)
+        scores = rows.filter(target=aspect)["kendall"]
+        assert scores.to_list() == sorted(scores, reverse=True)
 
 
 def test_sentences_and_tools_are_in_the_page(text: str, fitted: Combine) -> None:
@@ -89,24 +89,24 @@ def test_sentences_and_tools_are_in_the_page(text: str, fitted: Combine) -> None
 def test_the_sentence_follows_the_interval(
     fitted: Combine, value: float, low: float | None, high: float | None, phrase: str
 ) -> None:
-    told = sentences(gains(fitted, low, high, value))
+    lines = sentences(gains(fitted, low, high, value))
     rows = {row["method"]: row for row in fitted.comparison.filter(target="coherence").iter_rows(named=True)}
-    assert told[0][1].startswith(
+    assert lines[0][1].startswith(
         f"On coherence, ridge regression reaches τ-b {with_ends(rows['ridge'], 'kendall')} with human ratings on"
         f" held-out items. The best single metric reaches {with_ends(rows['best'], 'kendall')}; {phrase}."
     )
-    assert all(f"; {phrase}. Combinations that are not tested: " in sentence for _, sentence in told)
+    assert all(f"; {phrase}. Combinations that are not tested: " in sentence for _, sentence in lines)
 
 
 @pytest.mark.parametrize("winner", ["ridge", "equal"])
 def test_the_combination_named_first_is_judged_whichever_wins(fitted: Combine, winner: str) -> None:
     wins = pl.when(pl.col("method") == winner).then(0.9).otherwise("kendall").alias("kendall")
-    told = sentences(replace(gains(fitted, 0.001, 0.1), comparison=fitted.comparison.with_columns(wins)))
+    lines = sentences(replace(gains(fitted, 0.001, 0.1), comparison=fitted.comparison.with_columns(wins)))
     names = {"equal": "mean of all metrics"}
-    for _, sentence in told:
-        judged, others = sentence.split(" Combinations that are not tested: ")
-        assert ", ridge regression reaches τ-b " in judged
-        assert not any(name in judged for name in names.values())
+    for _, sentence in lines:
+        tested, others = sentence.split(" Combinations that are not tested: ")
+        assert ", ridge regression reaches τ-b " in tested
+        assert not any(name in tested for name in names.values())
         assert all(name in others for name in names.values())
         assert "better" not in others
         assert ("0.90" in others) is (winner in names)
@@ -129,24 +129,24 @@ def test_favoritism_is_told_without_a_verdict(fitted: Combine, low: float, high:
     rows = {(row["target"], row["method"]): row for row in fitted.favoritism.iter_rows(named=True)}
     for aspect, sentence in told:
         assert sentence.startswith(f"On {aspect}, ridge regression decides ")
-        for method, own in (("ridge", (low, high)), ("best", (0.3, 0.5))):
+        for method, value in (("ridge", (low, high)), ("best", (0.3, 0.5))):
             row = rows[aspect, method]
             assert percent(row["sample_accuracy"]) in sentence
-            assert interval(row["mean_abs_favi"], *own) in sentence
+            assert interval(row["mean_abs_favi"], *value) in sentence
         assert "few errors make |Favi-Score| larger by chance" in sentence
         assert not re.search("one-sided|told apart|better|worse|fairer", sentence)
 
 
-def test_verdicts_have_no_favoritism_here(made: Report, fitted: Combine) -> None:
+def test_verdicts_have_no_favoritism_here(demo_report: Report, fitted: Combine) -> None:
     bare = replace(fitted, favoritism=fitted.favoritism.head(0))
-    figures, _ = COMBINE.drawn(context(made, bare))
+    figures, _ = COMBINE.drawn(context(demo_report, bare))
     assert errors(bare) == []
     assert "combine-favoritism" not in {figure.id for figure in figures}
-    assert "combine-favoritism" not in html_of(COMBINE, context(made, bare))
+    assert "combine-favoritism" not in html_of(COMBINE, context(demo_report, bare))
 
 
-def test_pictures_draw_rows_of_the_chosen_aspect(made: Report, fitted: Combine) -> None:
-    charts, _ = COMBINE.drawn(context(made, fitted))
+def test_pictures_draw_rows_of_the_chosen_aspect(demo_report: Report, fitted: Combine) -> None:
+    charts, _ = COMBINE.drawn(context(demo_report, fitted))
     assert [figure.id for figure in charts] == [
         "combine-comparison",
         "combine-favoritism",
@@ -163,13 +163,13 @@ def test_pictures_draw_rows_of_the_chosen_aspect(made: Report, fitted: Combine) 
 def test_an_aspect_without_a_combination_is_left_out_and_named() -> None:
     ratings = cu.read("demo").ratings.frame.select("item", "system", "rater", "aspect", "score")
     few = ratings["item"].unique().sort()[:4]
-    # people rate fluency on four items only, and honest validation takes five
-    kept = ratings.filter(
+    # fluency has human ratings on four items only, and nested validation needs five
+    ratings_kept = ratings.filter(
         ~(pl.col("rater").str.starts_with("ann") & (pl.col("aspect") == "fluency"))
         | pl.col("item").is_in(few.implode())
     )
     kinds = pl.when(pl.col("rater").str.starts_with("ann")).then(pl.lit("human")).otherwise(pl.lit("metric"))
-    report = cu.report(cu.read(kept.with_columns(kind=kinds)), metrics="judge,overlap", resamples=20)
+    report = cu.report(cu.read(ratings_kept.with_columns(kind=kinds)), metrics="judge,overlap", resamples=20)
     fitted = report.results["combine"]
     assert fitted.tables()["comparison"]["target"].unique().to_list() == ["coherence"]
     assert "<p>&#39;fluency&#39; cannot be combined: " in report.html

@@ -1,4 +1,4 @@
-"""The section of judges: what is claimed is on the page, and a study without anything to say of judges says so."""
+"""The report section on judges: all claims are on the page, and studies without judges have a notice instead."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from tests.simulation.planted_judges import PLANTED, World, planted
 
 
 def context(study: cu.Study) -> Context:
-    made = Context(study=study, options={"resamples": 20, "confidence": 0.95, "alpha": 0.05, "rng": 0})
+    result = Context(study=study, options={"resamples": 20, "confidence": 0.95, "alpha": 0.05, "rng": 0})
     for section in (CHECK, AGREEMENT, CONSISTENCY):
-        section.answer(made)
-    return made
+        section.answer(result)
+    return result
 
 
 def test_claims_and_pictures_are_those_of_the_question() -> None:
-    made = context(planted(PLANTED[:3], World(items=25), 3))
-    figures, tables = CONSISTENCY.drawn(made)
+    result = context(planted(PLANTED[:3], World(items=25), 3))
+    figures, tables = CONSISTENCY.drawn(result)
     assert {figure.id for figure in figures} >= {"consistency-position", "consistency-length", "consistency-flips"}
     choice = {"aspect": "", "metric": "position", "corrected": "", "statistic": "kendall_item"}
-    drawn = {figure.id: figure.drawn(made, choice) for figure in figures}
-    assert len(drawn["consistency-confusion"]["datasets"]["rows"]) == 1
-    html = CONSISTENCY.html(made, figures, tables)
+    charts = {figure.id: figure.drawn(result, choice) for figure in figures}
+    assert len(charts["consistency-confusion"]["datasets"]["rows"]) == 1
+    html = CONSISTENCY.html(result, figures, tables)
     assert "prefers what is shown first" in html
     assert "inconclusive" in html
 
@@ -41,8 +41,8 @@ def test_judges_without_an_aspect_are_shown_under_every_aspect_of_people() -> No
     people = cu.read(both.with_columns(kind=pl.lit("human")))
     from custodes.data.joining import join
 
-    made = context(join([people, cu.read(verdicts)]))
-    assert set(made.table("consistency-orders")["aspect"]) == {"clear", "true"}
+    result = context(join([people, cu.read(verdicts)]))
+    assert set(result.table("consistency-orders")["aspect"]) == {"clear", "true"}
 
 
 def test_a_study_without_judges_to_examine_says_so() -> None:
@@ -52,23 +52,23 @@ def test_a_study_without_judges_to_examine_says_so() -> None:
         for s in "AB"
         for r, k in (("ann", "human"), ("bleu", "metric"))
     ]
-    made = context(cu.read(pl.DataFrame(rows)))
-    assert "no two judges" in made.absent["consistency"]
+    result = context(cu.read(pl.DataFrame(rows)))
+    assert "no two judges" in result.absent["consistency"]
 
 
 @pytest.mark.parametrize("name", ["findings", "orders", "confusion"])
 def test_tables_of_pictures_hold_every_row(name: str) -> None:
-    made = context(planted(PLANTED[:2], World(items=20), 3))
-    assert made.table(f"consistency-{name}").height == made.table(f"consistency.{name}").height
+    result = context(planted(PLANTED[:2], World(items=20), 3))
+    assert result.table(f"consistency-{name}").height == result.table(f"consistency.{name}").height
 
 
 def test_chances_beside_people_have_a_curve_and_a_table() -> None:
-    made = context(study(people(), told(4.0)))
-    figures, tables = CONSISTENCY.drawn(made)
+    result = context(study(people(), told(4.0)))
+    figures, tables = CONSISTENCY.drawn(result)
     choice = {"aspect": "", "metric": "judge", "corrected": "", "statistic": "kendall_item"}
-    drawn = {figure.id: figure.drawn(made, choice) for figure in figures}
-    assert len(drawn["consistency-calibration"]["datasets"]["rows"]) == made.table("consistency.reliability").height
-    assert len(drawn["consistency-confidence"]["datasets"]["rows"]) == 1
-    html = CONSISTENCY.html(made, figures, tables)
+    charts = {figure.id: figure.drawn(result, choice) for figure in figures}
+    assert len(charts["consistency-calibration"]["datasets"]["rows"]) == result.table("consistency.reliability").height
+    assert len(charts["consistency-confidence"]["datasets"]["rows"]) == 1
+    html = CONSISTENCY.html(result, figures, tables)
     assert "Calibration of the probabilities" in html
     assert "is overconfident" in html

@@ -1,4 +1,4 @@
-"""The sections on correction, protocol and plan: what they show, and what they say where there is nothing to show."""
+"""The report sections on correction, protocol and plan, with and without results."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from custodes.reporting.sections.protocol import STOPPING
 from tests.reporting.shown import section_of
 
 
-def section(made: Report, identity: str) -> str:
-    return section_of(made.html, identity)
+def section(demo_report: Report, identity: str) -> str:
+    return section_of(demo_report.html, identity)
 
 
 def study(scores: dict[str, Any], *, items: int, systems: tuple[str, ...] = ("A", "B", "C")) -> cu.Study:
-    """Scores by item and place of the system; a rater named m... is a metric."""
+    """Study from scores by item and system; raters named m... are metrics."""
     rows = [
         {
             "item": str(i),
@@ -40,47 +40,47 @@ def study(scores: dict[str, Any], *, items: int, systems: tuple[str, ...] = ("A"
     return cu.read(pl.DataFrame(rows))
 
 
-def test_results_are_those_of_the_questions(made: Report) -> None:
-    assert list(made.results)[-3:] == ["correction", "protocol", "plan"]
-    assert set(made.to_dict()) >= {"correction", "protocol", "plan"}
-    own = made.results["correction"].provenance.options
-    assert set(made.context.best.values()) <= set(own["metrics"])
-    again = correction(cu.read("demo"), metrics=own["metrics"])
-    assert made.tables()["correction.pairs"].equals(again.pairs)
+def test_results_are_those_of_the_questions(demo_report: Report) -> None:
+    assert list(demo_report.results)[-3:] == ["correction", "protocol", "plan"]
+    assert set(demo_report.to_dict()) >= {"correction", "protocol", "plan"}
+    options = demo_report.results["correction"].provenance.options
+    assert set(demo_report.context.best.values()) <= set(options["metrics"])
+    again = correction(cu.read("demo"), metrics=options["metrics"])
+    assert demo_report.tables()["correction.pairs"].equals(again.pairs)
     replayed = protocol(cu.read("demo"), metrics="none", stopping=STOPPING, null=True)
-    assert made.tables()["protocol.protocol"].equals(replayed.protocol)
+    assert demo_report.tables()["protocol.protocol"].equals(replayed.protocol)
     planned = plan(cu.read("demo"), metrics="none", stopping=STOPPING)
-    assert made.tables()["plan.plan"].equals(planned.plan)
+    assert demo_report.tables()["plan.plan"].equals(planned.plan)
 
 
-def test_the_page_names_what_was_corrected_and_left_out(made: Report) -> None:
-    text = section(made, "correction")
-    metrics = made.results["correction"].provenance.options["metrics"]
+def test_the_page_names_what_was_corrected_and_left_out(demo_report: Report) -> None:
+    text = section(demo_report, "correction")
+    metrics = demo_report.results["correction"].provenance.options["metrics"]
     options = re.findall(r'<option value="([^"]*)"', text.split("</select>")[0])
     assert sorted(options) == sorted(metrics)
     assert f"{7 - len(metrics)} more metrics were left out" in text
-    # people annotated every item of the demo
+    # annotators rated every item of the demo
     assert "correction adds nothing here" in text
 
 
 @pytest.mark.parametrize("identity", ["ranking", "favoritism", "correction"])
-def test_the_design_effect_of_documents_is_printed(made: Report, identity: str) -> None:
-    assert "80 items in 16 clusters" in section(made, identity)
+def test_the_design_effect_of_documents_is_printed(demo_report: Report, identity: str) -> None:
+    assert "80 items in 16 clusters" in section(demo_report, identity)
 
 
-def test_the_protocol_stands_beside_peoples_own_agreement(made: Report) -> None:
-    text = section(made, "protocol")
-    assert text.count("<tr data-aspect=") == 4  # the looks, and the paper's own rule
+def test_the_protocol_stands_beside_peoples_own_agreement(demo_report: Report) -> None:
+    text = section(demo_report, "protocol")
+    assert text.count("<tr data-aspect=") == 4  # the interim analyses and the paper's rule
     for name in ("correct", "correct_fixed", "gain", "self_agreement"):
         table = "reference" if name == "self_agreement" else "protocol"
-        for value in made.tables()[f"protocol.{table}"][name]:
+        for value in demo_report.tables()[f"protocol.{table}"][name]:
             assert f'data-value="{value}"' in text
 
 
-def test_the_plan_has_a_row_an_aspect(made: Report) -> None:
-    text = section(made, "plan")
+def test_the_plan_has_a_row_an_aspect(demo_report: Report) -> None:
+    text = section(demo_report, "plan")
     assert text.count("<tr data-aspect=") == 2
-    for value in made.tables()["plan.plan"]["annotations"]:
+    for value in demo_report.tables()["plan.plan"]["annotations"]:
         assert f'data-value="{value}"' in text
 
 
@@ -99,25 +99,25 @@ def test_partly_annotated_studies_are_corrected_from_metric_only_items() -> None
         },
         items=90,
     )
-    made = cu.report(few, resamples=20)
-    assert made.tables()["correction.pairs"]["n_metric"].min() == 60
-    assert "correction cannot add" not in section(made, "correction")
+    report = cu.report(few, resamples=20)
+    assert report.tables()["correction.pairs"]["n_metric"].min() == 60
+    assert "correction cannot add" not in section(report, "correction")
 
 
 def test_one_sided_people_leave_both_out_with_the_reason() -> None:
     gold = study(
         {"gold": lambda i, j: 1 - j, "m": lambda i, j: (i + 2 * (1 - j)) % 5}, items=30, systems=("chosen", "rejected")
     )
-    made = cu.report(gold, resamples=20)
-    assert list(made.results) == ["check", "agreement", "favoritism", "ranking"]
+    report = cu.report(gold, resamples=20)
+    assert list(report.results) == ["check", "agreement", "favoritism", "ranking"]
     for name in ("correction", "protocol"):
-        assert "the study compares the two sides of a pair, not systems" in section(made, name)
-    assert made.html.count('<p class="warning"') == 2
-    assert "Who favours whom" not in " ".join(made.verdict.lines())
+        assert "the study compares the two sides of a pair, not systems" in section(report, name)
+    assert report.html.count('<p class="warning"') == 2
+    assert "Who favours whom" not in " ".join(report.verdict.lines())
 
 
 def test_a_small_study_says_why_nothing_is_replayed() -> None:
     small = study({"ann": lambda i, j: (i * 7 + j * 3) % 5, "m": lambda i, j: (i * 7 + j * 3 + 1) % 5}, items=6)
-    made = cu.report(small, resamples=20)
-    assert "protocol" not in made.results
-    assert "a pair of systems has 6 human annotations" in section(made, "protocol")
+    report = cu.report(small, resamples=20)
+    assert "protocol" not in report.results
+    assert "a pair of systems has 6 human annotations" in section(report, "protocol")

@@ -1,4 +1,4 @@
-"""Names of figures: each its own, on any system."""
+"""File names of figures are unique on all operating systems."""
 
 from __future__ import annotations
 

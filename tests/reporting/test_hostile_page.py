@@ -1,4 +1,4 @@
-"""A report, and a picture saved as a page, of labels that are code: in headless Chromium nothing of them runs."""
+"""Labels that contain code do not run in headless Chromium, in a report or in a figure saved as a page."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ def study() -> cu.Study:
     return hostile_study()
 
 
-def opened(browser: Any, path: Path, said: list[str]) -> Any:
+def opened(browser: Any, path: Path, messages: list[str]) -> Any:
     page = browser.new_page(viewport={"width": 1100, "height": 800})
-    page.on("pageerror", lambda error: said.append(str(error)))
-    page.on("dialog", lambda dialog: said.append(dialog.message))
-    page.on("request", lambda request: said.append(request.url))
+    page.on("pageerror", lambda error: messages.append(str(error)))
+    page.on("dialog", lambda dialog: messages.append(dialog.message))
+    page.on("request", lambda request: messages.append(request.url))
     page.goto(path.as_uri())
     return page
 
@@ -38,21 +38,21 @@ def test_a_report_names_every_label_and_runs_none(
     monkeypatch.setitem(boost.SETTINGS, "rounds", 3)
     monkeypatch.setattr(tables, "REFITS", 3)
     monkeypatch.setattr(gaussian_process, "ITERATIONS", 2)
-    path, said = cu.report(study, resamples=20).save(tmp_path / "report.html"), list[str]()
-    page = opened(browser, path, said)
+    path, results = cu.report(study, resamples=20).save(tmp_path / "report.html"), list[str]()
+    page = opened(browser, path, results)
     page.wait_for_selector(READY)
     page.locator("button[data-fold=open]").click()
     page.wait_for_function(f"!document.querySelector('[data-figure]:empty') && document.querySelector('{READY}')")
-    assert [line for line in said if not line.startswith(("file:", "blob:", "data:"))] == []
+    assert [line for line in results if not line.startswith(("file:", "blob:", "data:"))] == []
     for figure, labels in {
         "leaderboard-strengths": ("constructor", "__proto__", "a\\x1b[2J"),
         "favoritism-map": ("constructor", "toString", "bell\\x00\\x07", "\\uffff\\x9b\\u202e"),
         "complementarity-map": ("toString", "bell\\x00\\x07"),
         "ceiling-lasso": ("toString",),
     }.items():
-        shown = page.locator(f'[data-figure="{figure}"] svg').text_content().replace("\u200b", "")
+        text = page.locator(f'[data-figure="{figure}"] svg').text_content().replace("\u200b", "")
         for label in labels:
-            assert label in shown, figure
+            assert label in text, figure
 
 
 def test_a_saved_picture_runs_no_label(browser: Any, tmp_path: Path) -> None:
@@ -60,10 +60,10 @@ def test_a_saved_picture_runs_no_label(browser: Any, tmp_path: Path) -> None:
     rows = [{"a": label, "b": 1}, {"a": "constructor", "b": 2}]
     encoding = {"y": {"field": "a", "type": "nominal"}, "x": {"field": "b", "type": "quantitative"}}
     spec = {"title": label, "data": {"values": rows}, "mark": "bar", "encoding": encoding}
-    said: list[str] = []
-    page = opened(browser, plots.save(spec, tmp_path / "a.html"), said)
+    results: list[str] = []
+    page = opened(browser, plots.save(spec, tmp_path / "a.html"), results)
     page.wait_for_selector("svg .mark-rect path")
-    shown = page.locator("svg.marks").text_content().replace("\u200b", "")
-    assert label in shown
-    assert "constructor" in shown
-    assert [line for line in said if not line.startswith("file:")] == []
+    text = page.locator("svg.marks").text_content().replace("\u200b", "")
+    assert label in text
+    assert "constructor" in text
+    assert [line for line in results if not line.startswith("file:")] == []

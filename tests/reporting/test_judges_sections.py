@@ -1,4 +1,4 @@
-"""The sections on complementarity and the glass ceiling: what they show, and what they say in plain words."""
+"""The report sections on complementarity and the glass ceiling: tables, figures and sentences."""
 
 from __future__ import annotations
 
@@ -22,110 +22,112 @@ from custodes.reporting.sections.complementarity import sentences as said_of_jud
 from tests.reporting.shown import html_of, section_of
 
 
-def section(made: Report, identity: str) -> str:
-    return section_of(made.html, identity)
+def section(demo_report: Report, identity: str) -> str:
+    return section_of(demo_report.html, identity)
 
 
 @pytest.fixture(scope="module")
-def alike(made: Report) -> Complementarity:
-    result = made.results["complementarity"]
+def distances(demo_report: Report) -> Complementarity:
+    result = demo_report.results["complementarity"]
     assert isinstance(result, Complementarity)
     return result
 
 
 @pytest.fixture(scope="module")
-def predicted(made: Report) -> Ceiling:
-    result = made.results["ceiling"]
+def predicted(demo_report: Report) -> Ceiling:
+    result = demo_report.results["ceiling"]
     assert isinstance(result, Ceiling)
     return result
 
 
-def context(made: Report, **changed: Any) -> Context:
+def context(demo_report: Report, **changed: Any) -> Context:
     absent = changed.pop("absent", {})
-    return replace(made.context, results={**made.results, **changed}, absent=absent)
+    return replace(demo_report.context, results={**demo_report.results, **changed}, absent=absent)
 
 
-def figures_of(made: Report, result: Ceiling) -> list[Figure]:
-    return [*CEILING.drawn(context(made, ceiling=result))[0]]
+def figures_of(demo_report: Report, result: Ceiling) -> list[Figure]:
+    return [*CEILING.drawn(context(demo_report, ceiling=result))[0]]
 
 
-def test_every_rater_and_every_tie_rule_has_a_row(made: Report, alike: Complementarity) -> None:
-    text = section(made, "complementarity")
-    for value in alike.raters["with_humans"]:
+def test_every_rater_and_every_tie_rule_has_a_row(demo_report: Report, distances: Complementarity) -> None:
+    text = section(demo_report, "complementarity")
+    for value in distances.raters["with_humans"]:
         assert f'data-value="{value}"' in text
-    for row in alike.raters.iter_rows(named=True):
+    for row in distances.raters.iter_rows(named=True):
         assert f'data-value="{row["rater"]}"' in text
-    for value in alike.rules["complementarity"]:
+    for value in distances.rules["complementarity"]:
         assert f'data-value="{value}"' in text
-    closest = alike.raters.sort("with_humans")["rater"][0]
+    closest = distances.raters.sort("with_humans")["rater"][0]
     first = re.search(r'id="table-complementarity-raters".*?<tbody>.*?data-value="([^"]+)"', text, re.DOTALL)
     assert first is not None
     assert first[1] == closest
-    assert "Raters that are excluded, and why" not in text  # nobody is left out of the demo
+    assert "Raters that are excluded, and why" not in text  # the demo excludes no rater
 
 
-def test_whoever_is_left_out_is_named(made: Report, alike: Complementarity) -> None:
+def test_whoever_is_left_out_is_named(demo_report: Report, distances: Complementarity) -> None:
     gone = pl.DataFrame({"rater": ["stuck"], "reason": ["constant: it ranks nothing"]})
-    html = html_of(COMPLEMENTARITY, context(made, complementarity=replace(alike, left_out=gone)))
+    html = html_of(COMPLEMENTARITY, context(demo_report, complementarity=replace(distances, left_out=gone)))
     assert "stuck" in html
     assert "constant: it ranks nothing" in html
 
 
-def test_few_raters_have_no_map_and_no_clusters(made: Report, alike: Complementarity) -> None:
-    few = replace(alike, coordinates=alike.coordinates.head(0), clusters=alike.clusters.head(0))
-    shown = context(made, complementarity=few)
+def test_few_raters_have_no_map_and_no_clusters(demo_report: Report, distances: Complementarity) -> None:
+    few = replace(distances, coordinates=distances.coordinates.head(0), clusters=distances.clusters.head(0))
+    few_context = context(demo_report, complementarity=few)
     names = ["complementarity-averages", "complementarity-map", "complementarity-variance"]
-    assert [figure.id for figure in COMPLEMENTARITY.drawn(shown)[0]] == names
-    assert "Cluster" not in html_of(COMPLEMENTARITY, shown)
-    assert "Cluster" in html_of(COMPLEMENTARITY, made.context)
-    none = context(made, complementarity=replace(few, components=alike.components.head(0)))
+    assert [figure.id for figure in COMPLEMENTARITY.drawn(few_context)[0]] == names
+    assert "Cluster" not in html_of(COMPLEMENTARITY, few_context)
+    assert "Cluster" in html_of(COMPLEMENTARITY, demo_report.context)
+    none = context(demo_report, complementarity=replace(few, components=distances.components.head(0)))
     assert [figure.id for figure in COMPLEMENTARITY.drawn(none)[0]] == names[:2]
 
 
-def test_predictions_and_bounds_stand_in_one_table(made: Report, predicted: Ceiling) -> None:
-    text = section(made, "ceiling")
+def test_predictions_and_bounds_stand_in_one_table(demo_report: Report, predicted: Ceiling) -> None:
+    text = section(demo_report, "ceiling")
     table = text[text.index('id="table-ceiling-prediction"') :]
-    wanted = [
+    expected = [
         *predicted.prediction["kendall"],
         *(row[name] for row in predicted.annotators.to_dicts() for name in ("attainable", "split_half")),
     ]
-    assert all(f'data-value="{value}"' in table for value in wanted)
-    assert table.count("<tr>") == 1 + len(wanted)
+    assert all(f'data-value="{value}"' in table for value in expected)
+    assert table.count("<tr>") == 1 + len(expected)
 
 
-def test_what_depends_on_the_aspect_is_drawn_for_the_chosen_one(made: Report) -> None:
-    figures, tables = CEILING.drawn(made.context)
+def test_what_depends_on_the_aspect_is_drawn_for_the_chosen_one(demo_report: Report) -> None:
+    figures, tables = CEILING.drawn(demo_report.context)
     chosen = {figure.id: figure.where for figure in figures if figure.where}
     assert chosen == {name: {"target": "{aspect}"} for name in ("ceiling-lasso", "ceiling-forward")}
     assert [table.id for table in tables] == ["ceiling-halo", "ceiling-next", "ceiling-backward"]
     assert all(table.where == {"target": "{aspect}"} for table in tables)
 
 
-def test_gains_are_called_what_they_are(made: Report, predicted: Ceiling) -> None:
-    def called(result: Ceiling) -> dict[str, tuple[str, str]]:
-        (table,) = (own for own in CEILING.drawn(context(made, ceiling=result))[1] if own.id == "ceiling-next")
-        return {own.name: (own.label, own.doc) for own in table.columns if own.name in ADDED}
+def test_gains_are_called_what_they_are(demo_report: Report, predicted: Ceiling) -> None:
+    def labels_of(result: Ceiling) -> dict[str, tuple[str, str]]:
+        (table,) = (
+            value for value in CEILING.drawn(context(demo_report, ceiling=result))[1] if value.id == "ceiling-next"
+        )
+        return {column.name: (column.label, column.doc) for column in table.columns if column.name in ADDED}
 
-    assert called(predicted) == ADDED
+    assert labels_of(predicted) == ADDED
     options = {**predicted.provenance.options, "in_use": "judge"}
-    assert called(replace(predicted, provenance=replace(predicted.provenance, options=options))) == ADDED_IN_USE
+    assert labels_of(replace(predicted, provenance=replace(predicted.provenance, options=options))) == ADDED_IN_USE
 
 
-def test_copies_are_not_both_taken_out(made: Report, predicted: Ceiling) -> None:
-    html = html_of(CEILING, made.context)
+def test_copies_are_not_both_taken_out(demo_report: Report, predicted: Ceiling) -> None:
+    html = html_of(CEILING, demo_report.context)
     assert "Therefore remove one metric at a time, as in the next table." in " ".join(html.split())
     assert 'id="table-ceiling-backward"' in html
-    alone = context(made, ceiling=replace(predicted, backward=predicted.backward.head(0)))
+    alone = context(demo_report, ceiling=replace(predicted, backward=predicted.backward.head(0)))
     assert "Therefore remove one metric at a time." in " ".join(html_of(CEILING, alone).split())
     assert "ceiling-backward" not in {table.id for table in CEILING.drawn(alone)[1]}
 
 
-def test_history_is_drawn_where_there_is_one(made: Report, predicted: Ceiling) -> None:
-    assert "ceiling-history" not in {figure.id for figure in figures_of(made, predicted)}
+def test_history_is_drawn_where_there_is_one(demo_report: Report, predicted: Ceiling) -> None:
+    assert "ceiling-history" not in {figure.id for figure in figures_of(demo_report, predicted)}
     dated = predicted.prediction.filter(features="metrics").select(
         "target", "columns", "^kendall(_low|_high)?$", date=pl.lit("2020"), newest=pl.lit(["learned"])
     )
-    charts = figures_of(made, replace(predicted, history=dated))
+    charts = figures_of(demo_report, replace(predicted, history=dated))
     assert [figure.table for figure in charts][-1] == "ceiling.history"
 
 
@@ -149,24 +151,24 @@ def test_one_aspect_has_nothing_beside_metrics() -> None:
     ],
 )
 def test_the_sentence_follows_the_interval(
-    alike: Complementarity, low: float | None, high: float | None, phrase: str
+    distances: Complementarity, low: float | None, high: float | None, phrase: str
 ) -> None:
     ends = {"difference_low": pl.lit(low, dtype=pl.Float64), "difference_high": pl.lit(high, dtype=pl.Float64)}
-    gap = alike.gaps.with_columns(**ends)
-    told = said_of_judges(replace(alike, gaps=gap))
-    assert told[0].startswith(phrase)
+    gap = distances.gaps.with_columns(**ends)
+    lines = said_of_judges(replace(distances, gaps=gap))
+    assert lines[0].startswith(phrase)
 
 
-def test_one_aspect_of_people_has_no_distance_among_people(alike: Complementarity) -> None:
+def test_one_aspect_of_people_has_no_distance_among_people(distances: Complementarity) -> None:
     among = pl.col("kinds_b") == "human-human"
-    gaps = alike.gaps.with_columns(pl.when(among).then(None).otherwise("difference").alias("difference"))
-    assert not any("aspects" in told for told in said_of_judges(replace(alike, gaps=gaps)))
+    gaps = distances.gaps.with_columns(pl.when(among).then(None).otherwise("difference").alias("difference"))
+    assert not any("aspects" in sentence for sentence in said_of_judges(replace(distances, gaps=gaps)))
 
 
-def test_the_dimension_is_told(alike: Complementarity) -> None:
-    row = alike.summary.row(0, named=True)
-    told = said_of_judges(alike)[-1]
-    assert told.startswith(f"{row['dimension']:.0f} principal components explain 80 % of the differences of 10 raters")
+def test_the_dimension_is_told(distances: Complementarity) -> None:
+    row = distances.summary.row(0, named=True)
+    lines = said_of_judges(distances)[-1]
+    assert lines.startswith(f"{row['dimension']:.0f} principal components explain 80 % of the differences of 10 raters")
 
 
 def test_the_ceiling_is_told_by_aspect(predicted: Ceiling) -> None:
@@ -175,8 +177,8 @@ def test_the_ceiling_is_told_by_aspect(predicted: Ceiling) -> None:
         difference_high=pl.lit(0.3),
         difference=pl.lit(0.2),
     )
-    told = said_of_ceiling(replace(predicted, gaps=gaps))
-    assert told == [
+    lines = said_of_ceiling(replace(predicted, gaps=gaps))
+    assert lines == [
         "Human ratings of these aspects are predicted worse from all metrics than from the human ratings of other"
         " aspects: coherence (difference in τ-b 0.20 [0.10, 0.30]).",
         "No significant difference between predictions from all metrics and predictions from the human ratings of"
@@ -192,28 +194,28 @@ def test_a_gap_the_other_way_round_is_turned(predicted: Ceiling) -> None:
     gaps = predicted.gaps.with_columns(
         difference_low=pl.lit(-0.3), difference_high=pl.lit(-0.1), difference=pl.lit(-0.2)
     )
-    told = said_of_ceiling(replace(predicted, gaps=gaps))
-    assert told[0].endswith(
+    lines = said_of_ceiling(replace(predicted, gaps=gaps))
+    assert lines[0].endswith(
         "better from all metrics than from the human ratings of other aspects: coherence (difference in τ-b 0.20"
         " [0.10, 0.30]) and fluency (difference in τ-b 0.20 [0.10, 0.30])."
     )
 
 
 def test_predictions_beyond_the_bound_say_what_that_means(predicted: Ceiling) -> None:
-    def told(**limit: float) -> str:
+    def sentence(**limit: float) -> str:
         bound = predicted.annotators.with_columns(attainable_high=pl.lit(limit["high"]))
         rows = predicted.prediction.with_columns(
             kendall_low=pl.when(features="humans").then(limit["humans"]).otherwise(0.5)
         )
         return reached(replace(predicted, annotators=bound, prediction=rows))[0][1]
 
-    assert told(high=0.8, humans=0.5).endswith("annotators are independent.")
-    assert told(high=0.8, humans=0.9).endswith("because the same annotators rated these aspects.")
-    assert told(high=0.4, humans=0.9).endswith("the errors of these annotators depend on each other.")
+    assert sentence(high=0.8, humans=0.5).endswith("annotators are independent.")
+    assert sentence(high=0.8, humans=0.9).endswith("because the same annotators rated these aspects.")
+    assert sentence(high=0.4, humans=0.9).endswith("the errors of these annotators depend on each other.")
 
 
 def halo(same: float | None, other: float, metrics: float, *, width: float | None = 0.02) -> Ceiling:
-    """The demo's result with another table `halo`: differences from other annotators with intervals of ± width."""
+    """The demo's result with another `halo` table: differences from other annotators with intervals of ± width."""
     rows: list[dict[str, Any]] = [
         {
             "target": "x",
@@ -227,8 +229,8 @@ def halo(same: float | None, other: float, metrics: float, *, width: float | Non
         lead_low=pl.col("lead") - pl.lit(width, dtype=pl.Float64),
         lead_high=pl.col("lead") + pl.lit(width, dtype=pl.Float64),
     )
-    made = cu.ceiling(cu.read("demo"), model="ridge", resamples=0, steps=1, aspect="fluency")
-    return replace(made, halo=table)
+    study = cu.ceiling(cu.read("demo"), model="ridge", resamples=0, steps=1, aspect="fluency")
+    return replace(study, halo=table)
 
 
 def test_halo_is_told_where_only_the_same_annotator_knows() -> None:
@@ -236,9 +238,9 @@ def test_halo_is_told_where_only_the_same_annotator_knows() -> None:
     assert "x (0.60 against 0.20)" in first
     assert second.endswith("ratings of other aspects do: x.")
     assert len(halo_sentences(halo(0.6, 0.4, 0.1))) == 1
-    (apart,) = halo_sentences(halo(0.31, 0.3, 0.1))
-    assert "is not predicted significantly better" in apart
-    assert apart.endswith(": x.")
+    (sentence,) = halo_sentences(halo(0.31, 0.3, 0.1))
+    assert "is not predicted significantly better" in sentence
+    assert sentence.endswith(": x.")
     (worse,) = halo_sentences(halo(0.2, 0.3, 0.1))
     assert worse.startswith("A rating is predicted better from other annotators’ ratings")
 

@@ -1,4 +1,4 @@
-"""A study in which nobody but people judged: the report and the verdict say what needs no metric."""
+"""Studies with human ratings only: report and verdict contain the parts that need no metric."""
 
 import polars as pl
 import pytest
@@ -9,15 +9,15 @@ from custodes.reporting.sections import SECTIONS
 
 
 @pytest.fixture(scope="module")
-def people() -> Study:
+def human_study() -> Study:
     ratings = cu.read("demo")
     rows = ratings.ratings.frame.filter(pl.col("rater").is_in(list(ratings.humans)))
     return cu.read(rows.with_columns(kind=pl.lit("human")))
 
 
 @pytest.fixture(scope="module")
-def report(people: Study) -> cu.Report:
-    return cu.report(people, resamples=30)
+def report(human_study: Study) -> cu.Report:
+    return cu.report(human_study, resamples=30)
 
 
 def test_nothing_is_said_of_metrics(report: cu.Report) -> None:
@@ -32,23 +32,23 @@ def test_nothing_is_said_of_metrics(report: cu.Report) -> None:
 
 
 def test_systems_stand_as_beside_metrics(report: cu.Report) -> None:
-    """Who else rated changes nothing of what people say."""
-    own = report.results["leaderboard"].to_frame("systems").filter(rater="human")
-    beside = cu.leaderboard(cu.read("demo"), resamples=30).systems.filter(rater="human")
-    assert own.select("aspect", "system", "win_rate", "strength").equals(
-        beside.select("aspect", "system", "win_rate", "strength")
+    """Metrics do not change results of human ratings."""
+    rows = report.results["leaderboard"].to_frame("systems").filter(rater="human")
+    expected = cu.leaderboard(cu.read("demo"), resamples=30).systems.filter(rater="human")
+    assert rows.select("aspect", "system", "win_rate", "strength").equals(
+        expected.select("aspect", "system", "win_rate", "strength")
     )
 
 
-def test_the_verdict_alone_is_that_of_the_page(people: Study, report: cu.Report) -> None:
-    assert list(cu.verdict(people, resamples=30).lines()) == list(report.verdict.lines())
+def test_the_verdict_alone_is_that_of_the_page(human_study: Study, report: cu.Report) -> None:
+    assert list(cu.verdict(human_study, resamples=30).lines()) == list(report.verdict.lines())
 
 
 def test_every_picture_has_its_place_in_the_page(report: cu.Report) -> None:
-    """A picture without one would stop the script before it draws the others."""
+    """A figure without an element would stop the script before it draws the others."""
     sections = [section for section in SECTIONS if section.question in report.results]
-    drawn = {figure.id for section in sections for figure in section.drawn(report.context)[0]}
-    assert all(f'data-figure="{name}"' in report.html for name in drawn)
+    ids = {figure.id for section in sections for figure in section.drawn(report.context)[0]}
+    assert all(f'data-figure="{name}"' in report.html for name in ids)
 
 
 def test_its_pictures_are_saved(report: cu.Report, tmp_path) -> None:  # type: ignore[no-untyped-def]

@@ -1,4 +1,4 @@
-"""The section on people, and the page of a study in which people are alone."""
+"""The report section on annotators, and reports of studies with human ratings only."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PAIRS = (("Aster", "Birch"), ("Aster", "Cedar"), ("Birch", "Cedar"))
 
 @pytest.fixture(scope="module")
 def study(tmp_path_factory: pytest.TempPathFactory) -> Study:
-    """Twelve people; one who is excluded gave all that speaks for Birch over Cedar."""
+    """Twelve annotators, of whom an excluded one gave all ratings that prefer Birch to Cedar."""
     path = tmp_path_factory.mktemp("people") / "study.db"
     plan = StudyPlan(money=Money(price=0.2, fee=0.3))
     new_file(path, items=[f"d{n}" for n in range(30)], systems=SYSTEMS, plan=plan)
@@ -30,23 +30,23 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Study:
     with closing(connected(path)) as base:
         for pair, (first, second) in enumerate(PAIRS):
             for n in range(30):
-                worker, other = (int(own) for own in rng.choice(11, 2, replace=False) + 1)
+                worker, partner = (int(value) for value in rng.choice(11, 2, replace=False) + 1)
                 answer = int(rng.choice([1, 0, -1], p=[0.6, 0.2, 0.2])) if pair < 2 else -1
                 if pair == 2 and n < 20:
                     worker, answer = 12, 1
-                own = Said(
+                answers = Said(
                     worker=worker, item=f"d{n}", first=first, second=second, answer=answer, flip=n % 2, seconds=20
                 )
-                say(base, own)
+                say(base, answers)
                 if n % 2:
-                    say(base, Said(**{**vars(own), "worker": other, "role": "second"}))
+                    say(base, Said(**{**vars(answers), "worker": partner, "role": "second"}))
         look(base, 0, 1, (5, 3, 2), 0, is_open=1)
         look(base, 0, 2, (18, 6, 6), 1)
         look(base, 1, 1, (9, 1, 0), 1)
         look(base, 2, 1, (20, 0, 10), 1)
         exclude(base, 12)
         base.execute("INSERT INTO event (at, kind, json) VALUES (5, 'peeked', '{}')")
-        for assignment in (1, 1, 2):  # hidden and shown again
+        for assignment in (1, 1, 2):  # an assignment that was hidden and shown again
             row = (assignment, assignment)
             base.execute(
                 "INSERT INTO event (at, session, assignment, kind, json) VALUES (5, ?, ?, 'marked', '{}')", row
@@ -55,22 +55,22 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Study:
 
 
 @pytest.fixture(scope="module")
-def made(study: Study) -> Report:
+def people_report(study: Study) -> Report:
     return cu.report(study, resamples=20)
 
 
-def test_a_page_of_people_alone(made: Report) -> None:
-    assert set(made.results) == {"check", "leaderboard", "annotators"}
-    assert set(made.context.absent) == {"protocol", "plan"}
-    assert "{metric}" not in made.html.split('<script type="text/plain"')[0]
-    assert made.verdict.provenance.question == "verdict"
-    kinds = made.verdict.verdict["kind"].unique(maintain_order=True).to_list()
+def test_a_page_of_people_alone(people_report: Report) -> None:
+    assert set(people_report.results) == {"check", "leaderboard", "annotators"}
+    assert set(people_report.context.absent) == {"protocol", "plan"}
+    assert "{metric}" not in people_report.html.split('<script type="text/plain"')[0]
+    assert people_report.verdict.provenance.question == "verdict"
+    kinds = people_report.verdict.verdict["kind"].unique(maintain_order=True).to_list()
     assert kinds == ["design", "best", "labels"]
 
 
-def test_the_section_tells_who_answered_and_what_stopped(made: Report) -> None:
-    section = made.html.split('id="annotators">')[1].split("</details>")[0]
-    for told in (
+def test_the_section_tells_who_answered_and_what_stopped(people_report: Report) -> None:
+    section = people_report.html.split('id="annotators">')[1].split("</details>")[0]
+    for phrase in (
         "Half of the answers took 20 seconds or less.",
         "20 answers of excluded annotators (1) are left out",
         "The owner looked at the estimates 1 times between interim analyses",
@@ -80,8 +80,8 @@ def test_the_section_tells_who_answered_and_what_stopped(made: Report) -> None:
         "the answers no longer agree with the decision for Birch and Cedar",
         "a true margin of 0.20, the mean margin was 0.46",
     ):
-        assert told in section.replace("\u00a0", " "), told
-    assert "Competence of annotators" not in section  # nobody shares enough with others for an interval
+        assert phrase in section.replace("\u00a0", " "), phrase
+    assert "Competence of annotators" not in section  # no annotator shares enough tasks with others for an interval
 
 
 def test_what_was_judged_stands_beside_what_counts_now(study: Study) -> None:
@@ -92,9 +92,9 @@ def test_what_was_judged_stands_beside_what_counts_now(study: Study) -> None:
         ("Birch", "Cedar", 1, 30, "Birch", 10),
     ]
     assert rows[2][6] == -1
-    told = looks_sentences(looks_of(study))
-    assert told[0] == INFLATED
-    assert told[1].endswith("agree with the decision for Birch and Cedar.")
+    lines = looks_sentences(looks_of(study))
+    assert lines[0] == INFLATED
+    assert lines[1].endswith("agree with the decision for Birch and Cedar.")
 
 
 def test_without_looks_or_decisions_nothing_is_said_of_them(study: Study) -> None:
@@ -115,8 +115,8 @@ def test_one_person_has_nobody_to_be_compared_with() -> None:
     rows = pl.DataFrame(
         {"item": ["1", "2"], "system_a": "A", "system_b": "B", "rater": "ann", "kind": "human", "winner": "A"}
     )
-    made = cu.report(cu.read(rows), resamples=20)
-    assert made.context.absent["annotators"].startswith("fewer than two annotators answered")
+    people_report = cu.report(cu.read(rows), resamples=20)
+    assert people_report.context.absent["annotators"].startswith("fewer than two annotators answered")
 
 
 def test_nobody_to_ask_about() -> None:

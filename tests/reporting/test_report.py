@@ -1,4 +1,4 @@
-"""The page as text: whole, escaped, small; and what a report writes."""
+"""The report as text: completeness, escaping, size, and files written."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ EVIL = "<script>alert('x')</script>"
 
 
 def embedded(html: str) -> dict[str, object]:
-    found = re.search(r'<script type="text/plain" id="data">(.*?)</script>', html)
-    assert found
-    loaded: dict[str, object] = json.loads(zlib.decompress(base64.b64decode(found[1])))
+    match = re.search(r'<script type="text/plain" id="data">(.*?)</script>', html)
+    assert match
+    loaded: dict[str, object] = json.loads(zlib.decompress(base64.b64decode(match[1])))
     return loaded
 
 
-def test_page_has_every_section_and_its_tables(made: Report) -> None:
+def test_page_has_every_section_and_its_tables(demo_report: Report) -> None:
     order = [
         "check",
         "leaderboard",
@@ -51,28 +51,28 @@ def test_page_has_every_section_and_its_tables(made: Report) -> None:
         "plan",
         "method",
     ]
-    assert sections_of(made.html) == [section.question for section in made.sections] == order
-    tables = embedded(made.html)["tables"]
+    assert sections_of(demo_report.html) == [section.question for section in demo_report.sections] == order
+    tables = embedded(demo_report.html)["tables"]
     assert isinstance(tables, dict)
-    assert set(made.tables()) <= set(tables)
-    page = made.html.replace("\u00a0", " ")
-    for text in made.verdict.verdict["text"]:
+    assert set(demo_report.tables()) <= set(tables)
+    page = demo_report.html.replace("\u00a0", " ")
+    for text in demo_report.verdict.verdict["text"]:
         assert text.replace("'", "&#39;") in page
 
 
-def test_every_question_with_a_section_is_answered(made: Report) -> None:
-    asked = [section.question for section in made.sections if section.ask]
-    # validate asks of a model and other data, gate by rules of the user's own, rates, labelling and route of labels
-    assert sorted(asked) == sorted({*QUESTIONS} - {"verdict", "validate", "gate", "rates", "labelling", "route"})
-    assert list(made.results) == asked
-    assert made.verdict.provenance.question == "verdict"
+def test_every_question_with_a_section_is_answered(demo_report: Report) -> None:
+    specs = [section.question for section in demo_report.sections if section.ask]
+    # validate needs a model and other data, gate needs user-defined rules, rates, labelling and route need labels
+    assert sorted(specs) == sorted({*QUESTIONS} - {"verdict", "validate", "gate", "rates", "labelling", "route"})
+    assert list(demo_report.results) == specs
+    assert demo_report.verdict.provenance.question == "verdict"
 
 
-def test_page_is_one_file(made: Report) -> None:
-    # the script bundle names the addresses of schemas; only links that load something count
-    assert not re.findall(r'(?:src|href)="(?!data:|#)[^"]*"', made.html.split('<script type="text/plain"')[0])
-    assert made.html.count("vegaEmbed=") == 1
-    assert len(made.html.encode()) < 2_000_000
+def test_page_is_one_file(demo_report: Report) -> None:
+    # the script bundle contains addresses of schemas; only links that load a resource count
+    assert not re.findall(r'(?:src|href)="(?!data:|#)[^"]*"', demo_report.html.split('<script type="text/plain"')[0])
+    assert demo_report.html.count("vegaEmbed=") == 1
+    assert len(demo_report.html.encode()) < 2_000_000
 
 
 def test_names_of_the_user_are_escaped() -> None:
@@ -82,41 +82,43 @@ def test_names_of_the_user_are_escaped() -> None:
         for j, system in enumerate((EVIL, "B", "C"))
         for k, (rater, kind) in enumerate((("ann", "human"), (EVIL + "m", "metric"), ("x", "metric")))
     ]
-    made = cu.report(cu.read(pl.DataFrame(rows)), resamples=20)
-    assert EVIL not in made.html
-    assert "&lt;script&gt;alert" in made.html
-    assert EVIL in str(embedded(made.html)["tables"])
+    study = cu.report(cu.read(pl.DataFrame(rows)), resamples=20)
+    assert EVIL not in study.html
+    assert "&lt;script&gt;alert" in study.html
+    assert EVIL in str(embedded(study.html)["tables"])
 
 
-def test_save_writes_the_page_and_refuses_a_folder(made: Report, tmp_path: Path) -> None:
-    assert made.save(tmp_path / "r.html").read_text(encoding="utf-8") == made.html
+def test_save_writes_the_page_and_refuses_a_folder(demo_report: Report, tmp_path: Path) -> None:
+    assert demo_report.save(tmp_path / "r.html").read_text(encoding="utf-8") == demo_report.html
     with pytest.raises(OptionError, match="is a folder"):
-        made.save(tmp_path)
+        demo_report.save(tmp_path)
     with pytest.raises(OptionError, match="cannot write"):
-        made.save(tmp_path / "nowhere" / "r.html")
+        demo_report.save(tmp_path / "nowhere" / "r.html")
     assert [path.name for path in tmp_path.iterdir()] == ["r.html"]
 
 
-def test_save_figures_writes_every_picture_of_every_aspect(made: Report, tmp_path: Path) -> None:
-    written = made.save_figures(tmp_path / "figures", format="json")
+def test_save_figures_writes_every_picture_of_every_aspect(demo_report: Report, tmp_path: Path) -> None:
+    written = demo_report.save_figures(tmp_path / "figures", format="json")
     assert len(written) == len(set(written))
     names = [path.stem for path in written]
-    # exactly the pictures of the page, once or for each of two aspects, that of agreement by two statistics
-    figures = {figure.id: figure for section in made.sections for figure in section.drawn(made.context)[0]}
+    # exactly the figures of the page, once or per aspect, that of agreement by two statistics
+    figures = {
+        figure.id: figure for section in demo_report.sections for figure in section.drawn(demo_report.context)[0]
+    }
     assert len(figures) == 29
-    counted = {own: sum(re.search(rf"(^|-){own}(-|$)", name) is not None for name in names) for own in figures}
-    of_aspect = {own for own, figure in figures.items() if "{aspect}" in str((figure.where, figure.fields))}
+    counted = {figure: sum(re.search(rf"(^|-){figure}(-|$)", name) is not None for name in names) for figure in figures}
+    of_aspect = {key for key, figure in figures.items() if "{aspect}" in str((figure.where, figure.fields))}
     assert counted.pop("agreement-intervals") == 4
-    assert counted == {own: 2 if own in of_aspect else 1 for own in counted}
+    assert counted == {value: 2 if value in of_aspect else 1 for value in counted}
     assert len(written) == 4 + sum(counted.values())
-    best = made.context.best["fluency"]
+    best = demo_report.context.best["fluency"]
     assert f"fluency-favoritism-systems-{best}" in names
     for path in written:
         spec = json.loads(path.read_text(encoding="utf-8"))
         assert spec["title"]
         assert spec["datasets"]["rows"], path.name
     with pytest.raises(OptionError, match="did you mean 'svg'"):
-        made.save_figures(tmp_path, format="svgz")
+        demo_report.save_figures(tmp_path, format="svgz")
 
 
 def test_columns_are_compact_and_whole() -> None:
@@ -130,7 +132,7 @@ def test_columns_are_compact_and_whole() -> None:
 def test_columns_that_say_nothing_are_left_out() -> None:
     declared = [label("note", "n"), flag("wanted", "w"), score("x", "x"), score("y", "y")]
     frame = pl.DataFrame({"note": ["", None], "wanted": [None, False], "x": [None, 0.0], "y": [None, None]})
-    assert [own.name for own in columns_with_values(declared, frame)] == ["wanted", "x"]
+    assert [value.name for value in columns_with_values(declared, frame)] == ["wanted", "x"]
     assert len(columns_with_values(declared, frame.clear())) == 4
 
 
@@ -141,23 +143,23 @@ def test_a_study_of_two_systems_says_so() -> None:
 
 
 def test_a_report_asks_each_thing_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What it shares changes no answer."""
-    made = list[str]()
+    """Shared computations do not change results."""
+    results = list[str]()
 
     def from_study(study: cu.Study, *, aspect: str, **rest: Any) -> Panel:
-        made.append(aspect)
+        results.append(aspect)
         return Panel.from_study(study, aspect=aspect, **rest)
 
     monkeypatch.setattr(rater_comparison, "Panel", SimpleNamespace(from_study=from_study))
     study = cu.read("demo")
     selected = {"resamples": 20, "aspect": "fluency,coherence", "metrics": "judge,overlap"}
     report = cu.report(study, **selected)
-    shared = [own for own in made if own]
+    shared = [value for value in results if value]
     monkeypatch.undo()
     assert sorted(set(shared)) == ["coherence", "fluency"]
-    asked = ("agreement", "favoritism", "consistency", "ranking", "leaderboard")
-    for name in asked:
+    questions = ("agreement", "favoritism", "consistency", "ranking", "leaderboard")
+    for name in questions:
         alone = getattr(cu, name)(study, **selected)
         for table, frame in alone.tables().items():
             assert frame.equals(report.results[name].to_frame(table)), (name, table)
-    assert len(shared) < 2 * len(asked)
+    assert len(shared) < 2 * len(questions)

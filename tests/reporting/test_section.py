@@ -1,4 +1,4 @@
-"""Sections as values: asked once, left out with a reason, shown as declared."""
+"""Sections as values: computed once, omitted with a reason, displayed as declared."""
 
 from __future__ import annotations
 
@@ -62,9 +62,9 @@ def test_a_table_is_written_as_declared() -> None:
         *("&lt;b&gt;", "a, b", "yes", "12\u202f345", "−0.40 [−0.50, 0.25]", "50 % [25 %, over 99 %]"),
         *("0.50 ± 0.10", "25 %", ".012"),
     ]
-    assert re.findall(r"<button type=\"button\">(.*?)</button>", html) == [own.label for own in SHOWN.columns]
+    assert re.findall(r"<button type=\"button\">(.*?)</button>", html) == [column.label for column in SHOWN.columns]
     assert 'title="rank correlation"' in html
-    assert html.count('"n more"') == 2  # head and cell of what is shown on request
+    assert html.count('"n more"') == 2  # header and cell of the column shown on request
     assert '<tr data-aspect="fluency">' in html
     assert '<li data-aspect="fluency">&lt;note&gt;</li>' in html
     assert "<li>all</li>" in html
@@ -78,16 +78,16 @@ def test_the_undefined_is_a_dash_that_points_to_the_notes() -> None:
     assert cells(html)[9:] == ["", "a", "", *["–"] * 6]
     assert html.count("undefined: see the notes under the table") == 6
     assert "data-aspect" not in html
-    assert cells(table_html(undefined, SHOWN.columns, id="t", caption="t")) == ["a"]  # no values
+    assert cells(table_html(undefined, SHOWN.columns, id="t", caption="t")) == ["a"]  # an empty table
 
 
-def test_a_table_of_choices_leaves_out_what_is_chosen_and_what_says_nothing(made: Report) -> None:
+def test_a_table_of_choices_leaves_out_what_is_chosen_and_what_says_nothing(demo_report: Report) -> None:
     where = {"aspect": "{aspect}", "metric": "{metric}"}
-    chosen = chosen_table(made.context, "x", "X", "favoritism.pairs", where)
-    declared = made.context.declared("favoritism.pairs")
-    assert set(made.context.table("favoritism.pairs")["note"]) == {""}
-    assert [own.name for own in chosen.columns] == [
-        own.name for own in declared.columns if own.essential and own.name not in ("metric", "note")
+    chosen = chosen_table(demo_report.context, "x", "X", "favoritism.pairs", where)
+    declared = demo_report.context.declared("favoritism.pairs")
+    assert set(demo_report.context.table("favoritism.pairs")["note"]) == {""}
+    assert [column.name for column in chosen.columns] == [
+        column.name for column in declared.columns if column.essential and column.name not in ("metric", "note")
     ]
 
 
@@ -95,8 +95,8 @@ def failing(context: Context) -> Any:
     raise InputError("nothing to see")
 
 
-def test_a_question_that_cannot_be_answered_says_why_unless_it_is_needed(made: Report) -> None:
-    context = replace(made.context, results=dict(made.results), absent={})
+def test_a_question_that_cannot_be_answered_says_why_unless_it_is_needed(demo_report: Report) -> None:
+    context = replace(demo_report.context, results=dict(demo_report.results), absent={})
     section = Section(question="ceiling", title="t", build=lambda context: {}, ask=failing)
     section.answer(context)
     assert context.absent == {"ceiling": "nothing to see"}
@@ -106,46 +106,46 @@ def test_a_question_that_cannot_be_answered_says_why_unless_it_is_needed(made: R
         replace(section, required=True).answer(context)
 
 
-def test_options_of_the_report_reach_every_question_that_has_them(made: Report) -> None:
-    for question, result in made.results.items():
+def test_options_of_the_report_reach_every_question_that_has_them(demo_report: Report) -> None:
+    for question, result in demo_report.results.items():
         options = result.provenance.options
         if "resamples" in options:
-            # the test of `check` has a lower level than intervals, and needs more
+            # the test in `check` has a lower level than intervals, so it needs more resamples
             assert options["resamples"] == (1000 if question == "check" else 100), question
         assert result.provenance.seed == 0
         assert result.provenance.digest == cu.read("demo").fingerprint()
 
 
-def test_every_picture_and_table_is_drawn_from_rows_of_the_page(made: Report) -> None:
-    drawn = [section.drawn(made.context) for section in made.sections]
-    figures = [figure for own, _ in drawn for figure in own]
-    tables = [table for _, own in drawn for table in own]
-    ids = [own.id for own in (*figures, *tables)]
+def test_every_picture_and_table_is_drawn_from_rows_of_the_page(demo_report: Report) -> None:
+    contents = [section.drawn(demo_report.context) for section in demo_report.sections]
+    figures = [figure for value, _ in contents for figure in value]
+    tables = [table for _, value in contents for table in value]
+    ids = [value.id for value in (*figures, *tables)]
     assert len(ids) == len(set(ids))
-    for own in (*figures, *tables):
-        known = set(made.context.table(own.table).columns)
-        assert {name for names in own.where for name in names.split("|")} - {"statistic"} <= known, own.id
+    for part in (*figures, *tables):
+        columns = set(demo_report.context.table(part.table).columns)
+        assert {name for names in part.where for name in names.split("|")} - {"statistic"} <= columns, part.id
     for figure in figures:
         assert figure.caption.endswith("."), figure.id
         assert figure.alt.endswith("."), figure.id
-        assert f'id="fig-{figure.id}"' in made.html
-        filled = figure.drawn(made.context, made.context.choice("fluency", "judge", "kendall_item"))
+        assert f'id="fig-{figure.id}"' in demo_report.html
+        filled = figure.drawn(demo_report.context, demo_report.context.choice("fluency", "judge", "kendall_item"))
         assert filled is not None, figure.id
         assert filled["datasets"]["rows"], figure.id
         assert "{statistic}" not in str(filled), figure.id
     for table in tables:
         names = {name for column in table.columns for name in column.names}
-        assert names <= set(made.context.table(table.table).columns), table.id
+        assert names <= set(demo_report.context.table(table.table).columns), table.id
 
 
-def test_nothing_to_draw_is_none(made: Report) -> None:
-    figures = [own for section in made.sections for own in section.drawn(made.context)[0]]
-    (figure,) = (own for own in figures if own.id == "agreement-intervals")
-    assert figure.drawn(made.context, made.context.choice("wit", "judge", "kendall_item")) is None
+def test_nothing_to_draw_is_none(demo_report: Report) -> None:
+    figures = [value for section in demo_report.sections for value in section.drawn(demo_report.context)[0]]
+    (figure,) = (value for value in figures if value.id == "agreement-intervals")
+    assert figure.drawn(demo_report.context, demo_report.context.choice("wit", "judge", "kendall_item")) is None
 
 
-def test_a_context_knows_aspects_metrics_and_the_best(made: Report) -> None:
-    context = made.context
+def test_a_context_knows_aspects_metrics_and_the_best(demo_report: Report) -> None:
+    context = demo_report.context
     assert context.aspects == ("coherence", "fluency")
     assert len(context.metrics) == 7
     assert context.best == {aspect: names[0] for aspect, names in context.leaders.items()}
@@ -171,8 +171,8 @@ def test_parts_that_never_met_have_pictures_of_their_own() -> None:
     context.results["agreement"] = context.ask(cu.agreement)
     LEADERBOARD.answer(context)
     figures, _ = LEADERBOARD.drawn(context)
-    found = {figure.id: figure for figure in figures if "map" not in figure.id}
-    assert list(found) == [
+    results = {figure.id: figure for figure in figures if "map" not in figure.id}
+    assert list(results) == [
         "leaderboard-strengths",
         "leaderboard-strengths-2",
         "leaderboard-metric",
@@ -180,7 +180,7 @@ def test_parts_that_never_met_have_pictures_of_their_own() -> None:
     ]
     choice = {"aspect": "", "metric": "judge", "corrected": "judge", "statistic": "kendall_item", "which": "all"}
     for name, systems in (("leaderboard-strengths", {"A", "B", "C"}), ("leaderboard-metric-2", {"X", "Y"})):
-        drawn = found[name].drawn(context, choice)
-        assert drawn is not None
-        assert {row["system"] for row in drawn["datasets"]["rows"]} == systems
-    assert all(f'data-figure="{name}"' in html_of(LEADERBOARD, context) for name in list(found)[2:])
+        chart = results[name].drawn(context, choice)
+        assert chart is not None
+        assert {row["system"] for row in chart["datasets"]["rows"]} == systems
+    assert all(f'data-figure="{name}"' in html_of(LEADERBOARD, context) for name in list(results)[2:])

@@ -1,4 +1,4 @@
-"""Fixtures for the tests of scores: an encoder that is made, not fetched."""
+"""Fixtures for tests of scoring: a generated encoder, without downloads."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ from tests.scoring.encoders import onnx_model, tokenizer
 
 @pytest.fixture(scope="session")
 def encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a small random encoder in ONNX with its tokenizer: 24 tokens at most, 8 numbers a vector."""
+    """Folder of a small random encoder in ONNX with its tokenizer; at most 24 tokens, vectors of length 8."""
     folder = tmp_path_factory.mktemp("encoder")
     tokenizer(folder, limit=24)
     onnx_model(folder / "model.onnx", limit=24)

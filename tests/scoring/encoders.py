@@ -1,4 +1,4 @@
-"""Small random encoders for tests: a tokenizer of a few words, and an ONNX model that looks at all words of a text."""
+"""Small random encoders for tests: a tokenizer with a few words, and an ONNX model that mixes all words of a text."""
 
 import json
 from collections.abc import Sequence
@@ -10,24 +10,24 @@ import numpy as np
 from custodes.scoring.metric import Metric, MetricInputs, Place, Scorer
 
 WORDS = ["a", "the", "cat", "dog", "fish", "sat", "ran", "on", "in", "mat", "tree", "river", "big", "red", "and", "."]
-PIECES = [*"abcdefghijklmnopqrstuvwxyz0123456789", *(f"##{own}" for own in "abcdefghijklmnopqrstuvwxyz0123456789")]
+PIECES = [*"abcdefghijklmnopqrstuvwxyz0123456789", *(f"##{value}" for value in "abcdefghijklmnopqrstuvwxyz0123456789")]
 VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS, *PIECES]
 WIDTH = 8
 
 
 def tokenizer(folder: Path, *, limit: int | None) -> None:
-    """WordPiece of a few words, as BERT has it, saved with its settings (unless there is no limit)."""
+    """Save a WordPiece tokenizer with a few words, like BERT's, with its settings unless `limit` is None."""
     from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 
     numbers = {word: at for at, word in enumerate(VOCABULARY)}
-    made = Tokenizer(models.WordPiece(numbers, unk_token="[UNK]"))
-    made.normalizer = normalizers.BertNormalizer()
-    made.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    made.post_processor = processors.TemplateProcessing(
+    result = Tokenizer(models.WordPiece(numbers, unk_token="[UNK]"))
+    result.normalizer = normalizers.BertNormalizer()
+    result.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    result.post_processor = processors.TemplateProcessing(
         single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
     )
-    made.add_special_tokens(VOCABULARY[:5])
-    made.save(str(folder / "tokenizer.json"))
+    result.add_special_tokens(VOCABULARY[:5])
+    result.save(str(folder / "tokenizer.json"))
     if limit is not None:
         settings = {"cls_token": "[CLS]", "sep_token": "[SEP]", "pad_token": "[PAD]", "unk_token": "[UNK]"}
         settings |= {"tokenizer_class": "BertTokenizer", "model_max_length": limit}
@@ -44,10 +44,10 @@ def onnx_model(
     outputs: Sequence[str] = ("last_hidden_state", "hidden_states.0", "hidden_states.1"),
     **renamed: str,
 ) -> None:
-    """Word and position embeddings, each mixed with the mean of the words that are not padding; two layers of it.
+    """Save word and position embeddings with two layers that mix each token with the mean of all unpadded tokens.
 
-    `scaled` takes the scale of whole numbers from the batch, as dynamically quantised models do. `tokens`: of a text,
-    where the model takes texts of one size. `renamed`: other names for inputs and outputs.
+    `scaled` computes the integer scale over the batch, like dynamically quantised models. `tokens` is a fixed text
+    length, for models without dynamic sizes. `renamed` maps inputs and outputs to other names.
     """
     import onnx
     from onnx import TensorProto, helper, numpy_helper
@@ -58,7 +58,7 @@ def onnx_model(
         "places": rng.normal(size=(limit, WIDTH)).astype(np.float32) / 2,
         "first": rng.normal(size=(WIDTH, WIDTH)).astype(np.float32) / 4,
         "second": rng.normal(size=(WIDTH, WIDTH)).astype(np.float32) / 4,
-        "lean": np.linspace(0.8, 1.2, WIDTH).astype(np.float32),  # cosines are above 0, as they are in real ones
+        "lean": np.linspace(0.8, 1.2, WIDTH).astype(np.float32),  # positive cosines, as in trained models
         "zero": np.array([0]),
         "one": np.array([1]),
         "two": np.array([2]),
@@ -75,37 +75,40 @@ def onnx_model(
     ]
     for layer, weights in ((1, "first"), (2, "second")):
         before, after = f"hidden_states.{layer - 1}", f"hidden_states.{layer}" if layer == 1 else "last_hidden_state"
-        given = before
+        source = before
         if scaled:
             quantised = [f"whole{layer}", f"scale{layer}", f"zero{layer}"]
             nodes.append(("DynamicQuantizeLinear", [before], quantised, {}))
             nodes.append(("DequantizeLinear", quantised, f"rough{layer}", {}))
-            given = f"rough{layer}"
+            source = f"rough{layer}"
         nodes += [
-            ("Mul", [given, "mask"], f"seen{layer}", {}),
+            ("Mul", [source, "mask"], f"seen{layer}", {}),
             ("ReduceSum", [f"seen{layer}", "one"], f"sum{layer}", {}),
             ("Div", [f"sum{layer}", "count"], f"mean{layer}", {}),
-            ("Add", [given, f"mean{layer}"], f"mixed{layer}", {}),
+            ("Add", [source, f"mean{layer}"], f"mixed{layer}", {}),
             ("MatMul", [f"mixed{layer}", weights], f"turned{layer}", {}),
             ("Add", [f"turned{layer}", "lean"], f"leaning{layer}", {}),
             ("Tanh", [f"leaning{layer}"], after, {}),
         ]
     name = lambda own: renamed.get(own, own)  # noqa: E731
-    made = [
+    results = [
         helper.make_node(
-            kind, [name(own) for own in given], [name(own) for own in ([out] if isinstance(out, str) else out)], **more
+            kind,
+            [name(value) for value in source],
+            [name(value) for value in ([out] if isinstance(out, str) else out)],
+            **more,
         )
-        for kind, given, out, more in nodes
+        for kind, source, out, more in nodes
     ]
     inputs = [
-        helper.make_tensor_value_info(name(own), TensorProto.INT64, ["texts", tokens])
-        for own in ("input_ids", "attention_mask")
+        helper.make_tensor_value_info(name(text), TensorProto.INT64, ["texts", tokens])
+        for text in ("input_ids", "attention_mask")
     ]
     given_back = [
-        helper.make_tensor_value_info(name(own), TensorProto.FLOAT, ["texts", tokens, WIDTH]) for own in outputs
+        helper.make_tensor_value_info(name(output), TensorProto.FLOAT, ["texts", tokens, WIDTH]) for output in outputs
     ]
-    held = [numpy_helper.from_array(values, own) for own, values in constants.items()]
-    graph = helper.make_graph(made, "encoder", inputs, given_back, held)
+    held = [numpy_helper.from_array(values, key) for key, values in constants.items()]
+    graph = helper.make_graph(results, "encoder", inputs, given_back, held)
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), str(path))
 
 
@@ -116,7 +119,7 @@ def texts(
     item: Sequence[int] | None = None,
     sources: Sequence[str] | None = None,
 ) -> MetricInputs:
-    """What a metric is given: one item an output unless said otherwise."""
+    """Input of a metric, with one item per output by default."""
     of = list(range(len(outputs))) if item is None else list(item)
     items = max(of) + 1
     return MetricInputs(
@@ -131,11 +134,11 @@ def texts(
 
 
 def sentences(n: int, *, seed: int = 0, longest: int = 20) -> list[str]:
-    """Texts of unlike lengths, in no order of these."""
+    """Texts of different lengths in random order."""
     rng = np.random.default_rng(seed)
     return [" ".join(rng.choice([*WORDS, "xyz"], size=rng.integers(1, longest))) for _ in range(n)]
 
 
 def scorer(metric: Metric, model: Path, place: Place | None = None, **parameters: Any) -> Scorer:
-    """A metric of an encoder, loaded."""
+    """Scorer of an encoder metric with a loaded model."""
     return metric.load(place or Place(), **{**metric.parameters, "model": str(model), **parameters})

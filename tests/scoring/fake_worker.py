@@ -1,4 +1,4 @@
-"""A worker that does one thing wrong, by the name of its argument; nothing of custodes is imported."""
+"""Worker with one fault, selected by its argument; it does not import custodes."""
 
 import json
 import os
@@ -45,13 +45,13 @@ hellos = {
     "nothing needed": {**HELLO, "needs": [], "higher_is_better": False},
 }
 say(hellos.get(FAULT, HELLO))
-asked = 0
+n_batches = 0
 for line in sys.stdin:
     request = json.loads(line)
     rows = request["rows"]
     scores = [len(row["output"]) - sum(map(len, row.get("references", []))) for row in rows]
-    asked += 1
-    if FAULT and asked == 2:  # the first batch is answered always
+    n_batches += 1
+    if FAULT and n_batches == 2:  # the first batch always has an answer
         print("what comes now was", file=sys.stderr)
         print("the last word", file=sys.stderr, flush=True)
         if FAULT == "exit":
@@ -70,9 +70,9 @@ for line in sys.stdin:
             sys.stdout.flush()
             sys.exit(0)
     if FAULT == "later":
-        with open("asked", "a") as told:
-            told.write(f"{len(rows)} ")
-        if asked == 10 and not os.path.exists("mended"):
+        with open("asked", "a") as log:
+            log.write(f"{len(rows)} ")
+        if n_batches == 10 and not os.path.exists("mended"):
             sys.exit("the disk is full")
     wrong = {
         "too few": answer(request, scores[1:]),
@@ -86,7 +86,7 @@ for line in sys.stdin:
         "too high": answer(request, [*scores[1:], 99.5]),
         "too low": answer(request, [*scores[1:], -1e9]),
     }
-    if FAULT in wrong and asked == 2:
+    if FAULT in wrong and n_batches == 2:
         say(wrong[FAULT])
         continue
     if FAULT == "nan":

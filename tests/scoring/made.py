@@ -1,4 +1,4 @@
-"""Metrics that are made for tests, and texts to score by them."""
+"""Metrics for tests, and texts to score."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ OVERLAP = Traits(needs=("references",), rules=("first", "best", "mean"), low=0.0
 
 
 class Recorded:
-    """A metric that remembers what it was given."""
+    """Metric that records its inputs."""
 
     def __init__(
         self, score: Callable[[MetricInputs], Scored], traits: Traits, name: str = "made", **parameters: Any
@@ -30,7 +30,7 @@ class Recorded:
 
     @property
     def outputs(self) -> list[str]:
-        """Every output that it was given, in order."""
+        """All recorded outputs in order."""
         return [text for texts in self.calls for text in texts.outputs]
 
     def _load(self, place: Place, **parameters: Any) -> Scorer:
@@ -42,8 +42,8 @@ class Recorded:
 
 
 def overlap(texts: MetricInputs) -> Scored:
-    """The share of the output's words that stand in each reference."""
-    wide = max((len(own) for own in texts.references), default=1)
+    """Proportion of the output's words that occur in each reference."""
+    wide = max((len(value) for value in texts.references), default=1)
     values = np.full((len(texts.outputs), max(1, wide)), np.nan)
     for row, text in enumerate(texts.outputs):
         words = text.split()
@@ -54,41 +54,43 @@ def overlap(texts: MetricInputs) -> Scored:
 
 
 def pooled(texts: MetricInputs) -> Scored:
-    """The share of the output's words that stand in any reference."""
-    known = [set(" ".join(own).split()) for own in texts.references]
+    """Proportion of the output's words that occur in any reference."""
+    word_sets = [set(" ".join(reference).split()) for reference in texts.references]
     values = [
-        [sum(word in known[texts.item[row]] for word in text.split()) / max(1, len(text.split()))]
+        [sum(word in word_sets[texts.item[row]] for word in text.split()) / max(1, len(text.split()))]
         for row, text in enumerate(texts.outputs)
     ]
     return Scored(values=np.array(values, dtype=float).reshape(-1, 1))
 
 
 def constant(value: float) -> Callable[[MetricInputs], Scored]:
-    """The same score for all."""
+    """Return a metric that gives all outputs the same score."""
     return lambda texts: Scored(values=np.full((len(texts.outputs), 1), value))
 
 
-def known(monkeypatch: pytest.MonkeyPatch, *metrics: Metric) -> None:
-    """Make these metrics known beside ours."""
-    monkeypatch.setattr("custodes.scoring.raters.known_metrics", lambda: METRICS | {own.name: own for own in metrics})
+def register(monkeypatch: pytest.MonkeyPatch, *metrics: Metric) -> None:
+    """Register metrics in addition to the built-in ones."""
+    monkeypatch.setattr(
+        "custodes.scoring.raters.known_metrics", lambda: METRICS | {metric.name: metric for metric in metrics}
+    )
 
 
 def recorded(
     monkeypatch: pytest.MonkeyPatch, score: Callable[[MetricInputs], Scored], traits: Traits, **more: Any
 ) -> Recorded:
-    """A metric that remembers what it was given, known as `made`."""
-    own = Recorded(score, traits, **more)
-    known(monkeypatch, own.metric)
-    return own
+    """Register a metric named `made` that records its inputs."""
+    recorder = Recorded(score, traits, **more)
+    register(monkeypatch, recorder.metric)
+    return recorder
 
 
 def study(outputs: Mapping[str, Mapping[str, str]], **facts: Mapping[str, Any]) -> Study:
-    """Texts by item and system, and of each item its `source`, `references` and so on."""
+    """Study of texts by item and system, with `source`, `references` and other fields of each item."""
     from custodes.data.reading import read
 
     rows = [
-        {"item": item, "outputs": dict(own), **{name: said.get(item) for name, said in facts.items()}}
-        for item, own in outputs.items()
+        {"item": item, "outputs": dict(output), **{name: values.get(item) for name, values in facts.items()}}
+        for item, output in outputs.items()
     ]
     return read(pl.DataFrame(rows, schema_overrides={"outputs": pl.Object}), reader="outputs")
 
@@ -100,12 +102,12 @@ OUTPUTS = {
 REFERENCES = {"1": ["a fox", "a red fox ran"], "2": ["the dog"]}
 
 
-def scores(made: Any, rater: str | None = None) -> dict[tuple[str, str, str], float]:
-    """Item, system, rater to score."""
-    rows = made.ratings if rater is None else made.ratings.filter(pl.col("rater") == rater)
+def scores(result: Any, rater: str | None = None) -> dict[tuple[str, str, str], float]:
+    """Map (item, system, rater) to the score."""
+    rows = result.ratings if rater is None else result.ratings.filter(pl.col("rater") == rater)
     return {(row["item"], row["system"], row["rater"]): row["score"] for row in rows.iter_rows(named=True)}
 
 
-def of(made: Any, rater: str) -> Sequence[float]:
-    """The scores of one rater in the order of the file."""
-    return made.ratings.filter(pl.col("rater") == rater)["score"].to_list()
+def scores_of(result: Any, rater: str) -> Sequence[float]:
+    """Scores of one rater in file order."""
+    return result.ratings.filter(pl.col("rater") == rater)["score"].to_list()

@@ -1,6 +1,6 @@
-"""Small models with random weights, saved as their libraries save them: `python random_models.py KIND FOLDER`.
+"""Save small models with random weights in the format of their libraries: `python random_models.py KIND FOLDER`.
 
-It runs in the environments of the libraries, and imports nothing of custodes.
+The script runs in the libraries' environments, without custodes.
 """
 
 import sys
@@ -11,23 +11,23 @@ WORDS = "a man rides his bicycle down the street while it rains and sings of the
 
 
 def tokenizer(longest, **more):
-    """Bytes, and pairs of them that are frequent: no text is unknown."""
+    """Byte-pair tokenizer, which has no unknown text."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
     from transformers import PreTrainedTokenizerFast
 
-    own = Tokenizer(models.BPE())
-    own.pre_tokenizer = pre_tokenizers.ByteLevel()
-    own.decoder = decoders.ByteLevel()
-    special = ["<pad>", "<s>", "<unk>", "</s>"]  # a CLIP that ends by token 2 reads the highest token
+    result = Tokenizer(models.BPE())
+    result.pre_tokenizer = pre_tokenizers.ByteLevel()
+    result.decoder = decoders.ByteLevel()
+    special = ["<pad>", "<s>", "<unk>", "</s>"]  # CLIP with end token 2 uses the token with the highest number
     alphabet = pre_tokenizers.ByteLevel.alphabet()
-    own.train_from_iterator(
+    result.train_from_iterator(
         [WORDS] * 9, trainers.BpeTrainer(vocab_size=320, special_tokens=special, initial_alphabet=alphabet)
     )
-    own.post_processor = processors.TemplateProcessing(
+    result.post_processor = processors.TemplateProcessing(
         single="<s> $A </s>", pair="<s> $A </s> $B </s>", special_tokens=[("<s>", 1), ("</s>", 3)]
     )
     return PreTrainedTokenizerFast(
-        tokenizer_object=own, pad_token="<pad>", bos_token="<s>", eos_token="</s>", model_max_length=longest, **more
+        tokenizer_object=result, pad_token="<pad>", bos_token="<s>", eos_token="</s>", model_max_length=longest, **more
     )
 
 
@@ -39,8 +39,8 @@ def clip():
     text = {**sizes, "vocab_size": 320, "max_position_embeddings": 77, "eos_token_id": 3, "bos_token_id": 1}
     config = CLIPConfig(text_config=text, vision_config={**sizes, "image_size": 32, "patch_size": 8}, projection_dim=16)
     model = CLIPModel(config).eval()
-    one = model(torch.tensor([[1, 9, 8, 3]]), torch.full((1, 3, 32, 32), 0.5))
-    if one.image_embeds[0] @ one.text_embeds[0] < 0:  # so that scores are above 0
+    output = model(torch.tensor([[1, 9, 8, 3]]), torch.full((1, 3, 32, 32), 0.5))
+    if output.image_embeds[0] @ output.text_embeds[0] < 0:  # positive scores
         model.text_projection.weight.data *= -1
     model.save_pretrained(FOLDER)
     size = {"shortest_edge": 32}
@@ -49,7 +49,7 @@ def clip():
 
 
 def reward(template=None, pad=True):
-    """A classifier of a decoder, as most reward models are."""
+    """Sequence classifier on a decoder, like most reward models."""
     from transformers import LlamaConfig, LlamaForSequenceClassification
 
     sizes = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2}
@@ -57,11 +57,11 @@ def reward(template=None, pad=True):
         vocab_size=320, max_position_embeddings=128, num_labels=1, pad_token_id=0 if pad else None, **sizes
     )
     LlamaForSequenceClassification(config).save_pretrained(FOLDER)
-    own = tokenizer(128)
-    own.chat_template = template
+    byte_pairs = tokenizer(128)
+    byte_pairs.chat_template = template
     if not pad:
-        own.pad_token = None
-    own.save_pretrained(FOLDER)
+        byte_pairs.pad_token = None
+    byte_pairs.save_pretrained(FOLDER)
 
 
 def chat():
@@ -84,16 +84,16 @@ def mt5():
 
     sizes = {"d_model": 16, "d_kv": 8, "d_ff": 16, "num_layers": 2, "num_heads": 2}
     model = MT5ForConditionalGeneration(MT5Config(vocab_size=250112, decoder_start_token_id=0, **sizes)).eval()
-    own = tokenizer(1536)
-    ids = torch.tensor([own(WORDS)["input_ids"][:-1]])
+    byte_pairs = tokenizer(1536)
+    ids = torch.tensor([byte_pairs(WORDS)["input_ids"][:-1]])
     logit = model(input_ids=ids, decoder_input_ids=torch.tensor([[0]])).logits[0, 0, 250089]
-    model.lm_head.weight.data[250089] *= 10 / logit.item()  # so that scores are not cut off at 0 or 25
+    model.lm_head.weight.data[250089] *= 10 / logit.item()  # no score is clipped at 0 or 25
     model.save_pretrained(FOLDER)
-    own.save_pretrained(FOLDER)
+    byte_pairs.save_pretrained(FOLDER)
 
 
 def comet(kind="regression_metric"):
-    """Saved as Lightning saves it, to be loaded by `load_from_checkpoint`."""
+    """Checkpoint of Lightning for `load_from_checkpoint`."""
     import pytorch_lightning
     import torch
     import yaml
@@ -103,7 +103,7 @@ def comet(kind="regression_metric"):
     encoder = FOLDER / "encoder"
     encoder.mkdir(parents=True)
     letters = [chr(number) for number in range(33, 127)]
-    vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *letters, *("##" + own for own in letters)]
+    vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *letters, *("##" + letter for letter in letters)]
     (encoder / "vocab.txt").write_text("\n".join(vocabulary), encoding="utf-8")
     BertTokenizerFast(str(encoder / "vocab.txt"), model_max_length=64).save_pretrained(encoder)
     sizes = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2}
@@ -120,7 +120,7 @@ def comet(kind="regression_metric"):
 
 
 def unified():
-    """As xCOMET is: it reads with a source, with a reference, with both."""
+    """Model like xCOMET, with a source, a reference, or both as input."""
     comet("unified_metric")
 
 

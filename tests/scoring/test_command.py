@@ -1,4 +1,4 @@
-"""The verb `score`: files in, files out, exit statuses, lists and dry runs."""
+"""The command `score`: input and output files, exit statuses, lists of metrics and dry runs."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ import custodes as cu
 from custodes import cli
 from custodes.scoring.metric import Scored, Traits
 from custodes.scoring.metrics import METRICS
-from tests.scoring.made import OUTPUTS, OVERLAP, REFERENCES, Recorded, constant, known, overlap, recorded
+from tests.scoring.made import OUTPUTS, OVERLAP, REFERENCES, Recorded, constant, overlap, recorded, register
 
 
 @pytest.fixture
 def texts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A file of texts in the folder that one is in."""
+    """Text file in the working folder."""
     monkeypatch.chdir(tmp_path)
-    rows = [{"item": item, "outputs": own, "references": REFERENCES[item]} for item, own in OUTPUTS.items()]
+    rows = [{"item": item, "outputs": output, "references": REFERENCES[item]} for item, output in OUTPUTS.items()]
     Path("texts.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     return "texts.jsonl"
 
@@ -35,16 +35,16 @@ def test_texts_to_a_file_that_every_verb_takes(
     recorded(monkeypatch, overlap, OVERLAP)
     line = ["score", texts, "--metric", "made@first,best", "--metric", "length", "-o", "scores.csv"]
     assert cli.run(line) == 0
-    told = capsys.readouterr()
-    assert told.out.split() == ["scores.csv", "scores.raters.csv"]
-    lines = told.err.splitlines()
-    assert lines[0] == "custodes: made@first (A): 0.67"  # two items: a mean without an interval
+    captured = capsys.readouterr()
+    assert captured.out.split() == ["scores.csv", "scores.raters.csv"]
+    lines = captured.err.splitlines()
+    assert lines[0] == "custodes: made@first (A): 0.67"  # two items give a mean without an interval
     assert lines[-1].startswith("custodes: next: custodes report scores.csv")
     assert files() == {"texts.jsonl", "scores.csv", "scores.raters.csv", "scores.cache.db"}
-    people = pl.DataFrame(
+    humans = pl.DataFrame(
         {"item": ["1", "1", "1", "2", "2", "2"], "system": ["A", "B", "C"] * 2, "rater": "ann", "kind": "human"}
     ).with_columns(score=pl.Series([3, 2, 1, 3, 2, 1]))
-    people.write_csv("people.csv")
+    humans.write_csv("people.csv")
     study = cu.read("scores.csv", "people.csv", raters="scores.raters.csv")
     assert study.metrics == ("made@first", "made@best", "length")
     assert study.raters.bounds == {"made@first": (0, 1), "made@best": (0, 1)}
@@ -56,7 +56,7 @@ def test_texts_to_a_file_that_every_verb_takes(
 def test_the_costs_are_what_combine_takes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
     slow = Recorded(lambda texts: Scored(values=overlap(texts).values, seconds=9.0), OVERLAP, "slow")
-    known(monkeypatch, slow.metric)
+    register(monkeypatch, slow.metric)
     rows = [
         {"item": str(i), "outputs": {s: f"a {s} fox {'ran ' * ((i * k) % 5)}" for k, s in enumerate("ABCD")}}
         for i in range(12)
@@ -70,13 +70,13 @@ def test_the_costs_are_what_combine_takes(monkeypatch: pytest.MonkeyPatch, tmp_p
     ]
     pl.DataFrame(rated).write_csv("people.csv")
     scores = pl.read_csv("scores.raters.csv")
-    assert scores.filter(pl.col("rater") == "slow")["cost"][0] == pytest.approx(9 / 16, rel=0.1)  # 16 texts differ
+    assert scores.filter(pl.col("rater") == "slow")["cost"][0] == pytest.approx(9 / 16, rel=0.1)  # 16 distinct texts
     study = cu.read("scores.csv", "people.csv", raters="scores.raters.csv")
-    asked = {"method": ["best"], "repeats": 1, "resamples": 20}
-    given = cu.combine(study, **asked)
-    by_file = cu.combine(cu.read("scores.csv", "people.csv"), costs="scores.raters.csv", **asked)
-    for made in (given, by_file):
-        costs = dict(made.path.select("metric", "cost").rows())
+    options = {"method": ["best"], "repeats": 1, "resamples": 20}
+    by_study = cu.combine(study, **options)
+    by_file = cu.combine(cu.read("scores.csv", "people.csv"), costs="scores.raters.csv", **options)
+    for result in (by_study, by_file):
+        costs = dict(result.path.select("metric", "cost").rows())
         assert costs == dict(scores.select("rater", "cost").rows())
 
 
@@ -85,13 +85,13 @@ def test_a_metric_that_fails_is_exit_1_with_the_others_written(
 ) -> None:
     recorded(monkeypatch, constant(float("inf")), Traits())
     assert cli.run(["score", texts, "--metric", "made", "--metric", "length", "-o", "scores.csv"]) == 1
-    told = capsys.readouterr().err
-    assert re.match(r"custodes: note: made: the metric failed: the metric returned an infinite score; [^\n]*\n", told)
+    errors = capsys.readouterr().err
+    assert re.match(r"custodes: note: made: the metric failed: the metric returned an infinite score; [^\n]*\n", errors)
     assert pl.read_csv("scores.csv")["rater"].unique().to_list() == ["length"]
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ("--metric lenght -o s.csv", r"metric 'lenght': unknown metric 'lenght' \(did you mean 'length'"),
         ("--metric made -o s.csv", "texts.jsonl: metric made needs source, and 2 of 2 items have no source"),
@@ -107,15 +107,15 @@ def test_a_metric_that_fails_is_exit_1_with_the_others_written(
     ],
 )
 def test_bad_input_is_one_line_and_leaves_nothing(
-    monkeypatch: pytest.MonkeyPatch, texts: str, capsys: pytest.CaptureFixture[str], options: str, said: str
+    monkeypatch: pytest.MonkeyPatch, texts: str, capsys: pytest.CaptureFixture[str], options: str, message: str
 ) -> None:
     recorded(monkeypatch, constant(1.0), Traits(needs=("source",)))
     before = Path(texts).read_bytes()
     assert cli.run(["score", texts, *options.split()]) == 2
-    told = capsys.readouterr()
-    assert re.match(f"custodes: {said}", told.err), told.err
-    assert told.err.count("\n") == 1
-    assert told.out == ""
+    captured = capsys.readouterr()
+    assert re.match(f"custodes: {message}", captured.err), captured.err
+    assert captured.err.count("\n") == 1
+    assert captured.out == ""
     assert files() == {"texts.jsonl"}
     assert Path(texts).read_bytes() == before
 
@@ -141,9 +141,9 @@ def test_a_dash_is_standard_output(
     words: tuple[str, ...], texts: str, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     assert cli.run(["score", texts, "--metric", "length", *words]) == 0
-    told = capfdbinary.readouterr()
-    assert told.out.startswith(b"item,system,rater,score,kind\n1,A,length,3.0,metric\n")
-    assert (told.err, files()) == (b"", {"texts.jsonl"})
+    captured = capfdbinary.readouterr()
+    assert captured.out.startswith(b"item,system,rater,score,kind\n1,A,length,3.0,metric\n")
+    assert (captured.err, files()) == (b"", {"texts.jsonl"})
 
 
 def test_nothing_is_kept_on_request_nor_beside_a_stream(texts: str, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
@@ -159,11 +159,11 @@ def test_nothing_is_kept_on_request_nor_beside_a_stream(texts: str, capfdbinary:
 def test_a_dry_run_tells_what_would_be_done_and_does_nothing(
     monkeypatch: pytest.MonkeyPatch, texts: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    own = recorded(monkeypatch, lambda texts: Scored(values=overlap(texts).values, seconds=60.0), OVERLAP)
+    recorder = recorded(monkeypatch, lambda texts: Scored(values=overlap(texts).values, seconds=60.0), OVERLAP)
     line = ["score", texts, "--metric", "made@best", "-o", "s.csv"]
     assert cli.run([*line, "--dry-run"]) == 0
     assert files() == {"texts.jsonl"}
-    assert not own.calls
+    assert not recorder.calls
     assert re.search(r"made@best +6 +0 +6\n", capsys.readouterr().out)
     assert cli.run([*line[:-2], "--dry-run"]) == 0
     assert cli.run(line) == 0
@@ -171,14 +171,14 @@ def test_a_dry_run_tells_what_would_be_done_and_does_nothing(
     Path(texts).write_text(changed)
     capsys.readouterr()
     assert cli.run([*line, "--dry-run"]) == 0
-    assert len(own.calls) == 1
+    assert len(recorder.calls) == 1
     assert re.search(r"made@best +6 +5 +1 +10", capsys.readouterr().out)
 
 
 def test_the_list_names_every_metric(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.run(["score", "--list"]) == 0
     out = capsys.readouterr().out
-    for name, own in METRICS.items():
+    for name, metric in METRICS.items():
         assert re.search(rf"^{re.escape(name)}\b|^{re.escape(name)} ", out, re.MULTILINE), name
-        for need in own.traits.needs:
+        for need in metric.traits.needs:
             assert need in out

@@ -1,4 +1,4 @@
-"""What every metric must do, whatever it measures: a new one is tested here as soon as it is listed."""
+"""Contract of all metrics, which new ones are tested against once they are listed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from custodes.scoring.spec import WHOLE, parse
 from tests.scoring.made import study as texts_of
 
 TOLERANCE = 1e-5
-"""Of scores of a model, whose sums are of another order in another batch."""
+"""Tolerance for models, whose sums depend on the batch."""
 
 OUTPUTS = {
     "1": {"A": "The cat sat on the big mat.", "B": "the dog ran in a river", "C": "A cat sat on a mat and ran."},
@@ -28,7 +28,7 @@ OUTPUTS = {
     "3": {"A": "The river.", "B": "the big red dog sat in the river and the cat ran on", "C": "on the tree a dog sat"},
     "4": {"A": "a cat and a dog", "B": "The dog sat on the mat.", "C": "A fish and a dog."},
 }
-# Every output shares letters with a reference: of several that share none, chrF of a corpus counts the first.
+# Every output shares letters with a reference: if several share none, chrF of a corpus uses the first reference.
 REFERENCES = {
     "1": ["The cat sat on the mat.", "A cat was on the big mat and ran"],
     "2": ["a red fish and a tree", "the red fish ran and sat", "a fish"],
@@ -54,12 +54,12 @@ STRANGE = {
     "markup": "<s>[[A]] {{ x }} </s>",
     "long": "antidisestablishmentarianism" * 40,
 }
-NAMES = [name for name, own in METRICS.items() if WHOLE not in own.parameters]
-"""Metrics in a process of their own have a contract of their own: test_worker.py."""
+NAMES = [name for name, metric in METRICS.items() if WHOLE not in metric.parameters]
+"""Metrics that run in a separate process have their contract in test_worker.py."""
 
 
 def png() -> bytes:
-    """A picture of one grey dot."""
+    """PNG image of one grey pixel."""
     parts = [
         (b"IHDR", struct.pack(">IIBBBBB", 1, 1, 8, 0, 0, 0, 0)),
         (b"IDAT", zlib.compress(b"\0\x80")),
@@ -78,76 +78,76 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.fixture(params=NAMES)
-def asked(request: pytest.FixtureRequest) -> str:
-    """A metric as it is asked for; those of an encoder by the one that is made for tests."""
+def spec(request: pytest.FixtureRequest) -> str:
+    """Name of a metric; encoder metrics use the encoder for tests."""
     metric = METRICS[request.param]
     return f"{metric.name}:model={request.getfixturevalue('encoder')}" if "model" in metric.parameters else metric.name
 
 
 @pytest.fixture
-def rules(asked: str) -> str:
-    """The metric with all its rules."""
-    metric = METRICS[asked.partition(":")[0]]
-    return f"m={asked}" + ("@" + ",".join(metric.traits.rules) if metric.traits.rules else "")
+def rules(spec: str) -> str:
+    """Name of the metric with all reference rules."""
+    metric = METRICS[spec.partition(":")[0]]
+    return f"m={spec}" + ("@" + ",".join(metric.traits.rules) if metric.traits.rules else "")
 
 
 def study(outputs: dict[str, dict[str, str]], image: str, references: dict[str, list[str]] = REFERENCES) -> Study:
-    """These outputs with all that a metric may need."""
+    """Study of these outputs with all inputs that metrics may need."""
     facts: dict[str, Any] = {"source": SOURCES, "image": dict.fromkeys(outputs, image), "context": SOURCES}
     return texts_of(outputs, references=references, **facts)
 
 
-def scored(texts: Study, asked: str, **options: Any) -> dict[tuple[str, str, str], float]:
-    """Item, system, rater to score; every score that is not there has a reason."""
-    made = cu.score(texts, [asked], **options)
-    rows = {tuple(key): value for *key, value in made.ratings.iter_rows()}
-    assert made.skipped["why"].str.len_chars().min() in (None, *range(5, 500))
-    gone = set(made.skipped.select("item", "system", "rater").rows())
+def scored(texts: Study, spec: str, **options: Any) -> dict[tuple[str, str, str], float]:
+    """Map (item, system, rater) to the score; every missing score has a reason."""
+    result = cu.score(texts, [spec], **options)
+    rows = {tuple(key): value for *key, value in result.ratings.iter_rows()}
+    assert result.skipped["why"].str.len_chars().min() in (None, *range(5, 500))
+    gone = set(result.skipped.select("item", "system", "rater").rows())
     assert not gone & rows.keys()
     assert texts.outputs is not None
-    if not made.ratings.is_empty() and made.ratings["item"][0] != "":
-        assert len(rows) + len(gone) == texts.outputs.texts.height * made.raters.height
-    for low, high in made.raters.select("low", "high").iter_rows():
+    if not result.ratings.is_empty() and result.ratings["item"][0] != "":
+        assert len(rows) + len(gone) == texts.outputs.texts.height * result.raters.height
+    for low, high in result.raters.select("low", "high").iter_rows():
         slack = 1e-6 * max(1.0, abs(high or 0.0))
         assert all(
-            (low is None or own >= low - slack) and (high is None or own <= high + slack) for own in rows.values()
+            (low is None or value >= low - slack) and (high is None or value <= high + slack) for value in rows.values()
         )
     return rows  # type: ignore[return-value]
 
 
-def close(one: dict[Any, float], two: dict[Any, float], tolerance: float = TOLERANCE) -> None:
-    assert one.keys() == two.keys()
-    assert one == pytest.approx(two, rel=tolerance, abs=tolerance)
+def close(first: dict[Any, float], second: dict[Any, float], tolerance: float = TOLERANCE) -> None:
+    assert first.keys() == second.keys()
+    assert first == pytest.approx(second, rel=tolerance, abs=tolerance)
 
 
 def test_names_and_orders_change_nothing(rules: str, image: str) -> None:
     before = scored(study(OUTPUTS, image), rules)
     assert before
     items, systems = dict(zip("1234", "zxyw", strict=True)), dict(zip("ABC", "RPQ", strict=True))
-    turned = {item: dict(reversed(own.items())) for item, own in reversed(OUTPUTS.items())}
-    renamed = {items[item]: {systems[s]: text for s, text in own.items()} for item, own in turned.items()}
-    facts = [{items[item]: own for item, own in told.items()} for told in (REFERENCES, SOURCES)]
+    turned = {item: dict(reversed(value.items())) for item, value in reversed(OUTPUTS.items())}
+    renamed = {items[item]: {systems[s]: text for s, text in value.items()} for item, value in turned.items()}
+    facts = [{items[item]: value for item, value in mapping.items()} for mapping in (REFERENCES, SOURCES)]
     texts = texts_of(
         renamed, references=facts[0], source=facts[1], context=facts[1], image=dict.fromkeys(renamed, image)
     )
     after = scored(texts, rules)
-    assert {(items.get(i, ""), systems[s], r): own for (i, s, r), own in before.items()} == after
+    assert {(items.get(i, ""), systems[s], r): value for (i, s, r), value in before.items()} == after
 
 
 def test_batches_change_nothing(rules: str, image: str) -> None:
     close(scored(study(OUTPUTS, image), rules, batch=1), scored(study(OUTPUTS, image), rules, batch=5))
 
 
-def test_equal_outputs_have_equal_scores(asked: str, image: str) -> None:
-    made = scored(study(OUTPUTS, image), f"m={asked}")
-    if ("2", "A", "m") in made:
-        assert made["2", "A", "m"] == made["2", "B", "m"]
+def test_equal_outputs_have_equal_scores(spec: str, image: str) -> None:
+    result = scored(study(OUTPUTS, image), f"m={spec}")
+    if ("2", "A", "m") in result:
+        assert result["2", "A", "m"] == result["2", "B", "m"]
 
 
-def test_other_outputs_change_nothing_unless_it_looks_at_the_whole(rules: str, asked: str, image: str) -> None:
-    traits = METRICS[asked.partition(":")[0]].traits
+def test_other_outputs_change_nothing_unless_it_looks_at_the_whole(rules: str, spec: str, image: str) -> None:
+    traits = METRICS[spec.partition(":")[0]].traits
     before = scored(study(OUTPUTS, image), rules)
-    changed = {item: {**own, "C": "another fish sat"} for item, own in OUTPUTS.items()}
+    changed = {item: {**output, "C": "another fish sat"} for item, output in OUTPUTS.items()}
     after = scored(study(changed, image), rules)
     ours = [key for key in before if key[1] != "C"]
     close({key: before[key] for key in ours}, {key: after[key] for key in ours})
@@ -156,67 +156,67 @@ def test_other_outputs_change_nothing_unless_it_looks_at_the_whole(rules: str, a
         close({key: before[key] for key in alone}, alone)
 
 
-def test_the_order_of_references_matters_for_the_first_alone(rules: str, asked: str, image: str) -> None:
+def test_the_order_of_references_matters_for_the_first_alone(rules: str, spec: str, image: str) -> None:
     before = scored(study(OUTPUTS, image), rules)
-    after = scored(study(OUTPUTS, image, {item: own[::-1] for item, own in REFERENCES.items()}), rules)
-    first = METRICS[asked.partition(":")[0]].traits.rules == ("first",)
+    after = scored(study(OUTPUTS, image, {item: reference[::-1] for item, reference in REFERENCES.items()}), rules)
+    first = METRICS[spec.partition(":")[0]].traits.rules == ("first",)
     ours = [key for key in before if not (first or key[2].endswith("@first"))]
-    exactly = 1e-12 if "model" not in METRICS[asked.partition(":")[0]].parameters else TOLERANCE
+    exactly = 1e-12 if "model" not in METRICS[spec.partition(":")[0]].parameters else TOLERANCE
     close({key: before[key] for key in ours}, {key: after[key] for key in ours}, exactly)
 
 
 def test_strange_texts_have_a_number_or_a_reason(rules: str, image: str) -> None:
-    outputs = {item: {**STRANGE, "plain": own["A"]} for item, own in OUTPUTS.items()}
-    made = scored(study(outputs, image), rules)
-    assert all(np.isfinite(own) for own in made.values())
+    outputs = {item: {**STRANGE, "plain": output["A"]} for item, output in OUTPUTS.items()}
+    result = scored(study(outputs, image), rules)
+    assert all(np.isfinite(value) for value in result.values())
     references = {item: list(filter(None, STRANGE.values())) for item in OUTPUTS}
     scored(study(OUTPUTS, image, references), rules)
 
 
 @pytest.mark.parametrize("size", [100_000, pytest.param(1_000_000, marks=pytest.mark.slow)])
-def test_a_long_text_is_scored_or_has_a_reason_or_is_refused(asked: str, image: str, size: int) -> None:
+def test_a_long_text_is_scored_or_has_a_reason_or_is_refused(spec: str, image: str, size: int) -> None:
     long = ("the big red cat sat on a mat and ran in the river " * (size // 50 + 1))[:size]
     try:
-        scored(study({"1": {"A": long, "B": "a cat"}}, image), f"m={asked}")
+        scored(study({"1": {"A": long, "B": "a cat"}}, image), f"m={spec}")
     except OptionError as refused:
         if "would take" not in str(refused):
             raise
 
 
-def test_what_is_right_is_not_worse(asked: str, image: str) -> None:
-    metric = METRICS[asked.partition(":")[0]]
+def test_what_is_right_is_not_worse(spec: str, image: str) -> None:
+    metric = METRICS[spec.partition(":")[0]]
     if "references" not in metric.traits.needs:
-        return  # it knows nothing of what is right
+        return  # this metric uses no reference
     outputs = {item: {"right": REFERENCES[item][0], "wrong": "zzz qqq vvv xxx kkk"} for item in OUTPUTS}
-    made = scored(study(outputs, image), f"m={asked}")
+    result = scored(study(outputs, image), f"m={spec}")
     sign = 1 if metric.traits.higher_is_better else -1
-    both = [item for item in {key[0] for key in made} if (item, "wrong", "m") in made]
+    both = [item for item in {key[0] for key in result} if (item, "wrong", "m") in result]
     assert both
     for item in both:
-        assert sign * made[item, "right", "m"] >= sign * made[item, "wrong", "m"]
+        assert sign * result[item, "right", "m"] >= sign * result[item, "wrong", "m"]
 
 
-def test_what_is_said_of_it_is_so(asked: str, image: str) -> None:
-    (own,) = parse([asked], METRICS)
-    scorer = loaded(own.metric, Place(), dict(own.parameters), own.name)
-    again = loaded(own.metric, Place(), dict(own.parameters), own.name)
-    assert scorer.traits == own.metric.traits
+def test_what_is_said_of_it_is_so(spec: str, image: str) -> None:
+    (parsed,) = parse([spec], METRICS)
+    scorer = loaded(parsed.metric, Place(), dict(parsed.parameters), parsed.name)
+    again = loaded(parsed.metric, Place(), dict(parsed.parameters), parsed.name)
+    assert scorer.traits == parsed.metric.traits
     assert scorer.signature == again.signature
     assert re.search(r"\d", scorer.signature), "no version"
     assert image not in scorer.signature
-    assert "/" not in own.name.replace(own.metric.name, "")
-    assert re.match(r"[A-Z]|chrF", own.metric.gives)
-    assert own.metric.gives.endswith(".")
-    assert own.metric.source
+    assert "/" not in parsed.name.replace(parsed.metric.name, "")
+    assert re.match(r"[A-Z]|chrF", parsed.metric.gives)
+    assert parsed.metric.gives.endswith(".")
+    assert parsed.metric.source
     assert ("references" in scorer.traits.needs) == bool(scorer.traits.rules)
     assert not (scorer.traits.whole and scorer.traits.systems)
     scorer.close()
     again.close()
 
 
-def test_it_changes_nothing_that_it_is_given(asked: str) -> None:
-    (own,) = parse([asked], METRICS)
-    scorer = loaded(own.metric, Place(), dict(own.parameters), own.name)
+def test_it_changes_nothing_that_it_is_given(spec: str) -> None:
+    (parsed,) = parse([spec], METRICS)
+    scorer = loaded(parsed.metric, Place(), dict(parsed.parameters), parsed.name)
     outputs, references = tuple(OUTPUTS["1"].values()), (tuple(REFERENCES["1"]),)
     item, system = np.zeros(3, dtype=np.int64), np.arange(3)
     for array in (item, system):

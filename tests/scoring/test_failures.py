@@ -1,4 +1,4 @@
-"""What is not there, what a metric cannot score, and metrics that fail: named, counted, never a number."""
+"""Missing inputs, outputs without a score, and failing metrics are named and counted, never scored."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import custodes as cu
 from custodes.data.study import Study
 from custodes.errors import InputError, OptionError
 from custodes.scoring.metric import Metric, MetricInputs, Need, Place, Scored, Scorer, Traits
-from tests.scoring.made import OUTPUTS, OVERLAP, REFERENCES, constant, known, of, overlap, recorded
+from tests.scoring.made import OUTPUTS, OVERLAP, REFERENCES, constant, overlap, recorded, register, scores_of
 from tests.scoring.made import study as texts_of
 
 
@@ -23,8 +23,8 @@ def study() -> Study:
     return texts_of(OUTPUTS, references=REFERENCES)
 
 
-def messages(made: cu.Scores) -> list[str]:
-    return [note.message for note in made.notes]
+def messages(result: cu.Scores) -> list[str]:
+    return [note.message for note in result.notes]
 
 
 @pytest.mark.parametrize("need", ["references", "source", "context", "image"])
@@ -38,31 +38,31 @@ def test_what_a_metric_needs_is_there_or_nothing_is_scored(monkeypatch: pytest.M
 
 def test_what_lacks_it_is_dropped_on_request_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     recorded(monkeypatch, overlap, OVERLAP)
-    made = cu.score(texts_of(OUTPUTS, references={"1": ["a fox"]}), ["length", "made"], missing="drop")
-    assert len(of(made, "length")) == 6
-    assert len(of(made, "made")) == 3
-    assert made.skipped.rows() == [("2", system, "made", "no references") for system in "ABC"]
-    assert messages(made) == ["1 of 2 items have no references, so they are not scored by made"]
-    assert made.status == 0
+    result = cu.score(texts_of(OUTPUTS, references={"1": ["a fox"]}), ["length", "made"], missing="drop")
+    assert len(scores_of(result, "length")) == 6
+    assert len(scores_of(result, "made")) == 3
+    assert result.skipped.rows() == [("2", system, "made", "no references") for system in "ABC"]
+    assert messages(result) == ["1 of 2 items have no references, so they are not scored by made"]
+    assert result.status == 0
 
 
 def test_every_system_has_every_item_unless_that_is_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
     some = texts_of({"1": {"A": "a", "B": "b b"}, "2": {"A": "a"}, "3": {"B": "b"}})
     with pytest.raises(InputError, match=r"2 of 6 outputs are missing \(B of 2, A of 3\); add them, or score"):
         cu.score(some, ["length"])
-    made = cu.score(some, ["length"], missing="drop")
-    assert of(made, "length") == [1, 2, 1, 1]
-    assert made.skipped["why"].to_list() == ["the system has no output of this item"] * 2
-    assert messages(made) == ["2 of 6 outputs are missing"]
+    result = cu.score(some, ["length"], missing="drop")
+    assert scores_of(result, "length") == [1, 2, 1, 1]
+    assert result.skipped["why"].to_list() == ["the system has no output of this item"] * 2
+    assert messages(result) == ["2 of 6 outputs are missing"]
 
     traits = Traits(systems=True)
-    own = recorded(
+    recorder = recorded(
         monkeypatch, lambda texts: Scored(values=np.zeros((1, 0)), systems=np.array([len(texts.outputs)])), traits
     )
-    made = cu.score(some, ["made"], missing="drop")
-    assert of(made, "made") == [1, 1]
-    assert sorted(own.outputs) == ["a", "b b"]
-    assert "systems are scored by made on the 1 of 3 items that have an output of every system" in messages(made)
+    result = cu.score(some, ["made"], missing="drop")
+    assert scores_of(result, "made") == [1, 1]
+    assert sorted(recorder.outputs) == ["a", "b b"]
+    assert "systems are scored by made on the 1 of 3 items that have an output of every system" in messages(result)
 
 
 def test_no_output_that_can_be_scored(monkeypatch: pytest.MonkeyPatch, study: Study) -> None:
@@ -71,19 +71,19 @@ def test_no_output_that_can_be_scored(monkeypatch: pytest.MonkeyPatch, study: St
         InputError, match="nothing is scored: made: the metric failed: no output has all inputs of the metric"
     ):
         cu.score(study, ["made"], missing="drop")
-    made = cu.score(study, ["made", "length"], missing="drop")
-    assert made.raters["rater"].to_list() == ["length"]
-    assert made.status == 1
+    result = cu.score(study, ["made", "length"], missing="drop")
+    assert result.raters["rater"].to_list() == ["length"]
+    assert result.status == 1
 
 
 def test_an_output_without_a_score_has_a_reason_and_is_no_zero(monkeypatch: pytest.MonkeyPatch) -> None:
     recorded(monkeypatch, overlap, OVERLAP)
     some = texts_of({"1": {"A": "a fox", "B": ""}}, references={"1": ["a fox", "a"]})
-    made = cu.score(some, ["made@first,mean"])
-    assert made.ratings["score"].to_list() == [1.0, 0.75]
-    assert made.skipped.rows() == [("1", "B", f"made@{rule}", "the output has no word") for rule in ("first", "mean")]
-    assert "made@mean: 1 of 2 outputs have no score: the output has no word" in messages(made)
-    assert made.status == 1
+    result = cu.score(some, ["made@first,mean"])
+    assert result.ratings["score"].to_list() == [1.0, 0.75]
+    assert result.skipped.rows() == [("1", "B", f"made@{rule}", "the output has no word") for rule in ("first", "mean")]
+    assert "made@mean: 1 of 2 outputs have no score: the output has no word" in messages(result)
+    assert result.status == 1
 
 
 def test_no_number_is_in_no_mean_and_no_best(monkeypatch: pytest.MonkeyPatch, study: Study) -> None:
@@ -91,11 +91,13 @@ def test_no_number_is_in_no_mean_and_no_best(monkeypatch: pytest.MonkeyPatch, st
         return Scored(values=np.tile([[0.5, np.nan]], (len(texts.outputs), 1)))
 
     recorded(monkeypatch, halves, OVERLAP)
-    made = cu.score(study, ["made@first,best,mean"])
-    assert of(made, "made@first") == [0.5] * 6
-    assert of(made, "made@best") == of(made, "made@mean") == [0.5] * 3  # of item 2, which has one reference
-    assert made.skipped["why"].unique().to_list() == ["the metric returned no number"]
-    assert made.status == 1
+    result = cu.score(study, ["made@first,best,mean"])
+    assert scores_of(result, "made@first") == [0.5] * 6
+    assert (
+        scores_of(result, "made@best") == scores_of(result, "made@mean") == [0.5] * 3
+    )  # scores of item 2, which has one reference
+    assert result.skipped["why"].unique().to_list() == ["the metric returned no number"]
+    assert result.status == 1
 
 
 def test_cut_texts_are_counted(monkeypatch: pytest.MonkeyPatch, study: Study) -> None:
@@ -104,9 +106,9 @@ def test_cut_texts_are_counted(monkeypatch: pytest.MonkeyPatch, study: Study) ->
         return Scored(values=np.ones((len(texts.outputs), 1)), truncated=long)
 
     recorded(monkeypatch, cut, Traits())
-    made = cu.score(study, ["made"])
-    assert messages(made) == ["made: for 2 of 6 outputs, a text was truncated to fit the model"]
-    assert made.status == 0
+    result = cu.score(study, ["made"])
+    assert messages(result) == ["made: for 2 of 6 outputs, a text was truncated to fit the model"]
+    assert result.status == 0
 
 
 ONES = np.ones((5, 1))
@@ -120,7 +122,7 @@ def raising(error: BaseException) -> Callable[[MetricInputs], Scored]:
 
 
 @pytest.mark.parametrize(
-    ("score", "said"),
+    ("score", "message"),
     [
         (raising(RuntimeError("two\nlines")), "made: the metric failed: RuntimeError: two lines"),
         (raising(InputError("worker: it ended")), "made: the metric failed: worker: it ended"),
@@ -139,14 +141,14 @@ def raising(error: BaseException) -> Callable[[MetricInputs], Scored]:
     ],
 )
 def test_a_metric_that_fails_is_one_line_and_the_others_are_there(
-    monkeypatch: pytest.MonkeyPatch, study: Study, score: Callable[[MetricInputs], Scored], said: str
+    monkeypatch: pytest.MonkeyPatch, study: Study, score: Callable[[MetricInputs], Scored], message: str
 ) -> None:
     recorded(monkeypatch, score, Traits())
-    made = cu.score(study, ["made", "length"])
-    assert len(messages(made)) == 1
-    assert said in messages(made)[0]
-    assert (made.raters["rater"].to_list(), made.status) == (["length"], 1)
-    with pytest.raises(InputError, match=f"^nothing is scored: .*{re.escape(said)}"):
+    result = cu.score(study, ["made", "length"])
+    assert len(messages(result)) == 1
+    assert message in messages(result)[0]
+    assert (result.raters["rater"].to_list(), result.status) == (["length"], 1)
+    with pytest.raises(InputError, match=f"^nothing is scored: .*{re.escape(message)}"):
         cu.score(study, ["made"])
 
 
@@ -159,7 +161,7 @@ def test_systems_must_be_scored_by_a_metric_of_systems(monkeypatch: pytest.Monke
 def test_a_metric_that_cannot_be_loaded_stops_before_anything_is_scored(
     monkeypatch: pytest.MonkeyPatch, study: Study
 ) -> None:
-    own = recorded(monkeypatch, constant(1.0), Traits())
+    recorder = recorded(monkeypatch, constant(1.0), Traits())
 
     def broken(place: Place) -> Scorer:
         raise OSError("no such file")
@@ -172,15 +174,15 @@ def test_a_metric_that_cannot_be_loaded_stops_before_anything_is_scored(
     def metric(name: str, load: Callable[..., Scorer]) -> Metric:
         return Metric(name=name, gives="", source="", load=load, traits=Traits())
 
-    known(monkeypatch, own.metric, metric("broken", broken), metric("closing", closing))
+    register(monkeypatch, recorder.metric, metric("broken", broken), metric("closing", closing))
     with pytest.raises(InputError, match=r"^metric broken: the metric cannot be loaded: OSError: no such file$"):
         cu.score(study, ["made", "closing", "broken"])
-    assert not own.calls
+    assert not recorder.calls
     assert closed == [1]
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("options", "message"),
     [
         ({"metrics": ["length@best"]}, "metric length@best: unknown rule 'best'; this metric uses no references"),
         (
@@ -195,11 +197,11 @@ def test_a_metric_that_cannot_be_loaded_stops_before_anything_is_scored(
     ],
 )
 def test_options_that_cannot_be(
-    monkeypatch: pytest.MonkeyPatch, study: Study, given: dict[str, object], said: str
+    monkeypatch: pytest.MonkeyPatch, study: Study, options: dict[str, object], message: str
 ) -> None:
     recorded(monkeypatch, overlap, OVERLAP)
-    with pytest.raises(OptionError, match=re.escape(said)):
-        cu.score(study, **({"metrics": ["length"]} | given))  # type: ignore[arg-type]
+    with pytest.raises(OptionError, match=re.escape(message)):
+        cu.score(study, **({"metrics": ["length"]} | options))  # type: ignore[arg-type]
 
 
 def test_scores_need_texts() -> None:
@@ -219,7 +221,7 @@ def test_an_image_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_metric_may_refuse_what_would_take_too_long(
     monkeypatch: pytest.MonkeyPatch, study: Study, tmp_path: Path
 ) -> None:
-    own = recorded(monkeypatch, constant(1.0), Traits())
+    recorder = recorded(monkeypatch, constant(1.0), Traits())
     seen: list[int] = []
 
     def load(place: Place) -> Scorer:
@@ -229,15 +231,15 @@ def test_a_metric_may_refuse_what_would_take_too_long(
 
         return Scorer(signature="slow 1", traits=Traits(), score=constant(1.0), ready=ready)
 
-    known(
+    register(
         monkeypatch,
-        own.metric,
+        recorder.metric,
         Metric(name="slow", gives="", source="", load=load, traits=Traits()),
     )
     with pytest.raises(OptionError, match="^metric slow: it would take a year$"):
         cu.score(study, ["made", "slow"], cache=tmp_path / "kept.db")
     assert seen == [5]
-    assert not own.calls
+    assert not recorder.calls
     assert not list(tmp_path.iterdir())
 
 
@@ -245,11 +247,11 @@ def test_a_system_that_is_its_own_reference_is_told_of(monkeypatch: pytest.Monke
     recorded(monkeypatch, overlap, OVERLAP)
     outputs = {str(i): {"human": f"a fox {i}", "A": f"a dog {i}"} for i in range(6)}
     texts = texts_of(outputs, references={str(i): ["x", f"a fox {i}"] for i in range(6)})
-    told = (
+    message = (
         "every output of human is a reference of its item, so the scores by made carry no "
         "information; exclude these systems"
     )
-    assert messages(cu.score(texts, ["made", "length"])) == [told]
+    assert messages(cu.score(texts, ["made", "length"])) == [message]
     assert messages(cu.score(texts, ["length"])) == []
     few = texts_of({i: outputs[i] for i in "0123"}, references={i: [f"a fox {i}"] for i in "0123"})
     assert messages(cu.score(few, ["made"])) == []

@@ -1,4 +1,4 @@
-"""The commands of the page on a machine that is too small: outputs scored in parts, by processes, score the same."""
+"""The documented commands that score outputs in several parts and processes give the same scores."""
 
 from __future__ import annotations
 

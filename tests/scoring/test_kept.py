@@ -1,4 +1,4 @@
-"""What is kept: another rule or name costs nothing, what may change a score does; a kill loses little."""
+"""Cached scores: other rules and names reuse them, changes that affect scores do not; an interruption loses little."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from custodes.cache import Cache, KeptScore
 from custodes.data.study import Study
 from custodes.errors import CustodesError
 from custodes.scoring.metric import MetricInputs, Scored, Traits
-from tests.scoring.made import OUTPUTS, OVERLAP, REFERENCES, constant, of, overlap, pooled, recorded
+from tests.scoring.made import OUTPUTS, OVERLAP, REFERENCES, constant, overlap, pooled, recorded, scores_of
 from tests.scoring.made import study as texts_of
 
 POOLED = Traits(needs=("references",), rules=("all", "first", "best", "mean"))
@@ -28,45 +28,49 @@ def study() -> Study:
 
 
 @pytest.fixture
-def kept(tmp_path: Path) -> str:
+def cache_db(tmp_path: Path) -> str:
     return str(tmp_path / "kept.db")
 
 
 @pytest.mark.parametrize(("score", "traits"), [(overlap, OVERLAP), (pooled, POOLED)])
 def test_another_rule_costs_nothing(
-    monkeypatch: pytest.MonkeyPatch, study: Study, kept: str, score: object, traits: Traits
+    monkeypatch: pytest.MonkeyPatch, study: Study, cache_db: str, score: object, traits: Traits
 ) -> None:
-    own = recorded(monkeypatch, score, traits)  # type: ignore[arg-type]
-    cu.score(study, ["made@mean"], cache=kept)
-    before = len(own.outputs)
-    again = cu.score(study, ["made@first", "made@best", "x=made@mean"], cache=kept)
-    assert len(own.outputs) == before
-    alone = cu.score(study, ["made@first"], cache=kept)
-    assert len(own.outputs) == before
-    assert of(alone, "made@first") == of(again, "made@first") == pytest.approx([2 / 3, 1, 0, 2 / 3, 1 / 2, 0])
+    recorder = recorded(monkeypatch, score, traits)  # type: ignore[arg-type]
+    cu.score(study, ["made@mean"], cache=cache_db)
+    before = len(recorder.outputs)
+    again = cu.score(study, ["made@first", "made@best", "x=made@mean"], cache=cache_db)
+    assert len(recorder.outputs) == before
+    alone = cu.score(study, ["made@first"], cache=cache_db)
+    assert len(recorder.outputs) == before
+    assert (
+        scores_of(alone, "made@first")
+        == scores_of(again, "made@first")
+        == pytest.approx([2 / 3, 1, 0, 2 / 3, 1 / 2, 0])
+    )
 
 
-def test_the_same_cache_gives_the_same_result(monkeypatch: pytest.MonkeyPatch, study: Study, kept: str) -> None:
-    own = recorded(monkeypatch, overlap, OVERLAP)
-    asked = ["made@first,best,mean", "length"]
-    cold, warm = cu.score(study, asked, cache=kept), cu.score(study, asked, cache=kept)
-    assert len(own.calls) == 1
+def test_the_same_cache_gives_the_same_result(monkeypatch: pytest.MonkeyPatch, study: Study, cache_db: str) -> None:
+    recorder = recorded(monkeypatch, overlap, OVERLAP)
+    specs = ["made@first,best,mean", "length"]
+    cold, warm = cu.score(study, specs, cache=cache_db), cu.score(study, specs, cache=cache_db)
+    assert len(recorder.calls) == 1
     for name, table in cold.tables().items():
         assert table.equals(warm.tables()[name], null_equal=True), name
     assert (cold.raters["cost"] > 0).all()
     assert set(cold.raters["cost_unit"]) == {"cpu-s"}
 
 
-def test_only_what_is_new_is_scored(monkeypatch: pytest.MonkeyPatch, study: Study, kept: str) -> None:
-    own = recorded(monkeypatch, overlap, OVERLAP)
-    cu.score(study, ["made"], cache=kept)
-    own.calls.clear()
+def test_only_what_is_new_is_scored(monkeypatch: pytest.MonkeyPatch, study: Study, cache_db: str) -> None:
+    recorder = recorded(monkeypatch, overlap, OVERLAP)
+    cu.score(study, ["made"], cache=cache_db)
+    recorder.calls.clear()
     more = {item: {**texts, "D": "a cat"} for item, texts in OUTPUTS.items()}
-    cu.score(texts_of(more, references=REFERENCES), ["made"], cache=kept)
-    assert own.outputs == ["a cat"] * 2
-    own.calls.clear()
-    cu.score(texts_of(OUTPUTS, references={**REFERENCES, "2": ["the dog", "a dog"]}), ["made@mean"], cache=kept)
-    assert sorted(own.outputs) == sorted([*OUTPUTS["1"].values(), *OUTPUTS["2"].values()])
+    cu.score(texts_of(more, references=REFERENCES), ["made"], cache=cache_db)
+    assert recorder.outputs == ["a cat"] * 2
+    recorder.calls.clear()
+    cu.score(texts_of(OUTPUTS, references={**REFERENCES, "2": ["the dog", "a dog"]}), ["made@mean"], cache=cache_db)
+    assert sorted(recorder.outputs) == sorted([*OUTPUTS["1"].values(), *OUTPUTS["2"].values()])
 
 
 @pytest.mark.parametrize(
@@ -80,7 +84,7 @@ def test_only_what_is_new_is_scored(monkeypatch: pytest.MonkeyPatch, study: Stud
 )
 def test_a_score_is_kept_under_what_its_metric_needs(
     monkeypatch: pytest.MonkeyPatch,
-    kept: str,
+    cache_db: str,
     needs: tuple[str, ...],
     change: dict[str, dict[str, object]],
     asked_again: int,
@@ -90,72 +94,72 @@ def test_a_score_is_kept_under_what_its_metric_needs(
         "source": {"1": "s", "2": "two"},
         "context": {"1": "c", "2": "two"},
     }
-    own = recorded(monkeypatch, constant(1.0), Traits(needs=needs))  # type: ignore[arg-type]
+    recorder = recorded(monkeypatch, constant(1.0), Traits(needs=needs))  # type: ignore[arg-type]
     outputs = {"1": {"A": "x", "B": "y"}, "2": {"A": "x", "B": "y"}}
-    cu.score(texts_of(outputs, **facts), ["made"], cache=kept)
-    own.calls.clear()
-    cu.score(texts_of(outputs, **{**facts, **change}), ["made"], cache=kept)
-    assert len(own.outputs) == asked_again
+    cu.score(texts_of(outputs, **facts), ["made"], cache=cache_db)
+    recorder.calls.clear()
+    cu.score(texts_of(outputs, **{**facts, **change}), ["made"], cache=cache_db)
+    assert len(recorder.outputs) == asked_again
 
 
-def test_an_image_counts_by_what_it_holds(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, kept: str) -> None:
-    own = recorded(monkeypatch, constant(1.0), Traits(needs=("image",)))
+def test_an_image_counts_by_what_it_holds(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, cache_db: str) -> None:
+    recorder = recorded(monkeypatch, constant(1.0), Traits(needs=("image",)))
     image = tmp_path / "one.png"
     some = texts_of({"1": {"A": "a fox"}}, image={"1": str(image)})
     for content, calls in ((b"1", 1), (b"1", 1), (b"2", 2)):
         image.write_bytes(content)
-        cu.score(some, ["made"], cache=kept)
-        assert len(own.calls) == calls
+        cu.score(some, ["made"], cache=cache_db)
+        assert len(recorder.calls) == calls
     image.rename(tmp_path / "two.png")
-    cu.score(texts_of({"x": {"B": "a fox"}}, image={"x": str(tmp_path / "two.png")}), ["made"], cache=kept)
-    assert len(own.calls) == 2
+    cu.score(texts_of({"x": {"B": "a fox"}}, image={"x": str(tmp_path / "two.png")}), ["made"], cache=cache_db)
+    assert len(recorder.calls) == 2
     address = texts_of({"1": {"A": "a fox"}}, image={"1": "https://example.org/one.png"})
-    cu.score(address, ["made"], cache=kept)
-    assert len(own.calls) == 3
+    cu.score(address, ["made"], cache=cache_db)
+    assert len(recorder.calls) == 3
 
 
-def test_parameters_are_part_of_the_key(monkeypatch: pytest.MonkeyPatch, study: Study, kept: str) -> None:
-    own = recorded(monkeypatch, constant(1.0), Traits(), n=1)
-    cu.score(study, ["made", "made:n=2"], cache=kept)
-    assert len(own.calls) == 2
-    cu.score(study, ["x=made:n=1", "y=made:n=2"], cache=kept)
-    assert len(own.calls) == 2
+def test_parameters_are_part_of_the_key(monkeypatch: pytest.MonkeyPatch, study: Study, cache_db: str) -> None:
+    recorder = recorded(monkeypatch, constant(1.0), Traits(), n=1)
+    cu.score(study, ["made", "made:n=2"], cache=cache_db)
+    assert len(recorder.calls) == 2
+    cu.score(study, ["x=made:n=1", "y=made:n=2"], cache=cache_db)
+    assert len(recorder.calls) == 2
 
 
 def test_a_metric_of_the_whole_is_scored_anew_where_any_text_is_another(
-    monkeypatch: pytest.MonkeyPatch, study: Study, kept: str
+    monkeypatch: pytest.MonkeyPatch, study: Study, cache_db: str
 ) -> None:
     traits = Traits(needs=("references",), rules=("all",), whole=True)
-    own = recorded(
+    recorder = recorded(
         monkeypatch, lambda texts: Scored(values=np.full((len(texts.outputs), 1), len(texts.outputs))), traits
     )
-    cu.score(study, ["made"], cache=kept)
-    assert [len(texts.outputs) for texts in own.calls] == [6]
-    cu.score(texts_of(OUTPUTS, references=REFERENCES, source={"1": "new"}), ["made"], cache=kept)
-    assert len(own.calls) == 1
+    cu.score(study, ["made"], cache=cache_db)
+    assert [len(texts.outputs) for texts in recorder.calls] == [6]
+    cu.score(texts_of(OUTPUTS, references=REFERENCES, source={"1": "new"}), ["made"], cache=cache_db)
+    assert len(recorder.calls) == 1
     changed = {**OUTPUTS, "2": {**OUTPUTS["2"], "C": "another"}}
-    made = cu.score(texts_of(changed, references=REFERENCES), ["made"], cache=kept)
-    assert len(own.calls) == 2
-    assert of(made, "made") == [6.0] * 6
+    result = cu.score(texts_of(changed, references=REFERENCES), ["made"], cache=cache_db)
+    assert len(recorder.calls) == 2
+    assert scores_of(result, "made") == [6.0] * 6
 
 
-def test_scores_of_systems_are_kept_by_system(monkeypatch: pytest.MonkeyPatch, study: Study, kept: str) -> None:
+def test_scores_of_systems_are_kept_by_system(monkeypatch: pytest.MonkeyPatch, study: Study, cache_db: str) -> None:
     traits = Traits(systems=True)
-    own = recorded(
+    recorder = recorded(
         monkeypatch,
         lambda texts: Scored(values=np.zeros((1, 0)), systems=np.array([len("".join(texts.outputs))])),
         traits,
     )
-    first = cu.score(study, ["made"], cache=kept)
+    first = cu.score(study, ["made"], cache=cache_db)
     changed = {item: {**texts, "C": f"{texts['C']} now"} for item, texts in OUTPUTS.items()}
-    second = cu.score(texts_of(changed), ["made"], cache=kept)
-    assert len(own.calls) == 4
-    assert of(second, "made")[:2] == of(first, "made")[:2]
-    assert of(second, "made")[2] == of(first, "made")[2] + 8
+    second = cu.score(texts_of(changed), ["made"], cache=cache_db)
+    assert len(recorder.calls) == 4
+    assert scores_of(second, "made")[:2] == scores_of(first, "made")[:2]
+    assert scores_of(second, "made")[2] == scores_of(first, "made")[2] + 8
 
 
 def test_a_killed_run_loses_one_call_and_its_file_is_whole(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, kept: str
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, cache_db: str
 ) -> None:
     code = f"""
 import os, signal
@@ -168,54 +172,54 @@ def killed(texts):
         os.kill(os.getpid(), signal.SIGKILL)
     return constant(1.0)(texts)
 own = recorded(pytest.MonkeyPatch(), killed, Traits())
-cu.score(study({{str(i): {{"A": f"a {{i}}"}} for i in range(40)}}), ["made"], batch=1, cache={kept!r})
+cu.score(study({{str(i): {{"A": f"a {{i}}"}} for i in range(40)}}), ["made"], batch=1, cache={cache_db!r})
 """
     root = Path(__file__).parents[2]
-    made = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=False)
-    assert made.returncode == -9, made.stderr
-    own = recorded(monkeypatch, constant(1.0), Traits())
-    cu.score(texts_of({str(i): {"A": f"a {i}"} for i in range(40)}), ["made"], cache=kept)
-    assert len(own.outputs) == 40 - 16
+    process = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=False)
+    assert process.returncode == -9, process.stderr
+    recorder = recorded(monkeypatch, constant(1.0), Traits())
+    cu.score(texts_of({str(i): {"A": f"a {i}"} for i in range(40)}), ["made"], cache=cache_db)
+    assert len(recorder.outputs) == 40 - 16
 
 
-def test_a_metric_that_fails_keeps_what_it_had_scored(monkeypatch: pytest.MonkeyPatch, kept: str) -> None:
+def test_a_metric_that_fails_keeps_what_it_had_scored(monkeypatch: pytest.MonkeyPatch, cache_db: str) -> None:
     def failing(texts: MetricInputs) -> Scored:
-        if len(own.calls) == 3:
+        if len(recorder.calls) == 3:
             raise RuntimeError("out of memory")
         return constant(1.0)(texts)
 
     many = texts_of({str(i): {"A": f"a {i}"} for i in range(40)})
-    own = recorded(monkeypatch, failing, Traits())
-    made = cu.score(many, ["made", "length"], batch=1, cache=kept)
-    assert made.raters["rater"].to_list() == ["length"]
-    own.calls.clear()
-    own = recorded(monkeypatch, constant(1.0), Traits())
-    cu.score(many, ["made"], cache=kept)
-    assert len(own.outputs) == 40 - 16
+    recorder = recorded(monkeypatch, failing, Traits())
+    result = cu.score(many, ["made", "length"], batch=1, cache=cache_db)
+    assert result.raters["rater"].to_list() == ["length"]
+    recorder.calls.clear()
+    recorder = recorded(monkeypatch, constant(1.0), Traits())
+    cu.score(many, ["made"], cache=cache_db)
+    assert len(recorder.outputs) == 40 - 16
 
 
 def test_a_file_of_somebody_else_is_refused_and_stays_as_it_is(study: Study, tmp_path: Path) -> None:
-    other = tmp_path / "other.db"
-    with sqlite3.connect(other) as base:
+    other_file = tmp_path / "other.db"
+    with sqlite3.connect(other_file) as base:
         base.execute("CREATE TABLE mine (x)")
     base.close()
     text = tmp_path / "texts.csv"
     text.write_text("item,system\n" * 100)
     newer = tmp_path / "newer.db"
-    with Cache(newer) as kept:
-        kept.keep_scores([])
+    with Cache(newer) as cache:
+        cache.keep_scores([])
     with sqlite3.connect(newer) as base:
         base.execute("PRAGMA user_version = 99")
     base.close()
-    for place, said in (
-        (other, "a database of another program; name another file with --cache"),
+    for place, message in (
+        (other_file, "a database of another program; name another file with --cache"),
         (text, r"not a file of cached scores or replies \(file is not a database\)"),
         (newer, "a database of version 99, not 1"),
         (tmp_path, "it is a folder"),
         (tmp_path / "no" / "kept.db", "no such folder"),
     ):
         before = place.read_bytes() if place.is_file() else None
-        with pytest.raises(CustodesError, match=said):
+        with pytest.raises(CustodesError, match=message):
             cu.score(study, ["length"], cache=place)
         assert before == (place.read_bytes() if place.is_file() else None)
 
@@ -227,19 +231,19 @@ def test_a_file_is_made_when_there_is_something_to_keep(tmp_path: Path) -> None:
         assert not cache.replies(["k"])
         assert cache.seconds_of("m") is None
         assert not place.exists()
-        with Cache(place) as other:
-            other.keep_reply("k", b"{}", b"{}")
+        with Cache(place) as second:
+            second.keep_reply("k", b"{}", b"{}")
         assert cache.replies(["k"]) == {"k": b"{}"}
 
 
-def test_scores_are_kept_all_or_none(kept: str) -> None:
+def test_scores_are_kept_all_or_none(cache_db: str) -> None:
     row = KeptScore("k", "m", b"", False, "", 1.0)
 
     def broken():  # type: ignore[no-untyped-def]
         yield row
         raise ValueError
 
-    with Cache(kept) as cache:
+    with Cache(cache_db) as cache:
         with pytest.raises(ValueError):
             cache.keep_scores(broken())
         assert cache.scores(["k"]) == {}
@@ -254,26 +258,26 @@ def test_first_costs_its_share_and_the_others_all(monkeypatch: pytest.MonkeyPatc
         return Scored(values=overlap(texts).values, seconds=600.0)
 
     recorded(monkeypatch, slow, OVERLAP)
-    made = cu.score(study, ["made@first,best,mean"])
-    costs = dict(made.raters.select("rater", "cost").rows())
-    # 100 seconds an output; of item 1 the first of two references is half.
+    result = cu.score(study, ["made@first,best,mean"])
+    costs = dict(result.raters.select("rater", "cost").rows())
+    # 100 seconds per output; for item 1 the first of two references takes half.
     assert costs["made@best"] == costs["made@mean"] == pytest.approx(100, abs=1)
     assert costs["made@first"] == pytest.approx(75, abs=1)
     assert pl.Series(costs.values()).is_finite().all()
 
 
-def test_two_runs_on_one_file_do_not_disturb_each_other(kept: str) -> None:
+def test_two_runs_on_one_file_do_not_disturb_each_other(cache_db: str) -> None:
     code = f"""
 import polars as pl
 import custodes as cu
 texts = pl.DataFrame({{"item": [str(i) for i in range(300)], "system": "A", "text": [f"a {{i}}" for i in range(300)]}})
 for batch in (1, 2):
-    assert cu.score(texts, ["length", "length:unit=characters"], batch=batch, cache={kept!r}).ratings.height == 600
+    assert cu.score(texts, ["length", "length:unit=characters"], batch=batch, cache={cache_db!r}).ratings.height == 600
 """
     runs = [subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True) for _ in range(2)]
     for run in runs:
-        _, said = run.communicate()
-        assert run.returncode == 0, said
-    with sqlite3.connect(kept) as base:
+        _, errors = run.communicate()
+        assert run.returncode == 0, errors
+    with sqlite3.connect(cache_db) as base:
         assert base.execute("SELECT count(*), count(DISTINCT metric) FROM score").fetchone() == (600, 2)
     base.close()

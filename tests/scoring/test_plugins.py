@@ -1,4 +1,4 @@
-"""Metrics of other packages: found where they are installed; what is wrong with one is one line that names it."""
+"""Metrics of other packages: installed ones are found, and errors give one line with the package's name."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ Install = Callable[..., None]
 
 @pytest.fixture
 def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install]:
-    """Installs the package of a metric."""
+    """Function that installs the package of a metric."""
     monkeypatch.syspath_prepend(tmp_path)
 
     def put(code: str, *, version: str = "1.2") -> None:
@@ -50,9 +50,9 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install
 
 def test_a_metric_of_another_package_scores_and_is_listed(install: Install, capsys: pytest.CaptureFixture[str]) -> None:
     install(CODE)
-    made = cu.score(TEXTS, ["letters", "letters:letter=r"])
-    assert made.ratings["score"].to_list() == [3.0, 0.0, 0.0, 2.0]
-    assert made.raters["signature"][0] == "custodes-lettering 1.2 letters a"
+    result = cu.score(TEXTS, ["letters", "letters:letter=r"])
+    assert result.ratings["score"].to_list() == [3.0, 0.0, 0.0, 2.0]
+    assert result.raters["signature"][0] == "custodes-lettering 1.2 letters a"
     assert cli.run(["score", "--list"]) == 0
     assert "How often a letter is" in " ".join(capsys.readouterr().out.split())
     with pytest.raises(OptionError, match="did you mean 'letters'"):
@@ -80,22 +80,24 @@ def test_another_version_is_scored_anew(install: Install, tmp_path: Path) -> Non
 def test_a_broken_one_is_left_out_with_one_line(install: Install, code: str, reason: str) -> None:
     install(code)
     who = r"metric 'letters' \(lettering:METRIC\) of the package custodes-lettering 1\.2"
-    with pytest.warns(CustodesWarning, match=f"^{who} is left out: {reason}; update or uninstall the package$") as told:
+    with pytest.warns(
+        CustodesWarning, match=f"^{who} is left out: {reason}; update or uninstall the package$"
+    ) as warnings:
         assert cu.score(TEXTS, ["length"]).ratings.height == 2
-    assert len(told) == 1
+    assert len(warnings) == 1
     assert known_metrics() == METRICS
 
 
 @pytest.mark.parametrize(
-    ("fault", "said"),
+    ("fault", "message"),
     [
         ("return 3", "the loader returned int, expected Scorer"),
         ("1 / 0", "ZeroDivisionError: division by zero"),
     ],
 )
-def test_a_fault_while_it_is_loaded_names_it(install: Install, fault: str, said: str) -> None:
+def test_a_fault_while_it_is_loaded_names_it(install: Install, fault: str, message: str) -> None:
     install(CODE.replace("    def score(", f"    {fault}\n    def score("))
     with pytest.raises(
-        InputError, match=rf"^metric letters: the package custodes-lettering 1\.2 cannot load the metric: .*{said}"
+        InputError, match=rf"^metric letters: the package custodes-lettering 1\.2 cannot load the metric: .*{message}"
     ):
         cu.score(TEXTS, ["letters"])

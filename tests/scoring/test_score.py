@@ -1,4 +1,4 @@
-"""From texts to ratings: rules of references, what is computed once, and what scores depend on."""
+"""From texts to ratings: reference rules, reused computations, and inputs that scores depend on."""
 
 from __future__ import annotations
 
@@ -13,7 +13,18 @@ from hypothesis import strategies as st
 import custodes as cu
 from custodes.data.study import Study
 from custodes.scoring.metric import MetricInputs, Scored, Traits
-from tests.scoring.made import OUTPUTS, OVERLAP, REFERENCES, Recorded, known, of, overlap, pooled, recorded, scores
+from tests.scoring.made import (
+    OUTPUTS,
+    OVERLAP,
+    REFERENCES,
+    Recorded,
+    overlap,
+    pooled,
+    recorded,
+    register,
+    scores,
+    scores_of,
+)
 from tests.scoring.made import study as texts_of
 
 POOLED = Traits(needs=("references",), rules=("all", "first", "best", "mean"))
@@ -25,59 +36,64 @@ def study() -> Study:
 
 
 def test_every_rule_is_a_rater_of_one_computation(monkeypatch: pytest.MonkeyPatch, study: Study) -> None:
-    own = recorded(monkeypatch, overlap, OVERLAP)
-    made = cu.score(study, ["made", "made@best,mean", "other=made@first"])
-    # By hand: of "a red fox" 2 of 3 words stand in "a fox", 3 of 3 in "a red fox ran".
-    assert of(made, "made") == pytest.approx([2 / 3, 1, 0, 2 / 3, 1 / 2, 0])
-    assert of(made, "made@best") == pytest.approx([1, 1, 0, 2 / 3, 1 / 2, 0])
-    assert of(made, "made@mean") == pytest.approx([5 / 6, 1, 0, 2 / 3, 1 / 2, 0])
-    assert of(made, "other") == of(made, "made")
-    assert len(own.outputs) == 6
-    assert [row["signature"].rpartition("=")[2] for row in made.raters.to_dicts()] == ["first", "best", "mean", "first"]
-    assert made.status == 0
-    assert made.skipped.is_empty()
+    recorder = recorded(monkeypatch, overlap, OVERLAP)
+    result = cu.score(study, ["made", "made@best,mean", "other=made@first"])
+    # By hand: 2 of 3 words of "a red fox" occur in "a fox", and 3 of 3 in "a red fox ran".
+    assert scores_of(result, "made") == pytest.approx([2 / 3, 1, 0, 2 / 3, 1 / 2, 0])
+    assert scores_of(result, "made@best") == pytest.approx([1, 1, 0, 2 / 3, 1 / 2, 0])
+    assert scores_of(result, "made@mean") == pytest.approx([5 / 6, 1, 0, 2 / 3, 1 / 2, 0])
+    assert scores_of(result, "other") == scores_of(result, "made")
+    assert len(recorder.outputs) == 6
+    assert [row["signature"].rpartition("=")[2] for row in result.raters.to_dicts()] == [
+        "first",
+        "best",
+        "mean",
+        "first",
+    ]
+    assert result.status == 0
+    assert result.skipped.is_empty()
 
 
 def test_the_worst_is_best_where_lower_is_better(monkeypatch: pytest.MonkeyPatch, study: Study) -> None:
     recorded(monkeypatch, overlap, Traits(needs=("references",), rules=("best",), higher_is_better=False))
-    assert of(cu.score(study, ["made"]), "made") == pytest.approx([2 / 3, 1, 0, 2 / 3, 1 / 2, 0])
+    assert scores_of(cu.score(study, ["made"]), "made") == pytest.approx([2 / 3, 1, 0, 2 / 3, 1 / 2, 0])
 
 
 def test_all_references_at_once_or_each_alone(monkeypatch: pytest.MonkeyPatch, study: Study) -> None:
-    own = recorded(monkeypatch, pooled, POOLED)
-    made = cu.score(study, ["made", "made@first,best,mean"])
-    assert of(made, "made") == pytest.approx([1, 1, 0, 2 / 3, 1 / 2, 0])
-    assert of(made, "made@mean") == pytest.approx([5 / 6, 1, 0, 2 / 3, 1 / 2, 0])
-    assert of(made, "made@first") == pytest.approx([2 / 3, 1, 0, 2 / 3, 1 / 2, 0])
-    assert all(len(refs) == 1 for texts in own.calls[1:] for refs in texts.references)
-    assert len(own.outputs) == 6 + 6  # with one reference, all and alone are the same and kept already
+    recorder = recorded(monkeypatch, pooled, POOLED)
+    result = cu.score(study, ["made", "made@first,best,mean"])
+    assert scores_of(result, "made") == pytest.approx([1, 1, 0, 2 / 3, 1 / 2, 0])
+    assert scores_of(result, "made@mean") == pytest.approx([5 / 6, 1, 0, 2 / 3, 1 / 2, 0])
+    assert scores_of(result, "made@first") == pytest.approx([2 / 3, 1, 0, 2 / 3, 1 / 2, 0])
+    assert all(len(refs) == 1 for texts in recorder.calls[1:] for refs in texts.references)
+    assert len(recorder.outputs) == 6 + 6  # items with one reference take the cached scores
 
 
 def test_only_the_first_reference_is_looked_at_where_nothing_else_is_asked(
     monkeypatch: pytest.MonkeyPatch, study: Study
 ) -> None:
     for score, traits in ((overlap, OVERLAP), (pooled, POOLED)):
-        own = recorded(monkeypatch, score, traits)
-        made = cu.score(study, ["made@first"])
-        assert of(made, "made@first") == pytest.approx([2 / 3, 1, 0, 2 / 3, 1 / 2, 0])
-        assert all(len(refs) == 1 for texts in own.calls for refs in texts.references)
+        recorder = recorded(monkeypatch, score, traits)
+        result = cu.score(study, ["made@first"])
+        assert scores_of(result, "made@first") == pytest.approx([2 / 3, 1, 0, 2 / 3, 1 / 2, 0])
+        assert all(len(refs) == 1 for texts in recorder.calls for refs in texts.references)
 
 
 def test_a_metric_is_given_what_it_needs_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
     study = texts_of(OUTPUTS, references=REFERENCES, source={"1": "one", "2": "two"})
-    own = recorded(monkeypatch, pooled, Traits(needs=("source",)))
+    recorder = recorded(monkeypatch, pooled, Traits(needs=("source",)))
     cu.score(study, ["made"])
-    (texts,) = own.calls
+    (texts,) = recorder.calls
     assert sorted(texts.sources) == ["one", "two"]
     assert list(texts.references) == [[], []]
 
 
 def test_equal_texts_are_scored_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    own = recorded(monkeypatch, overlap, OVERLAP)
+    recorder = recorded(monkeypatch, overlap, OVERLAP)
     same = {"1": {"A": "a fox", "B": "a fox"}, "2": {"A": "a fox", "B": "a dog"}}
-    made = cu.score(texts_of(same, references={"1": ["a fox"], "2": ["a fox"]}), ["made"])
-    assert sorted(own.outputs) == ["a dog", "a fox"]
-    assert of(made, "made") == [1.0, 1.0, 1.0, 0.5]
+    result = cu.score(texts_of(same, references={"1": ["a fox"], "2": ["a fox"]}), ["made"])
+    assert sorted(recorder.outputs) == ["a dog", "a fox"]
+    assert scores_of(result, "made") == [1.0, 1.0, 1.0, 0.5]
 
 
 WORDS = st.lists(st.sampled_from(["a", "fox", "dog", "red", "ran", "é"]), min_size=1, max_size=4).map(" ".join)
@@ -96,78 +112,80 @@ def test_names_and_the_order_of_rows_change_no_score(data: st.DataObject) -> Non
         items[item]: {systems[s]: outputs[item][s] for s in data.draw(st.permutations(list(outputs[item])))}
         for item in order
     }
-    moved = {items[item]: own for item, own in references.items()}
+    moved = {items[item]: reference for item, reference in references.items()}
     whole = Traits(needs=("references",), rules=("first",), whole=True)
     with pytest.MonkeyPatch.context() as patch:
-        known(patch, Recorded(overlap, OVERLAP).metric, Recorded(pooled, POOLED, "all").metric)
-        asked = ["made@first,best,mean", "all@all,mean"]
-        before = scores(cu.score(texts_of(outputs, references=references), asked))
-        after = scores(cu.score(texts_of(renamed, references=moved), asked))
+        register(patch, Recorded(overlap, OVERLAP).metric, Recorded(pooled, POOLED, "all").metric)
+        specs = ["made@first,best,mean", "all@all,mean"]
+        before = scores(cu.score(texts_of(outputs, references=references), specs))
+        after = scores(cu.score(texts_of(renamed, references=moved), specs))
         assert {(items[i], systems[s], r): v for (i, s, r), v in before.items()} == after
-        given = [Recorded(overlap, whole), Recorded(overlap, whole)]
-        for own, (texts, refs) in zip(given, [(outputs, references), (renamed, moved)], strict=True):
-            known(patch, own.metric)
+        recorders = [Recorded(overlap, whole), Recorded(overlap, whole)]
+        for value, (texts, refs) in zip(recorders, [(outputs, references), (renamed, moved)], strict=True):
+            register(patch, value.metric)
             cu.score(texts_of(texts, references=refs), ["made"])
-        # The whole is shown in an order of its own, too, so that no sum is of another order.
-        assert given[0].calls[0].outputs == given[1].calls[0].outputs
+        # The order within the batch is also the same, so sums have the same order.
+        assert recorders[0].calls[0].outputs == recorders[1].calls[0].outputs
 
 
 def test_the_size_of_batches_changes_what_is_given_at_once_and_no_score(
     monkeypatch: pytest.MonkeyPatch, study: Study
 ) -> None:
-    own = recorded(monkeypatch, overlap, OVERLAP)
+    recorder = recorded(monkeypatch, overlap, OVERLAP)
     many = texts_of(
         {str(i): {"A": f"a {i}", "B": f"fox {i}"} for i in range(20)}, references={str(i): ["a fox"] for i in range(20)}
     )
     first = cu.score(many, ["made"], batch=1)
-    assert [len(texts.outputs) for texts in own.calls] == [8, 8, 8, 8, 8]
+    assert [len(texts.outputs) for texts in recorder.calls] == [8, 8, 8, 8, 8]
     assert scores(first) == scores(cu.score(many, ["made"]))
-    assert len(own.calls) == 6
+    assert len(recorder.calls) == 6
 
 
 def test_texts_are_what_questions_take(tmp_path: Any, study: Study) -> None:
     frame = pl.DataFrame({"item": ["1", "1"], "system": ["A", "B"], "text": ["a b", "a"]})
     frame.write_csv(tmp_path / "texts.csv")
     for texts in (frame, str(tmp_path / "texts.csv"), [frame], cu.read(frame)):
-        assert of(cu.score(texts, ["length"]), "length") == [2.0, 1.0]
-    assert of(cu.score(frame, "length"), "length") == [2.0, 1.0]
+        assert scores_of(cu.score(texts, ["length"]), "length") == [2.0, 1.0]
+    assert scores_of(cu.score(frame, "length"), "length") == [2.0, 1.0]
 
 
 def test_scores_of_systems_are_rows_of_their_own(monkeypatch: pytest.MonkeyPatch, study: Study) -> None:
     traits = Traits(needs=("references",), rules=("all", "first"), systems=True)
 
     def corpus(texts: MetricInputs) -> Scored:
-        lengths = sum(len(text) for text in texts.outputs) / sum(len(own) for refs in texts.references for own in refs)
+        lengths = sum(len(text) for text in texts.outputs) / sum(
+            len(value) for refs in texts.references for value in refs
+        )
         return Scored(values=np.zeros((len(texts.outputs), 0)), systems=np.array([lengths]))
 
-    own = Recorded(corpus, traits, "corpus")
-    known(monkeypatch, own.metric)
-    made = cu.score(study, ["corpus", "corpus@first", "length"])
-    whole = made.ratings.filter(pl.col("item") == "")
+    recorder = Recorded(corpus, traits, "corpus")
+    register(monkeypatch, recorder.metric)
+    result = cu.score(study, ["corpus", "corpus@first", "length"])
+    whole = result.ratings.filter(pl.col("item") == "")
     assert whole.select("system", "rater").rows() == [
         (system, rater) for rater in ("corpus", "corpus@first") for system in "ABC"
     ]
-    assert of(made, "corpus") == pytest.approx([20 / 25, 10 / 25, 12 / 25])
-    assert of(made, "corpus@first") == pytest.approx([20 / 12, 10 / 12, 12 / 12])
-    assert made.ratings.filter((pl.col("rater") != "length") & (pl.col("item") != "")).is_empty()
+    assert scores_of(result, "corpus") == pytest.approx([20 / 25, 10 / 25, 12 / 25])
+    assert scores_of(result, "corpus@first") == pytest.approx([20 / 12, 10 / 12, 12 / 12])
+    assert result.ratings.filter((pl.col("rater") != "length") & (pl.col("item") != "")).is_empty()
 
 
 def test_the_study_of_scores_is_asked_like_any_other(study: Study) -> None:
-    people = pl.DataFrame(
+    humans = pl.DataFrame(
         {"item": ["1", "1", "1", "2", "2", "2"], "system": ["A", "B", "C"] * 2, "rater": "ann", "kind": "human"}
     ).with_columns(score=pl.Series([3, 2, 1, 3, 2, 1]))
-    made = cu.score(study, ["length"])
-    assert made.study().metrics == ("length",)
-    asked = cu.agreement([made.ratings, people], resamples=0)
-    assert asked.metrics["metric"].to_list() == ["length"]
-    held = cu.read(people)
+    result = cu.score(study, ["length"])
+    assert result.study().metrics == ("length",)
+    result_of_files = cu.agreement([result.ratings, humans], resamples=0)
+    assert result_of_files.metrics["metric"].to_list() == ["length"]
+    held = cu.read(humans)
     both = cu.score(Study(**{**vars(held), "outputs": study.outputs}), ["length"]).study()
     assert (both.humans, both.metrics) == (("ann",), ("length",))
 
 
 def test_provenance_names_texts_metrics_and_versions(study: Study) -> None:
-    made = cu.score(study, ["length"], missing="drop")
-    line = str(made.provenance)
+    result = cu.score(study, ["length"], missing="drop")
+    line = str(result.provenance)
     assert line.startswith("score | study=")
     assert "metrics=length" in line
     assert "missing=drop" in line

@@ -1,4 +1,4 @@
-"""Workers of other packages: commands and scripts by a name, found where they are installed."""
+"""Workers of other packages: named commands and scripts are found if installed."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ WORKER = WorkerCommand(
 
 @pytest.fixture
 def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install]:
-    """Installs the package of a worker with its script."""
+    """Function that installs the package of a worker and its script."""
     monkeypatch.syspath_prepend(tmp_path)
     workers.cache_clear()
 
@@ -74,7 +74,7 @@ def test_a_command_of_a_package_needs_no_interpreter(
 def test_a_script_is_printed_to_be_copied(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It stands alone, with what the scripts share, and its scores are kept under the same signature."""
+    """The printed script includes the code shared by scripts, and its scores are cached under the same signature."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mine.py").write_text("def score(rows):\n    return [len(row['output']) for row in rows]\n")
     assert cli.run(["score", "--script", "callable"]) == 0
@@ -90,8 +90,8 @@ def test_a_script_is_printed_to_be_copied(
 
 def test_they_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.run(["score", "--list"]) == 0
-    told = capsys.readouterr().out
-    assert all(f"\n{worker.name} " in told for worker in OURS)
+    output = capsys.readouterr().out
+    assert all(f"\n{worker.name} " in output for worker in OURS)
 
 
 @pytest.mark.parametrize(
@@ -108,4 +108,4 @@ def test_a_broken_one_is_left_out_with_one_line(install: Install, change: tuple[
     install(PACKAGE.replace(*change))
     line = rf"worker 'letters' \(lettering:WORKER\) of the package custodes-lettering 1\.2 is left out: {reason}; "
     with pytest.warns(CustodesWarning, match=f"^{line}update or uninstall the package$"):
-        assert list(workers()) == [own.name for own in OURS]
+        assert list(workers()) == [script.name for script in OURS]

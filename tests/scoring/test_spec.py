@@ -1,4 +1,4 @@
-"""What is asked for: names, parameters and rules; and one line for what cannot be asked."""
+"""Metric specifications: names, parameters and reference rules, with one-line errors for invalid ones."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def metric(name: str, **parameters: object) -> Metric:
 
 
 KNOWN = {
-    own.name: own
-    for own in (
+    value.name: value
+    for value in (
         metric("rouge1"),
         metric("chrf", word_order=0, lowercase=False, beta=2.0),
         metric("bertscore", model=""),
@@ -31,7 +31,7 @@ KNOWN = {
 
 
 def raters(*specs: str) -> list[tuple[str, str, dict[str, object]]]:
-    return [(own.name, own.rule, dict(own.parameters)) for own in parse(specs, KNOWN)]
+    return [(spec.name, spec.rule, dict(spec.parameters)) for spec in parse(specs, KNOWN)]
 
 
 @pytest.mark.parametrize(
@@ -62,8 +62,8 @@ def test_raters_are_called_as_they_were_asked_for_but_for_paths(spec: str, names
 
 
 def test_values_are_of_the_type_of_the_default() -> None:
-    (made,) = raters("chrf:word_order=2,lowercase=true,beta=3")
-    assert made == ("chrf:word_order=2,lowercase=true,beta=3", "", {"word_order": 2, "lowercase": True, "beta": 3.0})
+    (result,) = raters("chrf:word_order=2,lowercase=true,beta=3")
+    assert result == ("chrf:word_order=2,lowercase=true,beta=3", "", {"word_order": 2, "lowercase": True, "beta": 3.0})
     assert raters("bertscore:model=/a,b/c@d/e@first")[0][1:] == ("first", {"model": "/a,b/c@d/e"})
     assert raters("worker:run --a=1,b=2 x=y")[0][2] == {"command": "run --a=1,b=2 x=y"}
     assert raters("w=worker:run@best")[0] == ("w", "best", {"command": "run"})
@@ -75,7 +75,7 @@ def test_what_is_asked_in_two_ways_is_computed_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("specs", "said"),
+    ("specs", "message"),
     [
         (["roge1"], "metric 'roge1': unknown metric 'roge1' (did you mean 'rouge1'?)"),
         (["zzz"], "unknown metric 'zzz'; metrics: rouge1, chrf, bertscore, worker"),
@@ -97,6 +97,6 @@ def test_what_is_asked_in_two_ways_is_computed_once() -> None:
         ([""], "no metric is given; give one or more"),
     ],
 )
-def test_what_cannot_be_asked_is_one_line(specs: list[str], said: str) -> None:
-    with pytest.raises(OptionError, match=re.escape(said)):
+def test_what_cannot_be_asked_is_one_line(specs: list[str], message: str) -> None:
+    with pytest.raises(OptionError, match=re.escape(message)):
         parse(specs, KNOWN)

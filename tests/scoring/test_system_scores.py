@@ -1,4 +1,4 @@
-"""Scores of systems beside scores of outputs: every question takes them, and nothing mixes them with means."""
+"""System-level scores next to output-level scores: every question accepts them, and they are never mixed with means."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import custodes as cu
 from custodes.data.study import Study
 from custodes.scoring.metric import MetricInputs, Scored, Traits
 from tests.questions import QUESTIONS
-from tests.scoring.made import Recorded, known
+from tests.scoring.made import Recorded, register
 from tests.scoring.made import study as texts_of
 
 SYSTEMS = "ABCD"
@@ -29,26 +29,26 @@ OPTIONS: dict[str, dict[str, Any]] = {
 
 @pytest.fixture
 def study(monkeypatch: pytest.MonkeyPatch) -> Study:
-    """People like long outputs, as `length` does; `whole` scores systems the other way round."""
+    """Annotators and `length` prefer long outputs; `whole` scores systems in the opposite order."""
     rng = np.random.default_rng(1)
     counts = {str(i): {s: 2 + 3 * k + int(rng.integers(0, 5)) for k, s in enumerate(SYSTEMS)} for i in range(12)}
-    outputs = {item: {s: "word " * n + item for s, n in own.items()} for item, own in counts.items()}
+    outputs = {item: {s: "word " * n + item for s, n in value.items()} for item, value in counts.items()}
 
     def whole(texts: MetricInputs) -> Scored:
         total = float(sum(len(text) for text in texts.outputs))
         return Scored(values=np.zeros((len(texts.outputs), 0)), systems=np.array([-total]))
 
-    known(monkeypatch, Recorded(whole, Traits(systems=True), "whole").metric)
-    made = cu.score(texts_of(outputs), ["whole", "length"])
-    people = pl.DataFrame(
+    register(monkeypatch, Recorded(whole, Traits(systems=True), "whole").metric)
+    result = cu.score(texts_of(outputs), ["whole", "length"])
+    humans = pl.DataFrame(
         [
             {"item": item, "system": s, "rater": rater, "kind": "human", "score": n + int(rng.integers(0, 4))}
             for rater in ("ann", "ben")
-            for item, own in counts.items()
-            for s, n in own.items()
+            for item, value in counts.items()
+            for s, n in value.items()
         ]
     )
-    return cu.read(made.ratings, people, raters=made.raters.drop("signature"))
+    return cu.read(result.ratings, humans, raters=result.raters.drop("signature"))
 
 
 def test_agreement_on_systems_is_that_of_the_scores_of_systems(study: Study) -> None:

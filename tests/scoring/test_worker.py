@@ -1,4 +1,4 @@
-"""Workers: what they may say, and one clear line for all that they may not."""
+"""Workers: valid replies, and one-line errors for invalid ones."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SIX = texts(["a", "bb", "ccc", "dddd", "", "\ud800 é ‮"])
 
 @pytest.fixture
 def start() -> Iterator[Start]:
-    """Starts a fake worker by its fault, four rows at once; they are ended after the test."""
+    """Function that starts a fake worker with a fault and a batch size of four; workers end after the test."""
     running: list[Scorer] = []
 
     def started(fault: str = "", *, before: str = "", batch: int = 4, jobs: int = 1, device: str = "cpu") -> Scorer:
@@ -45,7 +45,7 @@ def start() -> Iterator[Start]:
 
 @pytest.fixture
 def processes(monkeypatch: pytest.MonkeyPatch) -> list[Process]:
-    """The processes of the workers that the test starts."""
+    """Processes of the workers that the test starts."""
     started: list[Process] = []
 
     class Recorded(Process):
@@ -61,25 +61,25 @@ def test_scores_come_in_the_order_of_outputs(start: Start) -> None:
     scorer = start()
     assert (scorer.traits.needs, scorer.traits.rules[0]) == (("references",), "all")
     assert (scorer.traits.low, scorer.traits.high, scorer.traits.higher_is_better) == (None, 99.0, True)
-    said = scorer.score(SIX)
-    np.testing.assert_array_equal(said.values, [[0], [1], [2], [3], [-1], [4]])
-    assert said.seconds == 0.5  # two requests
-    assert said.why == {}
-    assert not np.any(said.truncated)
-    np.testing.assert_array_equal(scorer.score(SIX).values, said.values)
+    result = scorer.score(SIX)
+    np.testing.assert_array_equal(result.values, [[0], [1], [2], [3], [-1], [4]])
+    assert result.seconds == 0.5  # two requests
+    assert result.why == {}
+    assert not np.any(result.truncated)
+    np.testing.assert_array_equal(scorer.score(SIX).values, result.values)
 
 
 def test_one_reference_at_a_time(start: Start) -> None:
     scorer = start("each")
     assert scorer.traits.rules == ("first", "best", "mean")
-    said = scorer.score(texts(["aaa", "bbb", "c"], [["1", "12"], ["123"], []]))
-    np.testing.assert_array_equal(said.values, [[2, 1], [0, np.nan], [np.nan, np.nan]])
+    result = scorer.score(texts(["aaa", "bbb", "c"], [["1", "12"], ["123"], []]))
+    np.testing.assert_array_equal(result.values, [[2, 1], [0, np.nan], [np.nan, np.nan]])
 
 
 def test_no_score_has_a_reason(start: Start) -> None:
-    said = start("nan").score(texts(["a", "b", "c", "d"]))
-    assert np.isnan(said.values).all()
-    assert said.why == {
+    result = start("nan").score(texts(["a", "b", "c", "d"]))
+    assert np.isnan(result.values).all()
+    assert result.why == {
         0: "the worker returned nan",
         1: "the worker returned inf",
         2: "the worker returned none",
@@ -88,13 +88,13 @@ def test_no_score_has_a_reason(start: Start) -> None:
 
 
 def test_what_one_says_wrong_harms_no_other_metric(tmp_path: Path) -> None:
-    """Reasons are told with escapes for what no file and no terminal should hold; a bad answer is a failed metric."""
-    own = {"item": range(5), "system": "A", "text": ["a", "b", "c", "d", "ee"], "references": [["r"]] * 5}
-    study = cu.read(pl.DataFrame(own))
+    """Reasons are printed with escaped control characters; invalid answers fail one metric only."""
+    columns = {"item": range(5), "system": "A", "text": ["a", "b", "c", "d", "ee"], "references": [["r"]] * 5}
+    study = cu.read(pl.DataFrame(columns))
     worker = f"worker:{sys.executable} -I {FAKE}"
-    made = cu.score(study, [f"mine={worker} 'reasons with colours'", "length"], cache=tmp_path / "kept.db", batch=8)
-    assert set(made.skipped["why"]) == {r"\ud800", r"two\nlines", r"\x1b[31mred", "the worker returned none"}
-    assert made.ratings.filter(rater="length").height == 5
+    result = cu.score(study, [f"mine={worker} 'reasons with colours'", "length"], cache=tmp_path / "kept.db", batch=8)
+    assert set(result.skipped["why"]) == {r"\ud800", r"two\nlines", r"\x1b[31mred", "the worker returned none"}
+    assert result.ratings.filter(rater="length").height == 5
     failed = cu.score(study, [f"mine={worker} 'seconds without end'", "length"], batch=1)
     assert failed.ratings["rater"].unique().to_list() == ["length"]
     assert "metric failed: worker" in failed.notes[0].message
@@ -103,29 +103,29 @@ def test_what_one_says_wrong_harms_no_other_metric(tmp_path: Path) -> None:
 
 def test_a_reference_without_a_score_leaves_no_mean_of_the_others(start: Start) -> None:
     scorer = start("one null")
-    said = scorer.score(texts(["a", "b"], [["x"], ["?"]]))
-    np.testing.assert_array_equal(said.values, [[1], [np.nan]])
+    result = scorer.score(texts(["a", "b"], [["x"], ["?"]]))
+    np.testing.assert_array_equal(result.values, [[1], [np.nan]])
 
 
 def test_cuts_are_told(start: Start) -> None:
-    said = start("cut").score(SIX)
-    assert said.truncated is not None
-    assert said.truncated.tolist() == [False, False, False, True, False, True]
+    result = start("cut").score(SIX)
+    assert result.truncated is not None
+    assert result.truncated.tolist() == [False, False, False, True, False, True]
 
 
 def test_rows_hold_what_is_needed_and_no_more(start: Start) -> None:
     more = {"sources": ["s"], "images": [["i.png"]], "contexts": ["c"]}
-    said = r'{"context": "c", "images": \["i.png"\], "output": "a", "references": \["r"\], "source": "s"}'
-    with pytest.raises(InputError, match=said):
+    pattern = r'{"context": "c", "images": \["i.png"\], "output": "a", "references": \["r"\], "source": "s"}'
+    with pytest.raises(InputError, match=pattern):
         start("everything").score(texts(["a"], **more))
     np.testing.assert_array_equal(start("nothing needed").score(texts(["aa"], **more)).values, [[2]])
 
 
 def test_the_smaller_batch_counts_and_several_processes_give_the_same(start: Start) -> None:
     whole = texts([str(number) for number in range(50)])
-    one = start(batch=32).score(whole)
+    single = start(batch=32).score(whole)
     for scorer in (start("small batch", batch=32), start(jobs=3), start(device="cuda:0,cuda:1")):
-        np.testing.assert_array_equal(scorer.score(whole).values, one.values)
+        np.testing.assert_array_equal(scorer.score(whole).values, single.values)
     assert start("small batch", batch=32).score(whole).seconds == 17 * 0.25
     with pytest.raises(InputError, match="the processes of the worker report different metrics"):
         start("unlike", jobs=2)
@@ -146,7 +146,7 @@ def test_the_fault_of_one_of_several_ends_all(start: Start, fault: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("fault", "said"),
+    ("fault", "message"),
     [
         ("no hello", "the worker ended with exit status 1; the last line of its output: 'no such model: x.ckpt'$"),
         (
@@ -164,8 +164,8 @@ def test_the_fault_of_one_of_several_ends_all(start: Start, fault: str) -> None:
         ("a version of no letters", r"its hello is invalid: 'version' '1 \\ud800' contains control characters"),
     ],
 )
-def test_a_bad_start_is_one_line(start: Start, fault: str, said: str) -> None:
-    with pytest.raises(InputError, match=rf"^worker '.*': {said}"):
+def test_a_bad_start_is_one_line(start: Start, fault: str, message: str) -> None:
+    with pytest.raises(InputError, match=rf"^worker '.*': {message}"):
         start(fault, before="timeout=0.3" if fault == "silent start" else "")
     assert not CHILDREN
 
@@ -174,7 +174,7 @@ LAST = r" \(after 4 rows\); the last line of its output: 'the last word'$"
 
 
 @pytest.mark.parametrize(
-    ("fault", "said"),
+    ("fault", "message"),
     [
         ("exit", f"the worker ended with exit status 3{LAST}"),
         (
@@ -201,14 +201,14 @@ LAST = r" \(after 4 rows\); the last line of its output: 'the last word'$"
     ],
 )
 def test_a_fault_later_is_one_line_and_stays_the_answer(
-    start: Start, processes: list[Process], fault: str, said: str
+    start: Start, processes: list[Process], fault: str, message: str
 ) -> None:
     scorer = start(fault)
     np.testing.assert_array_equal(scorer.score(texts(["a", "bb", "ccc", "dddd"])).values, [[0], [1], [2], [3]])
-    if fault == "hang":  # only from here on: a busy machine may take long to start the process
+    if fault == "hang":  # not earlier: starting the process may take long on a busy machine
         processes[0].timeout = 0.3
     for _ in range(2):
-        with pytest.raises(InputError, match=rf"^worker '.*': {said}"):
+        with pytest.raises(InputError, match=rf"^worker '.*': {message}"):
             scorer.score(texts(["a", "bb"]))
     assert not CHILDREN
 
@@ -227,7 +227,7 @@ def test_one_that_closes_its_output_is_ended(start: Start, monkeypatch: pytest.M
 def test_a_long_start_that_shows_progress_is_no_hang(
     start: Start, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """The time limit passes three times, each time after new lines on standard error."""
+    """The start takes three times the time limit, with new lines on standard error each time."""
     monkeypatch.chdir(tmp_path)
     expired: list[int] = []
 
@@ -261,19 +261,19 @@ def test_a_line_without_end_is_refused(start: Start, monkeypatch: pytest.MonkeyP
 
 
 def test_what_was_scored_before_a_fault_is_not_asked_for_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Sixteen outputs are kept with eight batches of two; then the worker ends, and goes on when it is mended."""
+    """Eight batches of two cache sixteen outputs; then the worker ends, and the corrected worker continues."""
     monkeypatch.chdir(tmp_path)
-    own = {"item": range(40), "system": "A", "text": [f"output {number}" for number in range(40)], "source": "s"}
-    frame = pl.DataFrame({**own, "references": [["r"]] * 40})
+    columns = {"item": range(40), "system": "A", "text": [f"output {number}" for number in range(40)], "source": "s"}
+    frame = pl.DataFrame({**columns, "references": [["r"]] * 40})
     metrics = [f"mine=worker:{sys.executable} -I {FAKE} later", "length"]
     first = cu.score(cu.read(frame), metrics, cache="kept.db", batch=2)
     assert first.ratings["rater"].unique().to_list() == ["length"]
     assert any(
-        "status 1 (after 18 rows); the last line of its output: 'the disk is full'" in own.message
-        for own in first.notes
+        "status 1 (after 18 rows); the last line of its output: 'the disk is full'" in note.message
+        for note in first.notes
     )
     (tmp_path / "mended").touch()
     second = cu.score(cu.read(frame), metrics, cache="kept.db", batch=2)
     assert second.ratings.filter(rater="mine").height == 40
-    assert (tmp_path / "asked").read_text().split() == ["2"] * (10 + 12)  # nine answered, eight of these kept
+    assert (tmp_path / "asked").read_text().split() == ["2"] * (10 + 12)  # nine batches answered, eight cached
     assert second.raters.filter(rater="mine")["higher_is_better"].item()

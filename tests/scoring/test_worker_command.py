@@ -1,4 +1,4 @@
-"""Workers as they are started: commands, signatures, the end of their parent, scripts and functions."""
+"""Processes of workers: commands, signatures, exit with the parent process, scripts and functions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.waiting import until
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "message"),
     [
         ("no-such-command --x", "there is no program 'no-such-command'; custodes score --list shows all workers"),
         ("coment --model x", r"there is no program 'coment' \(did you mean 'comet'\?\)"),
@@ -35,8 +35,8 @@ from tests.waiting import until
         ("a 'b", '"a \'b" is not a command line: No closing quotation'),
     ],
 )
-def test_a_bad_command_is_one_line(line: str, said: str) -> None:
-    with pytest.raises((InputError, OptionError), match=f"worker.*{said}"):
+def test_a_bad_command_is_one_line(line: str, message: str) -> None:
+    with pytest.raises((InputError, OptionError), match=f"worker.*{message}"):
         WORKER.load(Place(), command=line)
 
 
@@ -93,7 +93,7 @@ scorer.score(MetricInputs(outputs=["a"], item=zero, system=zero, **none))
 @pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
 @pytest.mark.parametrize("how", ["SIGTERM", "SIGKILL"])
 def test_no_worker_outlives_its_parent(how: str, tmp_path: Path) -> None:
-    """One of ours that computes for long ends too, even where the parent could not say so."""
+    """Long computations also end, even if the parent could not send a message."""
     (tmp_path / "slow.py").write_text(
         textwrap.dedent("""
         import os, pathlib, time
@@ -111,7 +111,7 @@ def test_no_worker_outlives_its_parent(how: str, tmp_path: Path) -> None:
 
 
 def _parent(command: str, folder: Path) -> subprocess.Popen[bytes]:
-    """A process that starts a worker and asks it."""
+    """Process that starts a worker and sends it a request."""
     return subprocess.Popen(
         [sys.executable, "-c", PARENT, command],
         cwd=folder,
@@ -124,7 +124,7 @@ def _parent(command: str, folder: Path) -> subprocess.Popen[bytes]:
 def _runs(process: int) -> bool:
     try:
         state = Path(f"/proc/{process}/stat")
-        if state.exists():  # one that nobody has asked for its end is no more
+        if state.exists():  # a zombie process has ended
             return state.read_text().rpartition(")")[2].split()[0] != "Z"
         os.kill(process, 0)
     except OSError:
@@ -150,11 +150,11 @@ def test_a_function_of_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     )
     scorer = WORKER.load(Place(), command="callable mine:score --needs source --low 0 --lower-is-better")
     assert (scorer.traits.needs, scorer.traits.low, scorer.traits.higher_is_better) == (("source",), 0.0, False)
-    said = scorer.score(texts(["abc", "a"], sources=["ab", ""]))
+    result = scorer.score(texts(["abc", "a"], sources=["ab", ""]))
     scorer.close()
-    np.testing.assert_array_equal(said.values, [[1.5], [np.nan]])
-    assert said.why == {1: "the worker returned none"}
-    assert said.seconds >= 0
+    np.testing.assert_array_equal(result.values, [[1.5], [np.nan]])
+    assert result.why == {1: "the worker returned none"}
+    assert result.seconds >= 0
     with pytest.raises(InputError, match="the last line of its output: .*No module named 'nothing'"):
         WORKER.load(Place(), command="callable nothing:score")
 
@@ -162,8 +162,8 @@ def test_a_function_of_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 def test_all_code_of_ones_own_decides_on_the_version_of_a_function(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A module that the function's imports, one of its package, and one of a folder on the path; not what is installed,
-    nor where all of that stands."""
+    """The version includes modules imported by the function, one in its package and one in a folder on the path, but
+    not installed packages or the location of files."""
 
     def version() -> str:
         scorer = WORKER.load(Place(), command="callable mine:score")
@@ -196,13 +196,13 @@ def test_all_code_of_ones_own_decides_on_the_version_of_a_function(
     here.rename(tmp_path / "there")
     monkeypatch.chdir(tmp_path / "there")
     assert version() == before
-    (tmp_path / "there" / "other.py").write_text("X = 1\n")  # not loaded
+    (tmp_path / "there" / "other.py").write_text("X = 1\n")  # not imported
     assert version() == before
 
 
 @pytest.mark.skipif(os.name != "posix", reason="groups of processes of POSIX")
 def test_one_that_does_not_read_its_input_ends_with_its_parent_and_with_its_children(tmp_path: Path) -> None:
-    """Also where the parent is killed, so that it can end nobody."""
+    """This also holds if the parent is killed and cannot end the worker."""
     (tmp_path / "deaf.py").write_text(
         textwrap.dedent("""
         import json, os, pathlib, subprocess, sys, time
@@ -215,7 +215,7 @@ def test_one_that_does_not_read_its_input_ends_with_its_parent_and_with_its_chil
     with _parent("deaf.py", tmp_path) as parent:
         assert parent.stdout is not None
         assert parent.stdout.readline() == b"ready\n"
-        pids = until(lambda: told if (told := (tmp_path / "pids").read_text()).endswith(".") else None).split()[:2]
+        pids = until(lambda: text if (text := (tmp_path / "pids").read_text()).endswith(".") else None).split()[:2]
         parent.kill()
     for process in map(int, pids):
         until(lambda process=process: None if _runs(process) else "ended")

@@ -1,5 +1,8 @@
-"""The scripts for libraries, each with its real library and small random models: their weights are no test of a metric,
-but batches, padding, order, cuts and the protocol are. Published numbers and real weights stand at the end."""
+"""Worker scripts with their libraries and small random models.
+
+Random weights do not test the metrics, but batches, padding, order, truncation and the protocol. Tests with published
+numbers and real weights are at the end.
+"""
 
 from __future__ import annotations
 
@@ -28,8 +31,8 @@ Made = Callable[[str], Path]
 
 
 @pytest.fixture
-def made(tmp_path: Path) -> Made:
-    """A folder with a small random model."""
+def save_model(tmp_path: Path) -> Made:
+    """Function that saves a small random model in a folder."""
 
     def make(kind: str) -> Path:
         interpreter = python(COMET, "comet") if kind in ("comet", "kiwi", "unified") else python(ORACLES, "torch")
@@ -41,7 +44,7 @@ def made(tmp_path: Path) -> Made:
 
 @pytest.fixture
 def images(tmp_path: Path) -> list[Path]:
-    """Three pictures of noise."""
+    """Three images of noise."""
     interpreter = python(ORACLES, "PIL")
     code = (
         "import sys, numpy, PIL.Image; noise = numpy.random.default_rng(int(sys.argv[1]));"
@@ -53,10 +56,10 @@ def images(tmp_path: Path) -> list[Path]:
     return paths
 
 
-def answered(interpreter: Path, code: str, *words: str | Path) -> list[float]:
-    """Numbers that a library gives when it is asked without a worker."""
-    made = subprocess.run([interpreter, "-c", code, *words], check=True, capture_output=True, text=True)
-    return [float(word) for word in made.stdout.splitlines()[-1].split()]
+def library_scores(interpreter: Path, code: str, *words: str | Path) -> list[float]:
+    """Numbers that a library returns without a worker."""
+    process = subprocess.run([interpreter, "-c", code, *words], check=True, capture_output=True, text=True)
+    return [float(word) for word in process.stdout.splitlines()[-1].split()]
 
 
 def test_a_function_keeps_the_contract(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -67,19 +70,19 @@ def test_a_function_keeps_the_contract(tmp_path: Path, monkeypatch: pytest.Monke
         "    print('noise'), os.write(1, b'noise'), os.system('echo noise')\n"
         "    return [len(row['output']) / len(row['references'][0]) or None for row in rows]\n"
     )
-    said = keeps_the_contract("callable mine:score --needs references --each-reference", counts_cuts=False)
-    assert said.why == {3: "the worker returned none"}
+    result = keeps_the_contract("callable mine:score --needs references --each-reference", counts_cuts=False)
+    assert result.why == {3: "the worker returned none"}
 
 
 @pytest.mark.slow
 def test_uv_makes_the_environment_that_a_script_asks_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A script of ours needs nothing; what is killed is uv with all that it started."""
+    """The script has no requirements; the test ends uv with all its child processes."""
     if not (uv := shutil.which("uv") or shutil.which(Path(sys.executable).with_name("uv"))):
         pytest.skip("uv is not there")
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mine.py").write_text("def score(rows):\n    return [len(row['output']) or None for row in rows]\n")
-    said = keeps_the_contract(f"run='{uv} run --offline' callable mine:score", counts_cuts=False)
-    assert said.values[1] == len("two dogs")
+    result = keeps_the_contract(f"run='{uv} run --offline' callable mine:score", counts_cuts=False)
+    assert result.values[1] == len("two dogs")
 
 
 @pytest.mark.parametrize(
@@ -91,20 +94,20 @@ def test_uv_makes_the_environment_that_a_script_asks_for(tmp_path: Path, monkeyp
     ],
 )
 def test_a_library_that_is_not_there_is_named_with_the_way_out(name: str, lacks: str, needs: str) -> None:
-    said = (
+    result = (
         f"the worker ended with .* \"ModuleNotFoundError: No module named '{lacks}'\"; install {needs}, or "
         f"name a Python"
     )
-    with pytest.raises(InputError, match=f"^worker '.*': {said} that has them with run=PYTHON"):
+    with pytest.raises(InputError, match=f"^worker '.*': {result} that has them with run=PYTHON"):
         WORKER.load(Place(), command=name)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("references", ["", " --references"])
-def test_clipscore(made: Made, images: list[Path], references: str) -> None:
-    model = made("clip")
-    said = keeps_the_contract(f"run={ORACLES} clipscore --model {model}{references}", images=images)
-    assert said.why == {}
+def test_clipscore(save_model: Made, images: list[Path], references: str) -> None:
+    model = save_model("clip")
+    result = keeps_the_contract(f"run={ORACLES} clipscore --model {model}{references}", images=images)
+    assert result.why == {}
     if references:
         return
     code = """
@@ -120,7 +123,9 @@ print(2.5 * max(0, torch.cosine_similarity(out.image_embeds, out.text_embeds).it
 """
     for number in (0, 9):
         path = twelve(images).images[number][0]
-        assert said.values[number] == pytest.approx(answered(ORACLES, code, model, path, OUTPUTS[number]), abs=1e-6)
+        assert result.values[number] == pytest.approx(
+            library_scores(ORACLES, code, model, path, OUTPUTS[number]), abs=1e-6
+        )
     broken = images[0].with_name("broken.png")
     broken.write_bytes(images[0].read_bytes()[:90])
     rows = texts(["a"] * 4, images=[[str(images[0])], [], [str(broken)], [str(broken.with_name("none.png"))]])
@@ -135,10 +140,10 @@ print(2.5 * max(0, torch.cosine_similarity(out.image_embeds, out.text_embeds).it
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["reward", "chat"])
-def test_reward_models(made: Made, kind: str) -> None:
-    """One that pads, and one with a chat template and no padding, whose rows are asked for one by one."""
-    model = made(kind)
-    said = keeps_the_contract(f"run={ORACLES} reward --model {model}")
+def test_reward_models(save_model: Made, kind: str) -> None:
+    """One model with padding, and one with a chat template and without padding, which gets single rows."""
+    model = save_model(kind)
+    result = keeps_the_contract(f"run={ORACLES} reward --model {model}")
     code = """
 import sys, torch, transformers
 tokenizer = transformers.AutoTokenizer.from_pretrained(sys.argv[1])
@@ -153,22 +158,22 @@ with torch.inference_mode():
     print(model(**tokens).logits.item())
 """
     for number in (0, 6):
-        whole = answered(ORACLES, code, model, twelve().sources[number], OUTPUTS[number])
-        assert said.values[number] == pytest.approx(whole, abs=1e-6)
+        whole = library_scores(ORACLES, code, model, twelve().sources[number], OUTPUTS[number])
+        assert result.values[number] == pytest.approx(whole, abs=1e-6)
 
 
 @pytest.mark.slow
-def test_a_classifier_is_no_reward_model(made: Made) -> None:
+def test_a_classifier_is_no_reward_model(save_model: Made) -> None:
     with pytest.raises(InputError, match="has 2 labels; a reward model has one"):
-        WORKER.load(Place(), command=f"run={ORACLES} reward --model {made('labels')}")
+        WORKER.load(Place(), command=f"run={ORACLES} reward --model {save_model('labels')}")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("form", ["--year 24", "--year 24 --qe", "--year 23", "--year 23 --qe"])
-def test_metricx(made: Made, form: str) -> None:
-    """Its model is mT5, of which a random one shows what is asked of it; the numbers of MetricX need its weights."""
-    model = made("mt5")
-    said = keeps_the_contract(f"run={ORACLES} metricx --model {model} --tokenizer {model} --longest 300 {form}")
+def test_metricx(save_model: Made, form: str) -> None:
+    """MetricX is an mT5 model; a random one tests the inputs, while published numbers need the weights."""
+    model = save_model("mt5")
+    result = keeps_the_contract(f"run={ORACLES} metricx --model {model} --tokenizer {model} --longest 300 {form}")
     code = """
 import sys, torch, transformers
 tokenizer = transformers.AutoTokenizer.from_pretrained(sys.argv[1])
@@ -184,17 +189,17 @@ with torch.inference_mode():
         "--year 23": f"candidate: {OUTPUTS[0]} reference: {reference}",
         "--year 23 --qe": f"candidate: {OUTPUTS[0]} source: {source}",
     }[form]
-    (whole,) = answered(ORACLES, code, model, text)
-    assert said.values[0, 0] == pytest.approx(min(max(whole, 0), 25), abs=1e-4)
+    (whole,) = library_scores(ORACLES, code, model, text)
+    assert result.values[0, 0] == pytest.approx(min(max(whole, 0), 25), abs=1e-4)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["comet", "kiwi", "unified", "unified --references"])
-def test_comet(made: Made, kind: str) -> None:
-    """As its own `predict` says, in an interpreter with another NumPy."""
+def test_comet(save_model: Made, kind: str) -> None:
+    """Scores equal those of `predict`, in an interpreter with another NumPy."""
     kind, _, option = kind.partition(" ")
-    checkpoint = made(kind) / "checkpoints" / "model.ckpt"
-    said = keeps_the_contract(f"run={COMET} comet --model {checkpoint} {option}")
+    checkpoint = save_model(kind) / "checkpoints" / "model.ckpt"
+    result = keeps_the_contract(f"run={COMET} comet --model {checkpoint} {option}")
     code = """
 import json, sys, comet
 model = comet.load_from_checkpoint(sys.argv[1])
@@ -206,8 +211,8 @@ print(*model.predict(json.loads(sys.argv[2]), gpus=0, progress_bar=False, num_wo
     ]
     if kind != "comet" and not option:
         whole = [{name: row[name] for name in ("src", "mt")} for row in whole]
-    theirs = answered(COMET, code, checkpoint, json.dumps(whole))
-    np.testing.assert_allclose(said.values[:, 0], theirs, atol=1e-5)
+    theirs = library_scores(COMET, code, checkpoint, json.dumps(whole))
+    np.testing.assert_allclose(result.values[:, 0], theirs, atol=1e-5)
     if kind != "comet":
         return
     with pytest.raises(InputError, match="not supported by COMET"):
@@ -216,11 +221,11 @@ print(*model.predict(json.loads(sys.argv[2]), gpus=0, progress_bar=False, num_wo
 
 @pytest.mark.slow
 def test_meteor_is_the_published_column(shared_data: Path) -> None:
-    """SummEval, first reference: Pearson's r of the published column with ours is .9957."""
+    """SummEval, first reference: Pearson's r of the published column with our scores is .9957."""
     python(ORACLES, "pycocoevalcap")
     rows, published = summeval(shared_data)
-    said = keeps_the_contract(f"run={ORACLES} meteor", counts_cuts=False)
-    assert said.values[3] == 0
+    result = keeps_the_contract(f"run={ORACLES} meteor", counts_cuts=False)
+    assert result.values[3] == 0
     scorer = WORKER.load(Place(batch=100), command=f"run={ORACLES} meteor")
     ours = scorer.score(rows)
     scorer.close()
@@ -234,10 +239,10 @@ PAGES = {"score-captions": ("clip", "clipscore"), "score-with-reward-models": ("
 
 @pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES)
-def test_pages_on_models_run(page: str, made: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As they stand, with a random model in the environment that has its library."""
+def test_pages_on_models_run(page: str, save_model: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commands run as documented, with a random model in the environment of its library."""
     kind, worker = PAGES[page]
-    model = made(kind)
+    model = save_model(kind)
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {}
     ran = 0
@@ -259,7 +264,7 @@ def test_pages_on_models_run(page: str, made: Made, tmp_path: Path, monkeypatch:
 
 
 def summeval(shared_data: Path) -> tuple[MetricInputs, list[float]]:
-    """Its outputs with their first references, and the published METEOR of each."""
+    """Outputs with first references, and the published METEOR of each."""
     folder = shared_data / "summeval"
     outputs = pl.read_ndjson(gzip.decompress((folder / "outputs.jsonl.gz").read_bytes()))
     ratings = pl.read_csv(folder / "ratings.csv.gz").filter(pl.col("rater").str.to_lowercase() == "meteor")

@@ -1,4 +1,4 @@
-"""Workers with the weights that their authors published (`make test-hub`): gigabytes from a hub of models."""
+"""Workers with published weights (`make test-hub`), which takes gigabytes of downloads."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ GERMAN = [  # source, good, bad
 
 
 def values(command: str, outputs: list[str], **more: list[str] | list[list[str]]) -> list[float]:
-    """Scores of outputs, each of an item of its own."""
+    """Scores of outputs, each of a separate item."""
     references = more.pop("references", None)
     scorer = WORKER.load(Place(batch=16), command=command)
     try:
@@ -40,7 +40,7 @@ def values(command: str, outputs: list[str], **more: list[str] | list[list[str]]
     ],
 )
 def test_published_scores_of_wmt23(shared_data: Path, interpreter: Path, worker: str, column: str) -> None:
-    """English to German, the segments 1 to 40 of three systems, as they stand in mt-metrics-eval."""
+    """English to German, segments 1 to 40 of three systems, compared with mt-metrics-eval."""
     python(interpreter, worker.split()[0])
     wmt = shared_data / "wmt23-en-de" / "mt-metrics-eval-v2.wmt23.en-de.tar.gz"
     study = cu.read(f"{wmt}::wmt23/en-de")
@@ -61,20 +61,20 @@ def test_published_scores_of_wmt23(shared_data: Path, interpreter: Path, worker:
 
 @pytest.mark.parametrize("form", ["", " --qe"])
 def test_metricx_tells_right_from_wrong(form: str) -> None:
-    """Lower is better: an error of 25 points is the worst."""
+    """Lower is better: an error score of 25 is the worst."""
     python(ORACLES, "torch")
     command = f"run={ORACLES} metricx --model google/metricx-24-hybrid-large-v2p6{form}"
     sources = [source for source, *_ in GERMAN]
-    told = {"sources": sources, "references": [[good] for _, good, _ in GERMAN]}
-    right = values(command, [good for _, good, _ in GERMAN], **told)
-    wrong = values(command, [bad for *_, bad in GERMAN], **told)
-    assert all(0 <= own < other <= 25 for own, other in zip(right, wrong, strict=True))
+    results = {"sources": sources, "references": [[good] for _, good, _ in GERMAN]}
+    right = values(command, [good for _, good, _ in GERMAN], **results)
+    wrong = values(command, [bad for *_, bad in GERMAN], **results)
+    assert all(0 <= right_score < wrong_score <= 25 for right_score, wrong_score in zip(right, wrong, strict=True))
     assert max(right) < 5 < min(wrong)
 
 
 @pytest.mark.parametrize("references", ["", " --references"])
 def test_clipscore_tells_colours(tmp_path: Path, references: str) -> None:
-    """The model of the paper; a plain red square is no green one."""
+    """With the model of the paper, texts with the colour of the image score higher."""
     python(ORACLES, "PIL")
     paths = []
     for name, colour in {"red": (220, 30, 30), "green": (30, 180, 60)}.items():
@@ -82,9 +82,9 @@ def test_clipscore_tells_colours(tmp_path: Path, references: str) -> None:
         paths[-1].write_bytes(b"P6 96 96 255\n" + bytes(colour) * 96 * 96)
     command = f"run={ORACLES} clipscore --model openai/clip-vit-base-patch32{references}"
     keeps_the_contract(command, images=paths)
-    said = ["a plain red square", "a plain green square"] * 2
+    results = ["a plain red square", "a plain green square"] * 2
     images = [[str(paths[number // 2])] for number in range(4)]
-    scores = values(command, said, images=images, references=[["a square in one colour"]] * 4)
+    scores = values(command, results, images=images, references=[["a square in one colour"]] * 4)
     assert scores[0] > scores[1]
     assert scores[3] > scores[2]
 

@@ -1,4 +1,4 @@
-"""What every worker must keep, on twelve rows: their order, the size of a batch and what pads it change no score."""
+"""Contract of workers on twelve rows: order, batch size and padding do not change scores."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from custodes.stats.arrays import Ints
 OUTPUTS = (
     "a man rides a bicycle",
     "two dogs",
-    "a man rides a bicycle",  # as the first
+    "a man rides a bicycle",  # as row 0
     "",
     "it rains on the street, and nobody sings",
     "x",
     "Ein Mann fährt Rad; 一个人骑自行车 🚲",
-    "the sea " * 400,  # longer than any model reads
+    "the sea " * 400,  # longer than the limit of any model
     '"quotes", {braces} and ||| bars\nin two lines',
     "two dogs depict a photo of a man",
     "a",
@@ -33,11 +33,11 @@ OUTPUTS = (
 )
 TWINS, EMPTY, LONG = (0, 2), 3, 7
 CLOSE = 1e-5
-"""Of the score, or of 1: weights are of single precision."""
+"""Tolerance for single precision, relative or absolute."""
 
 
 def twelve(images: Sequence[Path] = ()) -> MetricInputs:
-    """The rows; the first and third are equal in all, and references differ in number."""
+    """Twelve rows, of which the first and third are equal; numbers of references differ."""
     every = np.arange(len(OUTPUTS))
     same = np.where(every == TWINS[1], TWINS[0], every)
     return MetricInputs(
@@ -51,10 +51,10 @@ def twelve(images: Sequence[Path] = ()) -> MetricInputs:
     )
 
 
-def taken(texts: MetricInputs, order: Ints) -> MetricInputs:
-    """The same outputs in another order, or some of them."""
+def subset(texts: MetricInputs, order: Ints) -> MetricInputs:
+    """Select or reorder outputs."""
     return replace(
-        texts, outputs=[texts.outputs[own] for own in order], item=texts.item[order], system=texts.system[order]
+        texts, outputs=[texts.outputs[value] for value in order], item=texts.item[order], system=texts.system[order]
     )
 
 
@@ -63,7 +63,7 @@ def started(command: str, batch: int = 12) -> Scorer:
 
 
 def keeps_the_contract(command: str, *, images: Sequence[Path] = (), counts_cuts: bool = True) -> Scored:
-    """Raises `AssertionError` where a worker does not; what it said of the rows in their order."""
+    """Assert that a worker keeps the contract, and return its results in row order."""
     texts = twelve(images)
     scorer = started(command)
     try:
@@ -75,12 +75,12 @@ def keeps_the_contract(command: str, *, images: Sequence[Path] = (), counts_cuts
         assert whole.seconds >= 0
         for order in (np.arange(12)[::-1].copy(), np.random.default_rng(3).permutation(12), np.arange(5)):
             np.testing.assert_allclose(
-                scorer.score(taken(texts, order)).values, whole.values[order], atol=CLOSE, rtol=CLOSE
+                scorer.score(subset(texts, order)).values, whole.values[order], atol=CLOSE, rtol=CLOSE
             )
-        # Alone, beside the longest, and in parts of five.
+        # Single rows, rows next to the longest one, and batches of five.
         for number in (1, 10):
-            beside = scorer.score(taken(texts, np.array([number, LONG]))).values[0]
-            alone = scorer.score(taken(texts, np.array([number]))).values[0]
+            beside = scorer.score(subset(texts, np.array([number, LONG]))).values[0]
+            alone = scorer.score(subset(texts, np.array([number]))).values[0]
             np.testing.assert_allclose([beside, alone], [whole.values[number]] * 2, atol=CLOSE, rtol=CLOSE)
     finally:
         scorer.close()
@@ -100,9 +100,9 @@ def keeps_the_contract(command: str, *, images: Sequence[Path] = (), counts_cuts
 
 
 def check_values(whole: Scored, texts: MetricInputs, scorer: Scorer) -> None:
-    """A number in each cell or a reason, and twins alike."""
+    """Assert that each cell has a number or a reason, and that equal rows have equal scores."""
     each = "references" in scorer.traits.needs and "all" not in scorer.traits.rules
-    many = [len(own) for own in texts.references] if each else [1] * 12
+    many = [len(reference) for reference in texts.references] if each else [1] * 12
     assert whole.values.shape == (12, max(many))
     for number, (values, cells) in enumerate(zip(whole.values, many, strict=True)):
         assert (number in whole.why) != bool(np.isfinite(values[:cells]).all()), number

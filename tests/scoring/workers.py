@@ -1,4 +1,4 @@
-"""A worker script for tests, and texts for it."""
+"""Worker scripts and texts for tests."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FAKE = Path(__file__).with_name("fake_worker.py")
 
 
 def texts(outputs: Sequence[str], references: Sequence[Sequence[str]] | None = None, **more: Any) -> MetricInputs:
-    """Outputs, each of an item of its own."""
+    """Outputs, each of a separate item."""
     every = len(outputs)
     return MetricInputs(
         outputs=outputs,
@@ -30,7 +30,7 @@ def texts(outputs: Sequence[str], references: Sequence[Sequence[str]] | None = N
 
 
 def programs(folder: Path, *names: str) -> None:
-    """Programs that are there."""
+    """Write executables with these names that do nothing."""
     for name in names:
         (folder / name).write_text("#!/bin/sh\n")
         (folder / name).chmod(0o755)
@@ -43,10 +43,10 @@ ORACLES, COMET = (ROOT / name / "bin" / "python" for name in (".venv-oracles", "
 
 
 def python(interpreter: Path, module: str) -> Path:
-    """An interpreter that has a library, or the test is skipped."""
+    """Interpreter with a library; the test is skipped if there is none."""
     if not interpreter.exists():
         pytest.skip(f"{interpreter.parents[1].name} is not there (make test-slow makes it)")
-    asked = subprocess.run([interpreter, "-c", f"import {module}"], capture_output=True, text=True, check=False)
-    if asked.returncode:
-        pytest.skip(f"{interpreter.parents[1].name}: {asked.stderr.strip().splitlines()[-1]}")
+    process = subprocess.run([interpreter, "-c", f"import {module}"], capture_output=True, text=True, check=False)
+    if process.returncode:
+        pytest.skip(f"{interpreter.parents[1].name}: {process.stderr.strip().splitlines()[-1]}")
     return interpreter

@@ -1,4 +1,4 @@
-"""Judges whose chances are right for what they saw, in each order and run, or sharpened by a temperature."""
+"""Simulated judges with calibrated probabilities, in several orders and runs, or overconfident by a temperature."""
 
 from __future__ import annotations
 
@@ -17,10 +17,12 @@ NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(41)
 
 @dataclass(frozen=True)
 class Sight:
-    """How a judge sees differences of quality, which have standard deviation 1: in each of `orders` and `runs` with
-    noise of standard deviation 1, of whose variance `shared` is that of all of them. `people` (1 or 3) see it with
-    noise of `blur`, and their majority counts. `document` comparisons are of one quality. At a `temperature` below 1 a
-    judge is surer than what it saw allows."""
+    """How a judge perceives differences of quality with standard deviation 1.
+
+    In each of `orders` and `runs` noise with standard deviation 1 is added, of whose variance the proportion `shared`
+    is common to all. One or three `people` add noise of `blur` and vote by majority. `document` consecutive comparisons
+    have the same quality. A `temperature` below 1 makes the judge overconfident.
+    """
 
     orders: tuple[str, ...] = ("ab", "ba")
     runs: int = 1
@@ -31,25 +33,27 @@ class Sight:
     temperature: float = 1.0
 
 
-def seen(sight: Sight, n: int, rng: np.random.Generator) -> tuple[Floats, Ints, Ints]:
-    """(orders, runs, n) chances of the first, 1 or -1 of (people, n), and (n,) documents."""
+def draw_probabilities(sight: Sight, n: int, rng: np.random.Generator) -> tuple[Floats, Ints, Ints]:
+    """Probabilities that the first is better (orders, runs, n), human preferences 1 or -1 (people, n), and documents
+    (n,)."""
     document = np.arange(n) // sight.document
     quality = rng.normal(size=n)[document]
-    own = rng.normal(size=(len(sight.orders), sight.runs, n))
-    view = quality + np.sqrt(sight.shared) * rng.normal(size=n) + np.sqrt(1 - sight.shared) * own
-    # What is seen has variance 2, half of it quality: that is normal with mean view / 2 and variance 1 / 2.
+    separate = rng.normal(size=(len(sight.orders), sight.runs, n))
+    view = quality + np.sqrt(sight.shared) * rng.normal(size=n) + np.sqrt(1 - sight.shared) * separate
+    # The perceived difference has variance 2, half of it from quality, which is then normal with mean view / 2 and
+    # variance 1 / 2.
     sharp = (_chance(turn * view / 2, sight) ** (1 / sight.temperature) for turn in (1, -1))
-    first, other = sharp
+    first, last = sharp
     won = np.where(quality + sight.blur * rng.normal(size=(sight.people, n)) > 0, 1, -1)
-    return first / (first + other), won, document
+    return first / (first + last), won, document
 
 
 def calibrated(sight: Sight, n: int, seed: int) -> Study:
-    """A study of `n` items, each a comparison of two systems, by one judge and people."""
-    chances, won, document = seen(sight, n, np.random.default_rng(seed))
+    """Study of `n` items, each with one comparison of two systems by a judge and annotators."""
+    chances, won, document = draw_probabilities(sight, n, np.random.default_rng(seed))
     item = [f"i{k:05}" for k in range(n)]
     pairs = pl.DataFrame({"item": item, "system_a": "Aster", "system_b": "Birch"})
-    judged = [
+    judge_rows = [
         pairs.with_columns(
             rater=pl.lit("judge"),
             kind=pl.lit("metric"),
@@ -62,18 +66,19 @@ def calibrated(sight: Sight, n: int, seed: int) -> Study:
         for order, runs in zip(sight.orders, chances, strict=True)
         for run, chance in enumerate(runs)
     ]
-    people = [
-        pairs.with_columns(rater=pl.lit(f"person{k}"), kind=pl.lit("human"), preference=own)
-        for k, own in enumerate(won)
+    humans = [
+        pairs.with_columns(rater=pl.lit(f"person{k}"), kind=pl.lit("human"), preference=value)
+        for k, value in enumerate(won)
     ]
-    items = pl.DataFrame({"item": item, "cluster": [f"d{own}" for own in document]})
-    return cu.read(pl.concat([*judged, *people], how="diagonal_relaxed"), items=items)
+    items = pl.DataFrame({"item": item, "cluster": [f"d{value}" for value in document]})
+    return cu.read(pl.concat([*judge_rows, *humans], how="diagonal_relaxed"), items=items)
 
 
 def _chance(mean: Floats, sight: Sight) -> Floats:
-    """That most people prefer the first of what has quality of this mean and variance 1 / 2, by quadrature."""
+    """Probability that the majority prefers the first, for normal quality with this mean and variance 1 / 2, by
+    quadrature."""
     if not sight.blur:
         return np.asarray(ndtr(mean * np.sqrt(2)))
-    one = ndtr((mean[..., None] + NODES * np.sqrt(0.5)) / sight.blur)
-    most = one if sight.people == 1 else one**2 * (3 - 2 * one)
+    person = ndtr((mean[..., None] + NODES * np.sqrt(0.5)) / sight.blur)
+    most = person if sight.people == 1 else person**2 * (3 - 2 * person)
     return np.asarray(most @ WEIGHTS / WEIGHTS.sum())

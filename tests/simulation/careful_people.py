@@ -1,4 +1,4 @@
-"""Studies with careful annotators who look careless to a naive test, and with careless ones."""
+"""Simulated studies with careful annotators who would fail a naive test, and with careless annotators."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ Draw = Callable[[np.random.Generator], Crowd]
 def assigned(
     rng: np.random.Generator, *, people: int, answers: int, times: int, weight: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Task and annotator of each answer; `times` annotators a task, drawn by their `weight` (tasks, people)."""
+    """Draw task and annotator of each answer; `times` annotators per task, weighted by `weight` (tasks, people)."""
     tasks = people * answers // times
     key = rng.exponential(size=(tasks, people)) / (1 if weight is None else weight)
     return np.repeat(np.arange(tasks), times), np.argsort(key, axis=1)[:, :times].ravel()
 
 
 def rows(task: np.ndarray, person: np.ndarray, *, tasks_per_item: int = 1, **columns: object) -> pl.DataFrame:
-    """A `score` of an output, or a `preference` between two, for each answer."""
+    """Rows with a `score` of an output, or a `preference` between two, for each answer."""
     frame = pl.DataFrame({"item": [f"i{t // tasks_per_item}" for t in task], **columns})
     system = pl.Series([f"s{t % tasks_per_item}" for t in task])
     names = {"system": system} if "score" in columns else {"system_a": system, "system_b": pl.lit("z")}
@@ -44,13 +44,13 @@ def rows(task: np.ndarray, person: np.ndarray, *, tasks_per_item: int = 1, **col
 def verdicts(
     rng: np.random.Generator, task: np.ndarray, knows: np.ndarray, usual: tuple[float, ...] = (0.4, 0.2, 0.4)
 ) -> np.ndarray:
-    """Preferences: the right one with the chance `knows` of each answer, else a guess from the same shares."""
+    """Draw preferences: correct with probability `knows`, otherwise guesses with the probabilities `usual`."""
     truth = rng.choice(3, int(task.max()) + 1, p=usual)
     return LABELS[np.where(rng.random(len(task)) < knows, truth[task], rng.choice(3, len(task), p=usual))]
 
 
 def harder(rng: np.random.Generator, *, people: int = 10, answers: int = 300, times: int = 3) -> Crowd:
-    """A fifth of the items are hard (right in .25 instead of .95); the first annotator gets hardly any other."""
+    """A fifth of the items are hard (accuracy .25 instead of .95); the first annotator gets few others."""
     hard = rng.random(people * answers // times) < 0.2
     weight = np.ones((len(hard), people))
     weight[~hard, 0] = 0.03
@@ -59,7 +59,7 @@ def harder(rng: np.random.Generator, *, people: int = 10, answers: int = 300, ti
 
 
 def harder_ratings(rng: np.random.Generator) -> Crowd:
-    """Eight outputs an item, five annotators; on two fifths of the items marks err three times as much."""
+    """Eight outputs per item and five annotators; errors on two fifths of the items are three times as large."""
     items, each, people = 50, 8, 5
     item = np.arange(items * each) // each
     hard = rng.random(items) < 0.4
@@ -73,14 +73,14 @@ def harder_ratings(rng: np.random.Generator) -> Crowd:
 
 
 def scale(value: np.ndarray) -> np.ndarray:
-    """Marks of 1 to 5."""
+    """Round to scores from 1 to 5."""
     return np.asarray(np.clip(np.round(3 + value), 1, 5))
 
 
 def harsh_and_lenient(
     rng: np.random.Generator, *, by: float = 1.5, times: int = 3, careless: int = 0, answers: int = 100
 ) -> Crowd:
-    """Ten annotators: the last but one is harsh, the last one lenient, by so many points of five."""
+    """Ten annotators, of whom the last but one is harsh and the last one lenient by `by` points."""
     task, person = assigned(rng, people=10, answers=answers, times=times)
     severity = np.array([0.0] * 8 + [-by, by])
     careful = scale(rng.normal(size=task.max() + 1)[task] + 0.6 * rng.normal(size=len(task)) + severity[person])
@@ -89,7 +89,7 @@ def harsh_and_lenient(
 
 
 def other_scales(rng: np.random.Generator) -> Crowd:
-    """Ten annotators with a severity and a use of the scale each."""
+    """Ten annotators with individual severity and use of the scale."""
     task, person = assigned(rng, people=10, answers=100, times=10)
     severity, stretch = rng.normal(size=10), np.exp(0.5 * rng.normal(size=10))
     value = rng.normal(size=task.max() + 1)[task] + 0.7 * rng.normal(size=len(task))
@@ -97,7 +97,7 @@ def other_scales(rng: np.random.Generator) -> Crowd:
 
 
 def expert(rng: np.random.Generator, *, tasks: int = 150, knows: float = 0.0) -> Crowd:
-    """An expert and two careless annotators compare."""
+    """Comparisons by an expert and two careless annotators."""
     task, person = np.repeat(np.arange(tasks), 3), np.tile(np.arange(3), tasks)
     return Crowd(
         rows(task, person, preference=verdicts(rng, task, np.array([0.95, knows, knows])[person])), frozenset({1, 2})
@@ -105,7 +105,7 @@ def expert(rng: np.random.Generator, *, tasks: int = 150, knows: float = 0.0) ->
 
 
 def expert_rates(rng: np.random.Generator) -> Crowd:
-    """An expert uses the whole scale, two careless annotators use its upper end and hardly look."""
+    """An expert uses the full scale; two careless annotators use its upper end, nearly at random."""
     task, person = np.repeat(np.arange(300), 3), np.tile(np.arange(3), 300)
     quality = rng.normal(size=300)[task]
     careless = 1.4 + 0.3 * quality + 0.5 * rng.normal(size=len(task))
@@ -114,7 +114,7 @@ def expert_rates(rng: np.random.Generator) -> Crowd:
 
 
 def expert_and_clickers(rng: np.random.Generator) -> Crowd:
-    """Everybody sees a pair in the same order, and two of three mostly choose what is shown first."""
+    """All annotators see a pair in the same order, and two of three mostly choose the first position."""
     task, person = np.repeat(np.arange(150), 3), np.tile(np.arange(3), 150)
     first = rng.choice([1, -1], 150)[task]
     preference = verdicts(rng, task, np.full(len(task), 0.95))
@@ -124,7 +124,7 @@ def expert_and_clickers(rng: np.random.Generator) -> Crowd:
 
 
 def skewed(rng: np.random.Generator, *, people: int = 10, careless: int = 0) -> Crowd:
-    """Nine of ten answers are a win."""
+    """Nine of ten preferences are wins."""
     task, person = assigned(rng, people=people, answers=100, times=3)
     usual = (0.9, 0.05, 0.05)
     preference = verdicts(rng, task, rng.beta(6, 2.5, people)[person], usual)
@@ -137,7 +137,7 @@ def skewed(rng: np.random.Generator, *, people: int = 10, careless: int = 0) -> 
 def careless(
     rng: np.random.Generator, *, people: int = 10, answers: int = 100, times: int = 3, ties: float = 0.2
 ) -> Crowd:
-    """One of these annotators answers evenly at random; the others know the answer in .71 of cases on average."""
+    """The careless annotators answer uniformly at random; the others have an accuracy of .71 on average."""
     task, person = assigned(rng, people=people, answers=answers, times=times)
     knows = rng.beta(6, 2.5, people)
     preference = verdicts(rng, task, knows[person], ((1 - ties) / 2, ties, (1 - ties) / 2))
@@ -161,7 +161,7 @@ CAREFUL: dict[str, Draw] = {
     "nine of ten alike, three people": lambda rng: skewed(rng, people=3),
     "half ties": lambda rng: careless(rng, ties=0.5),
 }
-"""Kinds of studies in which nobody careful may be flagged."""
+"""Kinds of studies without careless annotators, in which no flag is correct."""
 
 CARELESS: dict[str, tuple[Draw, float]] = {
     "comparisons by 3 of 10": (careless, 0.797),
@@ -173,23 +173,23 @@ CARELESS: dict[str, tuple[Draw, float]] = {
     "ratings by harsh and lenient ones": (lambda rng: harsh_and_lenient(rng, by=1.0, careless=1), 0.387),
     "nine of ten alike": (lambda rng: skewed(rng, careless=1), 0.280),
 }
-"""Kinds with a careless annotator, and how often the former test, of exact agreement, flagged them."""
+"""Kinds of studies with a careless annotator, and how often the former test, of exact agreement, flagged them."""
 
 
 class Rates(NamedTuple):
-    """Share of studies with a flag on somebody careful, and share of the careless who are flagged."""
+    """Proportion of studies with a flag on a careful annotator, and proportion of careless annotators with a flag."""
 
     false: float
     power: float
 
 
 def rates(draw: Draw, studies: int) -> Rates:
-    """By flags of agreement."""
+    """Simulated rates of flags for low agreement."""
     false, hits, careless_people = 0, 0, 0
     for seed in range(studies):
         crowd = draw(np.random.default_rng([20261123, seed]))
-        found = cu.annotators(cu.read(crowd.rows), method="majority", annotator_type="persons", resamples=0).annotators
-        flagged = {int(row[0][1:3]) for row in found.select("rater", "flags").iter_rows() if LITTLE in row[1]}
+        study = cu.annotators(cu.read(crowd.rows), method="majority", annotator_type="persons", resamples=0).annotators
+        flagged = {int(row[0][1:3]) for row in study.select("rater", "flags").iter_rows() if LITTLE in row[1]}
         false += bool(flagged - crowd.careless)
         hits += len(flagged & crowd.careless)
         careless_people += len(crowd.careless)

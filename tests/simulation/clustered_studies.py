@@ -1,4 +1,4 @@
-"""Simulated studies with clusters, and the rates that their tests have."""
+"""Simulated studies with clusters, and error rates of tests on them."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ SIZES = {
 }
 
 
-TIE = 0.35  # of a latent normal preference: 27 % ties between equals
+TIE = 0.35  # threshold of a latent normal preference: 27 % ties between equal systems
 
 
-SIGHT = 0.7  # correlation of the metric's latent preference with people's
+SIGHT = 0.7  # correlation of latent preferences of metric and humans
 
 
 def wins(mean: float, sd: float = 1.0) -> np.ndarray | float:
@@ -36,9 +36,9 @@ def wins(mean: float, sd: float = 1.0) -> np.ndarray | float:
 
 @cache
 def latent(icc: float) -> float:
-    """The latent correlation within a document that gives signs between equals this one, by Gauss-Hermite."""
+    """Latent correlation within a document for which signs of equal systems have this correlation, by Gauss-Hermite."""
     node, weight = np.polynomial.hermite_e.hermegauss(80)
-    within = 2 * ndtr(-TIE)  # the variance of a sign
+    within = 2 * ndtr(-TIE)  # variance of a sign
 
     def gap(rho: float) -> float:
         return weight @ wins(np.sqrt(rho) * node, np.sqrt(1 - rho)) ** 2 / weight.sum() / within - icc
@@ -49,9 +49,9 @@ def latent(icc: float) -> float:
 def studies(
     n: int, sizes: tuple[int, ...], *, icc: float, mean: float, annotated: str, seed: int, favour: float = 0.0
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Signs of people and of a metric on every item of one pair, (studies, items) each, and units (items,).
+    """Signs of humans and a metric on every item of one pair, (studies, items) each, and units (items,).
 
-    People rate all items, a random half, or the first half of the documents.
+    Human ratings cover all items, a random half, or the first half of the documents.
     """
     rng = np.random.default_rng(seed)
     units = np.repeat(np.arange(len(sizes)), sizes)
@@ -61,10 +61,11 @@ def studies(
         document, item = rng.normal(size=(n, len(sizes))), rng.normal(size=(n, len(units)))
         return np.sqrt(rho) * document[:, units] + np.sqrt(1 - rho) * item
 
-    own = noise()
-    seen = SIGHT * own + np.sqrt(1 - SIGHT**2) * noise()
+    latent_human = noise()
+    seen = SIGHT * latent_human + np.sqrt(1 - SIGHT**2) * noise()
     human, metric = (
-        np.sign(view * (np.abs(view) > TIE)).astype(np.int8) for view in (mean + own, SIGHT * mean + favour + seen)
+        np.sign(view * (np.abs(view) > TIE)).astype(np.int8)
+        for view in (mean + latent_human, SIGHT * mean + favour + seen)
     )
     half = {
         "all": np.ones((n, len(units)), dtype=bool),
@@ -80,7 +81,7 @@ def counted(human: np.ndarray, metric: np.ndarray) -> Counts:
 
 
 def effect_of(statistic, human: np.ndarray, metric: np.ndarray, units: np.ndarray) -> clusters.DesignEffect:
-    """Of a statistic of `Counts`."""
+    """Design effect of a statistic of `Counts`."""
     cells = clusters.joint_outcomes(human, metric)
     table, unit = np.repeat(np.arange(len(cells)), cells.shape[1]), np.tile(units, len(cells))
     rows = clusters.cluster_rows(table, cells.ravel(), unit, width=15, n_tables=len(cells))
@@ -88,21 +89,23 @@ def effect_of(statistic, human: np.ndarray, metric: np.ndarray, units: np.ndarra
 
 
 def estimated(name: str, size: str, *, icc: float, mean: float, annotated: str, n: int, seed: int = 0, by=True):
-    """Coverage of the margin, decisions, mean width and mean divisor; `by` clusters or by items."""
-    own = ESTIMATORS[name]
+    """Coverage of the margin, decision rate, mean width and mean divisor, with `by` cluster or item."""
+    estimator = ESTIMATORS[name]
     human, metric, units = studies(n, SIZES[size], icc=icc, mean=mean, annotated=annotated, seed=seed)
     counts, divisor = counted(human, metric), np.ones(n)
     if by:
-        divisor = effect_of(lambda tables: own.point(tables), human, metric, units).divisor(0.95)
-    estimate = own.estimate(counts.effective(divisor), confidence=0.95, gamma=0.05, rng=np.random.default_rng(seed))
-    truth = wins(mean if own.uses_people else SIGHT * mean)
+        divisor = effect_of(lambda tables: estimator.point(tables), human, metric, units).divisor(0.95)
+    estimate = estimator.estimate(
+        counts.effective(divisor), confidence=0.95, gamma=0.05, rng=np.random.default_rng(seed)
+    )
+    truth = wins(mean if estimator.uses_people else SIGHT * mean)
     held = (estimate.margin_low <= truth) & (truth <= estimate.margin_high)
     decided = np.abs(estimate.theta - 0.5) > 0.475
     return held.mean(), decided.mean(), (estimate.margin_high - estimate.margin_low).mean(), divisor.mean()
 
 
 def sign_tests(size: str, *, icc: float, mean: float, n: int, seed: int = 0, by=True, alpha=0.05, test="asymptotic"):
-    """Share of studies with a decision."""
+    """Proportion of studies with a decision."""
     human, _, units = studies(n, SIZES[size], icc=icc, mean=mean, annotated="all", seed=seed)
     outcomes = np.stack([(human == sign).sum(axis=1) for sign in (1, 0, -1)], axis=1).astype(float)
     if by:
@@ -114,13 +117,13 @@ def sign_tests(size: str, *, icc: float, mean: float, n: int, seed: int = 0, by=
 
 @cache
 def true_favi(mean: float, favour: float) -> float:
-    """Of a million items without documents."""
+    """Favi-Score of a million independent items."""
     human, metric, _ = studies(100, (1,) * 10_000, icc=0, mean=mean, annotated="all", seed=1, favour=favour)
     return float(favi_score(counted(human, metric).paired.sum(axis=0)))
 
 
 def favi_held(size: str, *, icc: float, mean: float, favour: float, n: int, seed: int = 0, by=True):
-    """Coverage of the Favi-Score, how often it is called one-sided, mean width and divisor."""
+    """Coverage of the Favi-Score, rate of one-sided results, mean width and divisor."""
     human, metric, units = studies(n, SIZES[size], icc=icc, mean=mean, annotated="all", seed=seed, favour=favour)
     rows, divisor = counted(human, metric).rows, np.ones(n)
     if by:
@@ -137,5 +140,5 @@ def favi_held(size: str, *, icc: float, mean: float, favour: float, n: int, seed
 
 
 def not_above(share: float, level: float, n: int) -> bool:
-    """Whether the lower 95 % limit of a simulated rate is at most this level."""
+    """Whether the lower 95 % bound of a simulated rate is at most this level."""
     return share - 1.96 * np.sqrt(share * (1 - share) / n) <= level

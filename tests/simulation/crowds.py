@@ -1,4 +1,4 @@
-"""Simulated annotators of one `ConcurrentAnnotation`: clocks, speeds that depend on the answer, sides, who leaves."""
+"""Simulated annotators of a `ConcurrentAnnotation`, with clocks, answer times, position bias and dropouts."""
 
 from __future__ import annotations
 
@@ -13,13 +13,16 @@ from custodes.evaluate.protocol.stopping import Stopping
 from custodes.stats.correction.estimators import ESTIMATORS
 from custodes.stats.stopping.allocation import annotation_order
 
-LEASE, POLL = 120.0, 20.0  # seconds until a lease ends, and until somebody who waits asks again
+LEASE, POLL = 120.0, 20.0  # seconds until a lease expires, and between requests of a waiting annotator
 
 
 @dataclass(frozen=True, kw_only=True)
 class Crowd:
-    """`people` at once. `seconds`: median time of an answer 1, 0, -1 for the first system. A share `careless` prefers
-    whatever stands on the left, `leaving` is the chance to go with an open question, and somebody else comes."""
+    """`people` simultaneous annotators. `seconds`: median time for the answers 1, 0, -1 on the first system.
+
+    The proportion `careless` prefers the left output. `leaving` is the probability of dropping out with an open
+    question; a new annotator then arrives.
+    """
 
     people: int = 40
     seconds: tuple[float, float, float] = (20.0, 40.0, 60.0)
@@ -28,7 +31,7 @@ class Crowd:
 
 
 def study(stopping: Stopping, *, systems: int, items: int, seed: int) -> ConcurrentAnnotation:
-    """Nobody has answered yet."""
+    """Study without answers."""
     pairs = np.array(list(combinations(range(systems), 2)))
     orders = annotation_order(
         np.ones((len(pairs), items), dtype=bool), np.arange(items), np.random.default_rng([seed, 1])
@@ -37,32 +40,33 @@ def study(stopping: Stopping, *, systems: int, items: int, seed: int) -> Concurr
     return ConcurrentAnnotation(orders=orders.tolist(), rule=rule, systems=pairs, units=np.arange(items))
 
 
-def attended(own: ConcurrentAnnotation, crowd: Crowd, shares: tuple[float, float, float], *, seed: int) -> float:
-    """Let people answer until all pairs are closed, with wins, ties and losses drawn by `shares`; the seconds it took.
+def attended(annotation: ConcurrentAnnotation, crowd: Crowd, shares: tuple[float, float, float], *, seed: int) -> float:
+    """Simulate annotators until all pairs are closed, with outcome probabilities `shares`; return the seconds it took.
 
-    Nobody is asked ahead of a look; who finds nothing waits. Sides are balanced in blocks of two places of a pair.
+    No one annotates beyond an interim analysis; annotators without a task wait. Positions are balanced in blocks of two
+    tasks of a pair.
     """
     rng = np.random.default_rng([seed, 2])
     spread = rng.lognormal(0, 0.5, 4000)
-    flips = rng.integers(2, size=(len(own.orders), len(own.orders[0]) // 2 + 1))
+    flips = rng.integers(2, size=(len(annotation.orders), len(annotation.orders[0]) // 2 + 1))
     careless = [bool(rng.random() < crowd.careless) for _ in range(crowd.people)]
     clock = [(float(rng.uniform(0, 60)), person, "ask", -1, -1, 0) for person in range(crowd.people)]
     heapq.heapify(clock)
     now, number = 0.0, crowd.people
-    while any(own.is_open):
-        now, person, what, pair, place, said = heapq.heappop(clock)
+    while any(annotation.is_open):
+        now, person, what, pair, place, answer = heapq.heappop(clock)
         if what == "end":
-            own.release(pair, place)
+            annotation.release(pair, place)
             continue
         if what == "answer":
-            own.answer(pair, place, said)
-        free = own.open_pairs()
+            annotation.answer(pair, place, answer)
+        free = annotation.open_pairs()
         if not free:
             heapq.heappush(clock, (now + POLL, person, "ask", -1, -1, 0))
             continue
         pair = free[int(rng.integers(len(free)))]
-        place = own.wanted(pair)[0]
-        own.lease(pair, place)
+        place = annotation.wanted(pair)[0]
+        annotation.lease(pair, place)
         if rng.random() < crowd.leaving:
             careless.append(bool(rng.random() < crowd.careless))
             heapq.heappush(clock, (now + LEASE, person, "end", pair, place, 0))
@@ -70,12 +74,12 @@ def attended(own: ConcurrentAnnotation, crowd: Crowd, shares: tuple[float, float
             number += 1
             continue
         if careless[person]:
-            # The first system stands on the left of one place of each two.
-            said = 1 if (place + int(flips[pair, place // 2])) % 2 else -1
+            # The first system stands on the left in one of each two tasks.
+            answer = 1 if (place + int(flips[pair, place // 2])) % 2 else -1
             median = crowd.seconds[1]
         else:
-            said = 1 - int(rng.choice(3, p=shares))
-            median = crowd.seconds[1 - said]
+            answer = 1 - int(rng.choice(3, p=shares))
+            median = crowd.seconds[1 - answer]
         seconds = median * float(spread[int(rng.integers(len(spread)))])
-        heapq.heappush(clock, (now + seconds, person, "answer", pair, place, said))
+        heapq.heappush(clock, (now + seconds, person, "answer", pair, place, answer))
     return now

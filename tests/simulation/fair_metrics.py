@@ -1,4 +1,4 @@
-"""Studies with a metric that is fair by construction, of many kinds, and with one that favours a system."""
+"""Simulated studies with a metric that is fair by construction, and with one that favours a system."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ Floats = NDArray[np.float64]
 
 
 def skewed(rng: np.random.Generator, items: int, systems: int) -> Floats:
-    """Long tails of bad outputs, of another length for every system."""
+    """Long tails of bad outputs, with different lengths for each system."""
     tail = rng.uniform(0.3, 1.2, systems) * rng.exponential(1, (items, systems))
     return rng.normal(0, 0.3, systems) + rng.normal(0, 0.4, (items, 1)) - tail
 
 
 def bimodal(rng: np.random.Generator, items: int, systems: int) -> Floats:
-    """Outputs that succeed or fail, at another rate for every system."""
+    """Outputs succeed or fail, at different rates for each system."""
     success = np.where(rng.random((items, systems)) < rng.uniform(0.4, 0.95, systems), 1.0, -1.0)
     return success + rng.normal(0, 0.2, systems) + rng.normal(0, 0.3, (items, 1)) + rng.normal(0, 0.3, success.shape)
 
 
 def ceiling(rng: np.random.Generator, items: int, systems: int) -> Floats:
-    """Nothing is better than a ceiling that many outputs reach."""
+    """Quality is bounded above, and many outputs reach the bound."""
     spread = rng.uniform(0.5, 1.5, systems) * rng.normal(0, 1, (items, systems))
     return np.asarray(1.5 * np.minimum(rng.normal(0, 0.7, systems) + rng.normal(0, 0.5, (items, 1)) + spread, 0.5))
 
 
 def failing_tail(rng: np.random.Generator, items: int, systems: int) -> Floats:
-    """Half of the systems are steady, half fail badly on a tenth of the items."""
+    """Half of the systems are stable; the others fail badly on a tenth of the items."""
     steady = rng.normal(0, 0.3, systems) + rng.normal(0, 0.5, (items, 1)) + rng.normal(0, 0.5, (items, systems))
     fails = (rng.random(steady.shape) < 0.1) & (rng.permutation(systems) < systems // 2)
     return np.asarray(steady - 3.0 * fails)
@@ -52,10 +52,13 @@ def straight(quality: Floats) -> Floats:
 
 @dataclass(frozen=True, kw_only=True)
 class Fair:
-    """Quality = system + item + particular, or drawn by `quality`; `people` rate it from 1 to 5 with noise; the metric
-    sees `link` of it with normal noise, and reports `seen` of that. `outlier` moves the best (or worst, if negative)
-    system away. A `favour` is added to the metric's view of one system, at random or at `place` from the worst. People
-    have a `taste` for systems, each an own one; a `harsh` one rates a point lower, and never one of the systems."""
+    """Quality = system + item + residual, or drawn by `quality`; `people` rate it from 1 to 5 with noise.
+
+    The metric applies `link` with normal noise, and reports `seen` of the result. `outlier` moves the best (or worst,
+    if negative) system away. A `favour` is added to the metric's view of one system, at random or at `place` from the
+    worst. Annotators have individual `taste` for systems; a `harsh` one rates a point lower, and never rates one of the
+    systems.
+    """
 
     items: int = 100
     systems: int = 8
@@ -78,7 +81,7 @@ class Fair:
     harsh: bool = False
 
     def draw(self, rng: np.random.Generator) -> tuple[Floats, Floats, int]:
-        """Scores of people (people, items, systems), of the metric (items, systems), and the favoured system."""
+        """Draw human scores (people, items, systems), metric scores (items, systems), and the favoured system."""
         size = (self.items, self.systems)
         system = rng.normal(0, self.between, self.systems)
         if self.outlier:
@@ -135,10 +138,10 @@ FAIR: Mapping[str, Fair] = {
 
 
 def signs_of(persons: Floats, metric: Floats) -> tuple[NDArray[np.int8], NDArray[np.int8], NDArray[np.int64]]:
-    """The same as verdicts: signs (pairs, items) of people's mean and of the metric, and the pairs."""
+    """The scores as signs (pairs, items) of the human mean and of the metric, and the pairs."""
     pairs = np.array(list(combinations(range(metric.shape[1]), 2)))
-    human, own = (
+    human, metric_signs = (
         np.sign(scores[:, pairs[:, 0]] - scores[:, pairs[:, 1]]).T.astype(np.int8)
         for scores in (np.nanmean(persons, axis=0), metric)
     )
-    return human, own, pairs
+    return human, metric_signs, pairs

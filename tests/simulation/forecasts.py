@@ -1,4 +1,4 @@
-"""Whether a forecast of annotations holds."""
+"""Coverage of forecasts of annotations."""
 
 from __future__ import annotations
 
@@ -20,18 +20,20 @@ Draw = Callable[[np.random.Generator], RatedPairs]
 RULE = Stopping(looks=(10, 20, 40), boundary="pocock")
 
 
-def held(draw: Draw, seed: int, *, draws: int = 100, pilot: int = 10) -> dict[str, tuple[float, float, float]]:
-    """What happened, and the ends of the forecast from the first annotations of every pair."""
+def outcome_and_bounds(
+    draw: Draw, seed: int, *, draws: int = 100, pilot: int = 10
+) -> dict[str, tuple[float, float, float]]:
+    """Outcome, and bounds of the forecast from the first annotations of every pair."""
     rng = np.random.default_rng(seed)
-    asked = draw(rng)
-    answers = in_order([asked], [seed])
-    n_items = asked.human.shape[1]
+    pairs = draw(rng)
+    answers = in_order([pairs], [seed])
+    n_items = pairs.human.shape[1]
     rule = RULE.rule(HUMAN, most=n_items, seed=0)
-    reference = asked.reference(0.05)
-    end = replay(answers, rule, reference=reference, truth=asked.truth)
+    reference = pairs.reference(0.05)
+    end = replay(answers, rule, reference=reference, truth=pairs.truth)
     happened = {"share": float((end.n / n_items).mean()), "correct": float(end.correct[-1, 0])}
     assert answers.items is not None
-    first = answers.items(np.full((1, len(asked.human)), pilot))
+    first = answers.items(np.full((1, len(pairs.human)), pilot))
     pair, item = np.nonzero(first.human[0] != ABSENT)
     begun = Pilot(pair=pair, unit=first.units[item], sign=first.human[0][pair, item], systems=first.systems)
     shares = posterior_shares(begun, draws=draws, rng=rng)
@@ -41,4 +43,4 @@ def held(draw: Draw, seed: int, *, draws: int = 100, pilot: int = 10) -> dict[st
         share_interval(share, confidence=0.9, shared=shared_items(begun)),
         percentile_interval(correct, confidence=0.9),
     )
-    return {name: (value, *map(float, own)) for (name, value), own in zip(happened.items(), ends, strict=True)}
+    return {name: (value, *map(float, part)) for (name, value), part in zip(happened.items(), ends, strict=True)}

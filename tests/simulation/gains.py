@@ -1,6 +1,6 @@
-"""Simulated studies of a combination against the best single metric, as arrays, and what is claimed of its gain.
+"""Simulated studies of a combination against the best single metric, as arrays, and claims about its gain.
 
-The truth is the mean of the estimate over studies: what the procedure gains on average where it learns from so much.
+The true gain is the mean estimate over studies: the average gain of the procedure with training data of this size.
 """
 
 from __future__ import annotations
@@ -22,8 +22,11 @@ BOTH = np.array([0]), np.array([1])
 
 @dataclass(frozen=True, kw_only=True)
 class Kind:
-    """Metrics see quality: the first `lead` times, the others `load` times, with noise of deviation 1, of which
-    `shared` is common to all; `fingerprint` is the deviation of what a metric gives a system whatever its quality."""
+    """Metrics load on quality by `lead` (the first) or `load`, with noise of standard deviation 1.
+
+    The proportion `shared` of the noise is common to all; `fingerprint` is the standard deviation of a metric's bias
+    for each system.
+    """
 
     lead: float
     load: float
@@ -32,7 +35,7 @@ class Kind:
 
 
 class Size(NamedTuple):
-    """Of a study; items come in clusters of `cluster`."""
+    """Size of a study, with clusters of `cluster` items."""
 
     items: int
     systems: int
@@ -41,7 +44,7 @@ class Size(NamedTuple):
 
 
 class World(NamedTuple):
-    """What belongs to the systems: their quality (1, systems) and fingerprints (metrics, 1, systems)."""
+    """Properties of systems: quality (1, systems) and biases of metrics (metrics, 1, systems)."""
 
     quality: Floats
     prints: Floats
@@ -53,7 +56,7 @@ def world(kind: Kind, size: Size, rng: np.random.Generator) -> World:
 
 
 def study(kind: Kind, size: Size, of: World, rng: np.random.Generator) -> tuple[Floats, Floats, Ints]:
-    """Ratings of three people on a scale of thirds (items, systems), scores (metrics, items, systems), clusters."""
+    """Ratings of three annotators in thirds (items, systems), scores (metrics, items, systems), and clusters."""
     shape = (size.items, size.systems)
     units = np.arange(size.items) // size.cluster
     quality = of.quality + 0.5 * rng.normal(size=(units.max() + 1, 1))[units] + rng.normal(size=shape)
@@ -66,7 +69,8 @@ def study(kind: Kind, size: Size, of: World, rng: np.random.Generator) -> tuple[
 
 
 def predictions(human: Floats, x: Floats, train: Floats, units: Ints) -> Floats:
-    """What ridge regression and the best single metric of a training part say of all outputs (2, items, systems)."""
+    """Predictions for all outputs (2, items, systems) by ridge regression and the best single metric of the training
+    part."""
     rows, flat = np.flatnonzero(train.ravel()), x.reshape(len(x), -1)
     y, item = human.ravel()[rows], rows // human.shape[1]
     line = ridge.ridge(flat[:, rows].T, y, groups=units[item])
@@ -75,7 +79,7 @@ def predictions(human: Floats, x: Floats, train: Floats, units: Ints) -> Floats:
 
 
 def gain(human: Floats, x: Floats, units: Ints, rng: np.random.Generator, *, unseen_systems: bool) -> Moves:
-    """The gain in tau-b of ridge regression, by the same folds as `combine` makes."""
+    """Gain in tau-b of ridge regression, with the folds of `combine`."""
     n, systems = human.shape
     fold = grouped_folds(units, n_folds=FOLDS, rng=rng)
     left = range(systems) if unseen_systems else (-1,)
@@ -92,18 +96,18 @@ def gain(human: Floats, x: Floats, units: Ints, rng: np.random.Generator, *, uns
 
 
 def claims(kind: Kind, size: Size, *, unseen_systems: bool, studies: int, seed: int = 0) -> tuple[float, float, float]:
-    """The true gain, how often the interval claims more than that, and how often it claims a gain.
+    """True gain, how often the interval lies above it, and how often the interval lies above 0.
 
-    A study of unseen systems draws its systems; one of unseen items keeps those of its world, of which there are five.
+    Studies of unseen systems draw systems anew; those of unseen items keep the systems of one of five worlds.
     """
     over, folds = ("systems", (FOLDS, size.systems)) if unseen_systems else ("units", (FOLDS, 0))
-    drawn = []
+    draws = []
     for k in range(studies):
         rng = np.random.default_rng([seed, k])
         of = world(kind, size, rng if unseen_systems else np.random.default_rng([seed, k % 5, 1]))
-        found = gain(*study(kind, size, of, rng), rng, unseen_systems=unseen_systems)
-        low, _ = found.interval(over, confidence=0.95, folds=folds)  # type: ignore[arg-type]
-        drawn.append((found.value[0], low[0], 0 if unseen_systems else k % 5))
-    value, low, where = np.array(drawn).T
-    truth = np.array([value[where == own].mean() for own in range(5) if (where == own).any()])
+        result = gain(*study(kind, size, of, rng), rng, unseen_systems=unseen_systems)
+        low, _ = result.interval(over, confidence=0.95, folds=folds)  # type: ignore[arg-type]
+        draws.append((result.value[0], low[0], 0 if unseen_systems else k % 5))
+    value, low, where = np.array(draws).T
+    truth = np.array([value[where == number].mean() for number in range(5) if (where == number).any()])
     return float(value.mean()), float(np.mean(low > truth[where.astype(int)])), float(np.mean(low > 0))

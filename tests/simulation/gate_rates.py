@@ -1,4 +1,4 @@
-"""How often does a gate say what is not so, and how often does it open? Studies as arrays, with known truth."""
+"""Error rates and opening rates of a gate, on simulated studies with known truth."""
 
 from __future__ import annotations
 
@@ -19,19 +19,22 @@ from tests.simulation.interval_coverage import comparison_of
 
 ALPHA = 0.05
 ASPECTS = 2
-PEOPLE = 0.6  # error of the mean of people, who are rounded, so that they tie
-ICC = 0.3  # of what the outputs of one document have in common
+PEOPLE = 0.6  # error of the mean human rating, which is rounded and so has ties
+ICC = 0.3  # intraclass correlation of the outputs of one document
 ALIKE = 0.5  # correlation of an output's qualities in the two aspects
 SIZED = ("spa", "acc_eq")
-"""What depends on how many items there are: how sure they make people, how well a tie threshold fits them."""
-LARGE = 20_000  # items of which the truth is computed, several times over
+"""Statistics that depend on the number of items, through human sampling error or the fit of a tie threshold."""
+LARGE = 20_000  # items for each computation of the true values
 
 
 @dataclass(frozen=True)
 class World:
-    """Studies of so many items, in clusters of a size (1: independent), of `systems` whose means have this spread; the
-    new metric errs by `new`, the old one by `old`, and of this error they have the share `common` in common; `taste` is
-    what each of them holds of systems that people do not, in units of their spread."""
+    """Design of a study with `items` in clusters (1: independent), and `systems` with normal means of standard
+    deviation `spread`.
+
+    The new metric has error `new`, the old one `old`, with the proportion `common` in common. `taste` is each metric's
+    bias for systems, in units of `spread`.
+    """
 
     items: int
     cluster: int = 1
@@ -43,28 +46,32 @@ class World:
     taste: float = 0.0
 
     def draw(self, rng: Generator, items: int) -> list[RaterComparison]:
-        """A comparison an aspect, of people with the metrics m0 (new) and m1 (old)."""
+        """Draw one comparison per aspect, of humans with the metrics m0 (new) and m1 (old)."""
         fixed = np.random.default_rng(self.systems).normal(size=(3, ASPECTS, 1, self.systems)) * self.spread
         effects, tastes = fixed[0], self.taste * fixed[1:]
         units = np.arange(items) // self.cluster
-        drawn = (1 + ASPECTS + 1 + 2 * ASPECTS, items, self.systems)
-        shared, *rest = rng.normal(size=drawn)
-        own, both, apart = rest[:ASPECTS], rest[ASPECTS], np.reshape(rest[ASPECTS + 1 :], (ASPECTS, 2, items, -1))
+        shape = (1 + ASPECTS + 1 + 2 * ASPECTS, items, self.systems)
+        shared, *rest = rng.normal(size=shape)
+        separate, common_noise, metric_noise = (
+            rest[:ASPECTS],
+            rest[ASPECTS],
+            np.reshape(rest[ASPECTS + 1 :], (ASPECTS, 2, items, -1)),
+        )
         if self.cluster > 1:
             within = rng.normal(size=(1 + ASPECTS, units[-1] + 1, self.systems))[:, units]
-            mixed = [np.sqrt(ICC) * w + np.sqrt(1 - ICC) * o for w, o in zip(within, (shared, *own), strict=True)]
-            shared, own = mixed[0], mixed[1:]
+            mixed = [np.sqrt(ICC) * w + np.sqrt(1 - ICC) * o for w, o in zip(within, (shared, *separate), strict=True)]
+            shared, separate = mixed[0], mixed[1:]
         size = np.array([self.new, self.old])[:, None, None]
-        made = []
+        results = []
         for k in range(ASPECTS):
-            quality = effects[k] + np.sqrt(ALIKE) * shared + np.sqrt(1 - ALIKE) * own[k]
-            people = np.round(quality + PEOPLE * rng.normal(size=quality.shape))
-            errors = np.sqrt(self.common) * both + np.sqrt(1 - self.common) * apart[k]
-            made.append(comparison_of(people, quality + tastes[:, k] + size * errors, units))
-        return made
+            quality = effects[k] + np.sqrt(ALIKE) * shared + np.sqrt(1 - ALIKE) * separate[k]
+            human = np.round(quality + PEOPLE * rng.normal(size=quality.shape))
+            errors = np.sqrt(self.common) * common_noise + np.sqrt(1 - self.common) * metric_noise[k]
+            results.append(comparison_of(human, quality + tastes[:, k] + size * errors, units))
+        return results
 
     def study(self, rng: Generator) -> list[RaterComparison]:
-        """As many items as it says."""
+        """Draw a study with `items` items."""
         return self.draw(rng, self.items)
 
 
@@ -90,37 +97,38 @@ SYSTEMS_OTHER = (
 
 @cache
 def truth(world: World, rules: tuple[GateRule, ...], aspects: int, parts: int = 10) -> Floats:
-    """(aspects * rules,): the values with very many items, the median of large studies; NaN for those that are of
-    a size."""
+    """True values (aspects * rules,), as the median of large studies; NaN for statistics that depend on the size."""
     rng = np.random.default_rng(99)
-    found = []
+    results = []
     for _ in range(parts):
-        for own in world.draw(rng, LARGE)[:aspects]:
-            ones = np.ones((1, own.design.n_units))
-            sample = Sample(comparison=own, times=ones, flips=np.ones((0, own.design.n_units), np.int8))
-            made = [None if rule.statistic in SIZED else measured(rule, "m0", sample).estimate for rule in rules]
-            found += [np.nan if own is None else own.value for own in made]
-    return np.median(np.reshape(found, (parts, -1)), axis=0)
+        for part in world.draw(rng, LARGE)[:aspects]:
+            ones = np.ones((1, part.design.n_units))
+            sample = Sample(comparison=part, times=ones, flips=np.ones((0, part.design.n_units), np.int8))
+            entries = [None if rule.statistic in SIZED else measured(rule, "m0", sample).estimate for rule in rules]
+            results += [np.nan if value is None else value.value for value in entries]
+    return np.median(np.reshape(results, (parts, -1)), axis=0)
 
 
 def tested(
     comparisons: Sequence[RaterComparison], rules: Sequence[GateRule], *, resamples: int, rng: Generator
 ) -> SimultaneousIntervals:
-    """The rules of a gate for all aspects; all aspects have the same clusters."""
+    """Simultaneous intervals of a gate's rules for all aspects, which have the same clusters."""
     n_units = comparisons[0].design.n_units
     times = bootstrap.bootstrap_weights(n_units, resamples, rng)
     flips = bootstrap.sign_flips(n_units, 200, rng)
-    samples = [Sample(comparison=own, times=times, flips=flips) for own in comparisons]
+    samples = [Sample(comparison=comparison, times=times, flips=flips) for comparison in comparisons]
     estimates = [measured(rule, "m0", sample).estimate for sample in samples for rule in rules]
     return simultaneous_intervals(estimates, [0.0] * len(estimates), confidence=1 - ALPHA)
 
 
 @dataclass(frozen=True)
 class Rates:
-    """Shares of studies in which, every true value being at its threshold, `any` line says that a rule holds or fails;
-    some rule `fail`s; the one rule that holds or fails most often does so (`one_holds`, `one_fails`); `open`: all hold
-    where every true value is by a slack above its threshold. The mean `level` of the intervals; `untold`: the share of
-    rules without one."""
+    """Rates over studies in which every true value equals its threshold.
+
+    `any`: some rule holds or fails; `fail`: some rule fails; `one_holds`, `one_fails`: the largest rate of a single
+    rule; `open`: all rules hold if every true value is above its threshold by a slack; `level`: mean level of the
+    intervals; `untold`: proportion of rules without an interval.
+    """
 
     any: float
     fail: float
@@ -140,10 +148,12 @@ def rates(
     resamples: int = 300,
     slacks: Sequence[float] = (),
 ) -> Rates:
-    """Of so many studies. What is of a size has its mean over studies as its true value."""
+    """Simulate rates. Statistics that depend on the size have their mean over studies as the true value."""
     rng = np.random.default_rng([world.items, world.cluster, len(rules), aspects])
-    made = [tested(world.study(rng)[:aspects], rules, resamples=resamples, rng=rng) for _ in range(studies)]
-    estimate, low, high = (np.array([getattr(own, name) for own in made]) for name in ("estimate", "low", "high"))
+    results = [tested(world.study(rng)[:aspects], rules, resamples=resamples, rng=rng) for _ in range(studies)]
+    estimate, low, high = (
+        np.array([getattr(value, name) for value in results]) for name in ("estimate", "low", "high")
+    )
     at = truth(world, rules, aspects)
     at = np.where(np.isnan(at), estimate.mean(axis=0), at)
     holds, fails = low > at, high < at
@@ -153,7 +163,7 @@ def rates(
         one_holds=float(holds.mean(axis=0).max()),
         one_fails=float(fails.mean(axis=0).max()),
         open=tuple(float((low > at - slack).all(axis=1).mean()) for slack in slacks),
-        level=float(np.mean([own.level for own in made])),
+        level=float(np.mean([value.level for value in results])),
         untold=float(np.isnan(low).mean()),
     )
 
@@ -175,5 +185,5 @@ SMALL = {
     "30 items, 6 systems": World(items=30, systems=6, new=0.3, taste=0.8),
     "20 documents, 3 systems": World(items=200, cluster=10, systems=3, new=0.2, old=3.0),
 }
-"""Few items and accurate metrics, where values are near their bound and far from normal."""
+"""Few items and accurate metrics, whose values are near their bound and far from normal."""
 OF_SMALL = ("sample_accuracy", "kendall_item", "acc_eq", "pearson_global")

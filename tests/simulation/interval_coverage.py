@@ -1,4 +1,4 @@
-"""How often do the intervals of single statistics hold the truth? Studies as arrays, with known truth."""
+"""Coverage of intervals of single statistics, on simulated studies with known truth."""
 
 from __future__ import annotations
 
@@ -33,20 +33,20 @@ from custodes.stats.ratios import mean_of_defined
 from custodes.stats.sign_test import SignTest
 
 CONFIDENCE = 0.95
-PEOPLE, PERSON = 3, 0.7  # people rate in whole numbers with this error, so they tie; the mean of all is used
+PEOPLE, PERSON = 3, 0.7  # human ratings are whole numbers with this error, so they tie; the mean of all is used
 NOISE = np.array([0.5, 1.5, 4.0, 2.0])  # of four metrics on one output
-OWN = np.array([0.2, 0.6, 1.5, 1.0])  # what a metric holds of systems that people do not, in units of their spread
-LINKED = np.array([1.0, 1.0, 1.0, 0.0])  # the last metric has nothing to do with people
+OWN = np.array([0.2, 0.6, 1.5, 1.0])  # bias of a metric for systems, in units of their spread
+LINKED = np.array([1.0, 1.0, 1.0, 0.0])  # the last metric is independent of human ratings
 ICC = 0.3
-EFFECTS = 3  # sets of systems in a design, one after the other
+EFFECTS = 3  # sets of systems in a design, used in turn
 
 Truth = dict[str, Floats]
 
 
 @dataclass(frozen=True)
 class Scenario:
-    """So many items, in clusters of a size (1: independent), so many systems of this spread (sd of their means; an
-    output's own quality has sd 1)."""
+    """Number of items, cluster size (1: independent), number of systems, and standard deviation of their means (an
+    output's residual quality has standard deviation 1)."""
 
     items: int
     cluster: int
@@ -55,26 +55,26 @@ class Scenario:
 
     @property
     def clusters(self) -> int:
-        """How many there are."""
+        """Number of clusters."""
         return self.items // self.cluster
 
     def effects(self, k: int) -> tuple[Floats, Floats]:
-        """The means of systems by people (systems,) and by metrics (metrics, systems): the k-th set."""
+        """System means by humans (systems,) and metrics (metrics, systems) in the k-th set."""
         rng = np.random.default_rng([self.systems, round(self.spread * 100), k])
         quality = rng.normal(size=self.systems) * self.spread
-        own = OWN[:, None] * self.spread * rng.normal(size=(len(OWN), self.systems))
-        return quality, LINKED[:, None] * quality + own
+        bias = OWN[:, None] * self.spread * rng.normal(size=(len(OWN), self.systems))
+        return quality, LINKED[:, None] * quality + bias
 
     def draw(self, rng: np.random.Generator, k: int) -> RaterComparison:
-        """A study."""
+        """Draw a study."""
         quality, by_metric = self.effects(k)
         item, output = rng.normal(size=(self.items, 1)), rng.normal(size=(self.items, self.systems))
         units = np.arange(self.items) // self.cluster
-        if self.cluster > 1:  # both are alike within a cluster
-            shared = (rng.normal(size=(self.clusters, own.shape[1]))[units] for own in (item, output))
+        if self.cluster > 1:  # quality and noise are both correlated within clusters
+            shared = (rng.normal(size=(self.clusters, value.shape[1]))[units] for value in (item, output))
             item, output = (
-                np.sqrt(ICC) * common + np.sqrt(1 - ICC) * own
-                for common, own in zip(shared, (item, output), strict=True)
+                np.sqrt(ICC) * common + np.sqrt(1 - ICC) * value
+                for common, value in zip(shared, (item, output), strict=True)
             )
         persons = np.round(quality + item + output + PERSON * rng.normal(size=(PEOPLE, self.items, self.systems)))
         noise = NOISE[:, None, None] * rng.normal(size=(len(NOISE), self.items, self.systems))
@@ -83,7 +83,7 @@ class Scenario:
 
 
 def comparison_of(human: Floats, metrics: Floats, units: np.ndarray) -> RaterComparison:
-    """Scores (items, systems) and (metrics, items, systems) as a comparison without a study behind it."""
+    """Comparison from scores (items, systems) and (metrics, items, systems), without a study."""
     items, systems = (tuple(map(str, range(100, 100 + n))) for n in human.shape)
     design = Design(
         items=items,
@@ -118,11 +118,11 @@ def comparison_of(human: Floats, metrics: Floats, units: np.ndarray) -> RaterCom
 
 @cache
 def truth_of(systems: int, spread: float, k: int, names: tuple[str, ...]) -> Truth:
-    """Of statistics with very many items: by formula over systems, else on 8,000 independent items."""
+    """True values of statistics: by formula over systems, otherwise from 8,000 independent items."""
     quality, by_metric = Scenario(1, 1, systems, spread).effects(k)
-    people = np.broadcast_to(quality, by_metric[None].shape)
+    human = np.broadcast_to(quality, by_metric[None].shape)
     pairs = np.ones((len(by_metric), systems, systems), dtype=np.bool_)
-    order = accuracy.pairwise_accuracy(people, by_metric[None], pairs=pairs)[0]
+    order = accuracy.pairwise_accuracy(human, by_metric[None], pairs=pairs)[0]
     truth: Truth = {
         "system_accuracy": order,
         "pairwise_accuracy": order,
@@ -137,71 +137,76 @@ def truth_of(systems: int, spread: float, k: int, names: tuple[str, ...]) -> Tru
 
 
 def sample_of(comparison: RaterComparison, resamples: int, rng: np.random.Generator) -> Sample:
-    """A comparison with its resamples."""
+    """Draw the resamples of a comparison."""
     times = comparison.design.resampled(resamples, rng)
     return Sample(comparison=comparison, times=times, flips=bootstrap.sign_flips(comparison.design.n_units, 300, rng))
 
 
 AS_MANY = ("spa",)
-"""The statistic of agreement that depends on how many items there are: its truth is its mean over studies, as that of
-errors of decisions and of |favi|."""
+"""Agreement statistic that depends on the number of items: its true value is the mean over studies, as for decision
+errors and
+
+favi
+
+.
+"""
 
 
 def intervals(
     comparison: RaterComparison, resamples: int, rng: np.random.Generator, names: Sequence[str]
 ) -> dict[str, tuple[Floats, Floats, Floats]]:
-    """Estimate, low and high of every statistic asked for, (metrics,) each, made as the product makes them."""
+    """Estimate, low and high of each requested statistic, (metrics,) each, as computed by the package."""
     sample = sample_of(comparison, resamples, rng)
-    made = {}
+    results = {}
     for name in names:
         if name in STATISTICS:
-            own = STATISTICS[name]
-            made[name] = tuple(own.with_interval(name, sample, own.compute(sample), CONFIDENCE).values())
+            statistic = STATISTICS[name]
+            results[name] = tuple(statistic.with_interval(name, sample, statistic.compute(sample), CONFIDENCE).values())
     part = Counted(aspect="", counts=OutcomeCounts.of(comparison.preferences), comparison=comparison)
     ends = {"confidence": CONFIDENCE, "clusters": comparison.design.n_units}
     if "mean_abs_favi" in names:
         sizes = np.abs(favi_score.favi_score(np.moveaxis(part.counts.paired, 1, 0)))
         draws = _mean_sizes(part, sizes, resamples, rng)
-        made["mean_abs_favi"] = tuple(with_interval("", draws, bounds=favi_score.SIZES, **ends).values())
+        results["mean_abs_favi"] = tuple(with_interval("", draws, bounds=favi_score.SIZES, **ends).values())
     if "correct" in names:
         for name, (draws, bounds) in errors(part, resamples, rng).items():
-            made[name] = tuple(with_interval("", draws, bounds=bounds, **ends).values())
-    return made
+            results[name] = tuple(with_interval("", draws, bounds=bounds, **ends).values())
+    return results
 
 
 def errors(part: Counted, resamples: int, rng: np.random.Generator) -> dict[str, tuple[Floats, Bounds]]:
-    """The shares of errors and the divergence of `ranking` in every resample, (1 + B, metrics), with their bounds."""
+    """Error rates and divergence of `ranking` in every resample, (1 + B, metrics), with their bounds."""
     rule = SignTest(alpha=0.05)
     counts = np.concatenate([part.counts.human[None], np.moveaxis(part.counts.metric, 1, 0)])
     human, *metrics = _resampled(part, counts, resamples, rng)
     decided = rule.decisions(human)
-    kinds = np.stack([decision_errors.error_types(decided, rule.decisions(own)) for own in metrics], axis=1)
+    kinds = np.stack([decision_errors.error_types(decided, rule.decisions(metric)) for metric in metrics], axis=1)
     divergence = np.stack(
-        [mean_of_defined(decision_errors.divergence(own, human, estimate="mean")) for own in metrics],
+        [mean_of_defined(decision_errors.divergence(metric, human, estimate="mean")) for metric in metrics],
         axis=1,
     )
-    found = {name: (kinds[..., i], SHARE) for i, name in enumerate(decision_errors.ERRORS)}
-    return {**found, "kld": (divergence, POSITIVE)}
+    results = {name: (kinds[..., i], SHARE) for i, name in enumerate(decision_errors.ERRORS)}
+    return {**results, "kld": (divergence, POSITIVE)}
 
 
 def coverage(scenario: Scenario, studies: int, resamples: int, names: Sequence[str]) -> dict[str, Floats]:
-    """The share of studies whose interval held the truth, (metrics,) by statistic."""
+    """Proportion of studies whose interval contains the true value, (metrics,) by statistic."""
     rng = np.random.default_rng([scenario.items, scenario.cluster, scenario.systems, round(scenario.spread * 100)])
-    found = defaultdict(list)
+    result = defaultdict(list)
     for study in range(studies):
         for name, ends in intervals(scenario.draw(rng, study % EFFECTS), resamples, rng, names).items():
-            found[name].append(np.stack(ends))
+            result[name].append(np.stack(ends))
     sets = np.arange(studies) % EFFECTS
     held = {}
     many = tuple(name for name in names if name in STATISTICS and name not in AS_MANY)
-    for name, made in found.items():
-        estimate, low, high = np.moveaxis(np.stack(made), 1, 0)
+    for name, bounds in result.items():
+        estimate, low, high = np.moveaxis(np.stack(bounds), 1, 0)
         truth = np.empty_like(estimate)
         for k in range(EFFECTS):
             mine = sets == k
             if mine.any():
-                own = truth_of(scenario.systems, scenario.spread, k, many)[name] if name in many else None
-                truth[mine] = np.nanmean(estimate[mine], axis=0) if own is None else own
+                true_values = truth_of(scenario.systems, scenario.spread, k, many)[name] if name in many else None
+                truth[mine] = np.nanmean(estimate[mine], axis=0) if true_values is None else true_values
         defined = np.isfinite(low)
         inside = (low - 1e-9 <= truth) & (truth <= high + 1e-9) & defined
         held[name] = inside.sum(axis=0) / defined.sum(axis=0)
@@ -209,28 +214,35 @@ def coverage(scenario: Scenario, studies: int, resamples: int, names: Sequence[s
 
 
 def prediction_coverage(scenario: Scenario, studies: int, resamples: int) -> float:
-    """The same of tau-b of held-out predictions (`kendall` of ceiling and combine), by ridge regression on the metrics.
+    """Coverage for tau-b of held-out predictions (`kendall` of ceiling and combine), by ridge regression on the
+    metrics.
 
-    The truth is tau-b of the very models that were fitted, on 1,000 other items.
+    The true value is tau-b of the fitted models on 1,000 other items.
     """
     rng = np.random.default_rng([1, scenario.items, scenario.cluster])
     held = []
     for study in range(studies):
-        own, other = (each.draw(rng, study % EFFECTS) for each in (scenario, replace(scenario, items=1000, cluster=1)))
-        x, y = (np.moveaxis(own.metric_scores, 0, -1).reshape(own.human.size, -1), own.human.ravel())
-        groups = np.repeat(own.design.units, scenario.systems)
-        fold = grouped_folds(groups, n_folds=min(5, own.design.n_units), rng=rng)
+        training, new_items = (
+            each.draw(rng, study % EFFECTS) for each in (scenario, replace(scenario, items=1000, cluster=1))
+        )
+        x, y = (np.moveaxis(training.metric_scores, 0, -1).reshape(training.human.size, -1), training.human.ravel())
+        groups = np.repeat(training.design.units, scenario.systems)
+        fold = grouped_folds(groups, n_folds=min(5, training.design.n_units), rng=rng)
         models = [MODELS["ridge"](x[fold != f], y[fold != f], groups[fold != f], seed=0) for f in np.unique(fold)]
         predicted = np.choose(fold, [model(x) for model in models])[None, :, None]
-        times = own.design.resampled(resamples, rng)
+        times = training.design.resampled(resamples, rng)
         draws = heldout.heldout(
             partial(pooled_correlation, "kendall"), y[:, None], predicted, fold[:, None], units=groups, weights=times
         )
-        new = np.moveaxis(other.metric_scores, 0, -1).reshape(other.human.size, -1)
-        said = np.stack([model(new) for model in models]).reshape(len(models), *other.human.shape)
-        once = np.ones((1, other.design.n_units))
-        truth = pooled_correlation("kendall", other.human, said, units=other.design.units, weights=once).mean()
-        _, low, high = with_interval("", draws, CONFIDENCE, clusters=own.design.n_units, bounds=CORRELATION).values()
+        new = np.moveaxis(new_items.metric_scores, 0, -1).reshape(new_items.human.size, -1)
+        predictions = np.stack([model(new) for model in models]).reshape(len(models), *new_items.human.shape)
+        once = np.ones((1, new_items.design.n_units))
+        truth = pooled_correlation(
+            "kendall", new_items.human, predictions, units=new_items.design.units, weights=once
+        ).mean()
+        _, low, high = with_interval(
+            "", draws, CONFIDENCE, clusters=training.design.n_units, bounds=CORRELATION
+        ).values()
         held.append(low[0] <= truth <= high[0])
     return float(np.mean(held))
 

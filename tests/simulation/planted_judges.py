@@ -1,4 +1,4 @@
-"""Studies with judges whose faults are known: each looks at quality, and one thing more."""
+"""Simulated studies with judges that have known biases in addition to quality."""
 
 from __future__ import annotations
 
@@ -19,14 +19,17 @@ from custodes.data.ratings import Ratings
 from custodes.data.study import Study
 
 OWN = 2
-"""The system that is everybody's own; neither the best nor the worst."""
+"""The system that judges may prefer as their own; neither the best nor the worst."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Judge:
-    """What a judge adds to the difference of quality: for the first slot, a unit of log length, its own system; `steep`
-    how hard it looks at quality, `scores` whether it rates outputs; `fails` at this rate, `more` times that (log odds)
-    where its own system is compared."""
+    """Effects of a judge in addition to the difference of quality: for the first slot, per unit of log length, for its
+    own system.
+
+    `steep` is the weight of quality; `scores`: the judge rates outputs; `fails` is the failure rate, multiplied by
+    exp(`more`) for comparisons with its own system.
+    """
 
     name: str
     slot: float = 0.0
@@ -40,9 +43,12 @@ class Judge:
 
 @dataclass(frozen=True, kw_only=True)
 class World:
-    """`rho`: correlation of quality and log length within systems; `gap` how unlike systems are, and whether `longer`
-    systems are the better ones (else lengths are dealt to them at random); `noise` of people;
-    `ties` the difference up to which everybody ties; `documents` items in one; `both` orders, or one at random."""
+    """Design of a study.
+
+    `rho`: correlation of quality and log length within systems; `gap`: spread of systems; `longer`: better systems are
+    longer (otherwise length is independent of quality); `noise` of humans; `ties`: differences up to this value tie;
+    `document`: items per document; `both` orders, or one at random.
+    """
 
     items: int = 60
     systems: int = 6
@@ -71,23 +77,23 @@ UNKNOWN = pl.lit(None, dtype=pl.Float64)
 
 
 def planted(judges: tuple[Judge, ...], world: World, seed: int) -> Study:
-    """A study; what each judge does beyond quality is what is planted."""
+    """Study in which all effects of judges beyond quality are planted."""
     rng = np.random.default_rng(seed)
     n, k = world.items, world.systems
     document = np.repeat(np.arange(n), world.document)[:n]
     shared = rng.normal(size=(2, n, k))[:, document] * (0.6 if world.document > 1 else 0.0)
-    own = np.linspace(-1, 1, k) * world.gap
+    system_quality = np.linspace(-1, 1, k) * world.gap
     inner = rng.normal(size=(n, k)) + shared[0]
-    quality = own + inner
+    quality = system_quality + inner
     length = world.rho * inner + np.sqrt(1 - world.rho**2) * (rng.normal(size=(n, k)) + shared[1])
-    length += world.rho * (own if world.longer else rng.permutation(own))
+    length += world.rho * (system_quality if world.longer else rng.permutation(system_quality))
     names = np.array([f"s{s}" for s in range(k)])
     items = np.array([f"i{i}" for i in range(n)])
     pairs = np.array(list(combinations(range(k), 2)))
     item, pair = np.divmod(np.arange(n * len(pairs)), len(pairs))
     a, b = pairs[pair].T
     base = {"item": items[item], "system_a": names[a], "system_b": names[b], "aspect": "", "repeat": "0"}
-    told: list[pl.DataFrame] = []
+    results: list[pl.DataFrame] = []
     lost: list[pl.DataFrame] = []
     scored: list[pl.DataFrame] = []
 
@@ -105,8 +111,8 @@ def planted(judges: tuple[Judge, ...], world: World, seed: int) -> Study:
         sign = (np.sign(view) * (np.abs(view) > world.ties)).astype(np.int8)
         rows = {**base, "rater": rater, "order": np.select([order > 0, order < 0], ["ab", "ba"], "")}
         frame = pl.DataFrame({**rows, "preference": sign, "kept": kept, "why": "unreadable"})
-        known = pl.concat([pl.DataFrame(schema=VERDICTS), frame.cast({"preference": pl.Int8})], how="diagonal")
-        told.append(known.filter("kept").select(list(VERDICTS)))
+        typed = pl.concat([pl.DataFrame(schema=VERDICTS), frame.cast({"preference": pl.Int8})], how="diagonal")
+        results.append(typed.filter("kept").select(list(VERDICTS)))
         lost.append(frame.filter(~pl.col("kept")).select(list(MISSING)))
 
     for p in range(world.people):
@@ -127,21 +133,21 @@ def planted(judges: tuple[Judge, ...], world: World, seed: int) -> Study:
         for order in (np.ones(item.size), -np.ones(item.size)) if world.both else (first,):
             view = seen[item, a] - seen[item, b] + order * judge.slot + 0.7 * rng.normal(size=item.size)
             tell(judge.name, view, order, rng.random(item.size) > chance)
-    people = [f"p{p}" for p in range(world.people)]
-    rows = [{"rater": name, "kind": "human", "higher_is_better": True, "person": True} for name in people]
+    annotators = [f"p{p}" for p in range(world.people)]
+    rows = [{"rater": name, "kind": "human", "higher_is_better": True, "person": True} for name in annotators]
     rows += [
-        {"rater": own.name, "kind": "metric", "higher_is_better": True, "person": False, "own_system": names[OWN]}
-        for own in judges
+        {"rater": value.name, "kind": "metric", "higher_is_better": True, "person": False, "own_system": names[OWN]}
+        for value in judges
     ]
     words = np.maximum(1, np.round(np.exp(4 + 0.4 * length))).astype(int)
     texts = pl.DataFrame(
-        {"item": np.repeat(items, k), "system": np.tile(names, n), "text": ["w " * own for own in words.ravel()]},
+        {"item": np.repeat(items, k), "system": np.tile(names, n), "text": ["w " * value for value in words.ravel()]},
         schema=SCHEMA,
     )
-    columns = {"item": items, "cluster": [f"d{own}" for own in document], "group": "", "dataset": ""}
+    columns = {"item": items, "cluster": [f"d{value}" for value in document], "group": "", "dataset": ""}
     return Study(
         ratings=Ratings(frame=pl.concat(scored)) if scored else Ratings.empty(),
-        preferences=Preferences(frame=pl.concat(told), missing=pl.concat(lost)) if told else Preferences.empty(),
+        preferences=Preferences(frame=pl.concat(results), missing=pl.concat(lost)) if results else Preferences.empty(),
         raters=Raters(frame=pl.DataFrame(rows, schema=RATERS)),
         items=Items(frame=pl.DataFrame(columns).with_columns(weight=UNKNOWN, probability=UNKNOWN, n_outputs=UNKNOWN)),
         outputs=Outputs(texts=texts, sources=pl.DataFrame(schema=SOURCES)),

@@ -1,4 +1,4 @@
-"""Studies with people of known competence: honest ones, ones who choose by the side, and careless ones."""
+"""Simulated annotators of known competence: honest, biased to a side, or careless."""
 
 from __future__ import annotations
 
@@ -10,8 +10,11 @@ PAIRS = np.array([(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)])
 STRENGTH = np.array([0.9, 0.5, 0.2, 0.0])
 
 
-def asked(rng: np.random.Generator, *, people: int, tasks: int, overlap: float, times: int, uneven: bool) -> np.ndarray:
-    """(n, 2): task and person; `times` people on a share of the tasks, one on the others."""
+def assignments(
+    rng: np.random.Generator, *, people: int, tasks: int, overlap: float, times: int, uneven: bool
+) -> np.ndarray:
+    """Task and annotator of each answer (n, 2), with `times` annotators for the proportion `overlap` of tasks,
+    otherwise one."""
     share = 1 / np.arange(1, people + 1) if uneven else np.ones(people)
     rows = []
     for task in range(tasks):
@@ -33,10 +36,11 @@ def study(
     ties: float = 0.2,
     skill: tuple[float, float] = (6.0, 2.5),
 ) -> tuple[pl.DataFrame, np.ndarray, np.ndarray]:
-    """Rows of battles; (people,) who chooses by the side (1), is careless (2), or honest (0); Cohen's kappa of each.
+    """Rows of battles; type of each annotator (people,): side-biased (1), careless (2), or honest (0); Cohen's kappa of
+    each.
 
-    An honest person knows the answer with a chance drawn from a beta distribution, and else guesses as often as answers
-    come. A careless one only guesses, evenly.
+    An honest annotator knows the answer with a probability from a beta distribution, and otherwise guesses with the
+    frequencies of answers. A careless one always guesses uniformly.
     """
     pair = rng.integers(len(PAIRS), size=tasks)
     gap = STRENGTH[PAIRS[pair, 0]] - STRENGTH[PAIRS[pair, 1]]
@@ -49,8 +53,8 @@ def study(
     kind[some[: round(sided * people)]] = 1
     kind[some[round(sided * people) : round((sided + careless) * people)]] = 2
     knows = np.where(kind == 0, rng.beta(*skill, people), 0.0)
-    task, person = asked(rng, people=people, tasks=tasks, overlap=overlap, times=times, uneven=uneven).T
-    first = rng.random(len(task)) < 0.5  # whether the first system was shown first
+    task, person = assignments(rng, people=people, tasks=tasks, overlap=overlap, times=times, uneven=uneven).T
+    first = rng.random(len(task)) < 0.5  # whether the first system is in the first position
     guess = (
         rng.random((len(task), 1)) > np.where((kind == 2)[person][:, None], np.full(3, 1 / 3), usual).cumsum(1)
     ).sum(1)
@@ -68,6 +72,9 @@ def study(
         }
     )
     guesses = np.where((kind == 2)[:, None], 1 / 3, np.where((kind == 1)[:, None], [0.5, 0, 0.5], usual))
-    met = usual[:, None] * (knows[:, None, None] * np.eye(3) + (1 - knows)[:, None, None] * guesses[:, None, :])
-    same, chance = np.trace(met, axis1=1, axis2=2), (met.sum(axis=1) * met.sum(axis=2)).sum(axis=1)
+    probability = usual[:, None] * (knows[:, None, None] * np.eye(3) + (1 - knows)[:, None, None] * guesses[:, None, :])
+    same, chance = (
+        np.trace(probability, axis1=1, axis2=2),
+        (probability.sum(axis=1) * probability.sum(axis=2)).sum(axis=1),
+    )
     return rows, kind, (same - chance) / (1 - chance)

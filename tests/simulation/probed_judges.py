@@ -1,4 +1,4 @@
-"""Studies of a judge with probes: what another form of an output, its name and its place add is known."""
+"""Simulated studies of a judge with probes, which have known effects of form, name and position."""
 
 from __future__ import annotations
 
@@ -23,14 +23,15 @@ SYSTEMS = np.array(["A", "B"])
 def probed(
     planted: Mapping[str, float], *, contradicts: float, seed: int, items: int = 300, people: int = 0, rho: float = 0.0
 ) -> Study:
-    """A judge that compares A and B in both orders and prefers one in `contradicts` of repeats otherwise.
+    """Judge that compares A and B in both orders, with different preferences in the proportion `contradicts` of
+    repeats.
 
-    `planted`: by how much the win rate changes with each probe; `name` is that of A, and `order` the first place.
-    `people` annotators share half of the variance of the quality; `rho`: correlation of quality and log length.
+    `planted` changes the win rate by probe; `name` is the name of A, and `order` the first position. `people`
+    annotators share half of the variance of quality; `rho` is the correlation of quality and log length.
 
-    The judge's view of a pair is standard normal over pairs and repeats, so that two views of one pair have different
-    signs with probability arccos(r) / pi, where r is their correlation (Sheppard 1899), and a shift d of the view
-    changes the win rate by Phi(d) - 1/2.
+    The judge's view of a pair is standard normal over pairs and repeats. Two views of a pair with correlation r have
+    different signs with probability arccos(r) / pi (Sheppard 1899), and a shift d of the view changes the win rate by
+    Phi(d) - 1/2.
     """
     rng = np.random.default_rng(seed)
     shared = np.cos(np.pi * contradicts)
@@ -52,7 +53,7 @@ def probed(
         pair = {"system_a": "A", "system_b": "B", "repeat": "0", "preference": signs}
         verdicts.append(pl.DataFrame({**base, **pair}))
         for probe, place in places.items():
-            side = place * order  # 1: A is changed
+            side = place * order  # 1: A is modified
             effect = norm.ppf(0.5 + planted.get(probe, 0.0))
             changed = wins(order, effect * side * ((side > 0) if probe == "name" else 1))
             system, against = (np.where(side == sign, *SYSTEMS) for sign in (1, -1))

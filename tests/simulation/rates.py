@@ -1,4 +1,4 @@
-"""Tests of rates of simulations."""
+"""Binomial tests of simulated rates."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ MOST_FALSE = 0.06
 
 
 def is_at_most(n_false: int, n: int, level: float = MOST_FALSE) -> bool:
-    """Whether the lower 95 % limit (Clopper and Pearson) of a rate is not above a level."""
+    """Whether the lower 95 % bound (Clopper-Pearson) of a rate is at most a level."""
     return n_false == 0 or float(beta.ppf(0.025, n_false, n - n_false + 1)) <= level
 
 
 def lower(rate: float, studies: int) -> float:
-    """The lower 95 % limit of a rate (one-sided)."""
+    """Lower one-sided 95 % bound of a rate."""
     return rate - 1.645 * float(np.sqrt(rate * (1 - rate) / studies))
 
 
 def most(level: float, studies: int) -> float:
-    """The largest rate whose lower 95 % limit is not above the level."""
+    """Largest rate whose lower 95 % bound is at most the level."""
     return level + 1.645 * float(np.sqrt(level * (1 - level) / studies))

@@ -1,4 +1,5 @@
-"""Gate with a memory, simulated: false openings of up to 50 candidates, power at the twentieth, adaptive searchers.
+"""Simulations of a gate with a ledger: false openings over up to 50 candidates, power at the twentieth, adaptive
+search.
 
     python -m tests.simulation.reused_labels [--runs 200] [--only power]
 
@@ -32,7 +33,7 @@ TEST = Precision(FLOOR, trials=LABELS, whole=True)
 
 
 class Gate:
-    """The gate of `custodes gate --ledger` for accuracies on a fixed set of labels."""
+    """`custodes gate --ledger` for accuracies on a fixed set of labels."""
 
     def __init__(self, rng: np.random.Generator) -> None:
         self.rng, self.results, self.critical, self.spent = rng, np.empty((0, LABELS)), list[float](), list[float]()
@@ -54,7 +55,7 @@ class Gate:
 
 
 class Bonferroni(Gate):
-    """Spending without the joint distribution, all of it on the path without openings."""
+    """Same alpha spending without the joint distribution, all of it for paths without openings."""
 
     def opens(self, correct: Bools) -> bool:
         self.start += 1
@@ -62,20 +63,20 @@ class Bonferroni(Gate):
 
 
 class NoMemory(Gate):
-    """Each candidate at level .05."""
+    """Separate tests of candidates at level .05."""
 
     def opens(self, correct: Bools) -> bool:
         return proportion_z(float(correct.sum()), LABELS, FLOOR) > -ndtri(LEVEL)
 
 
 class Candidates:
-    """Candidates of given accuracies whose errors have a latent correlation with each other."""
+    """Candidates with given accuracies and correlated latent errors."""
 
     def __init__(self, correlation: float, rng: np.random.Generator) -> None:
         self.correlation, self.rng, self.common = correlation, rng, rng.standard_normal(LABELS)
 
     def latent(self, near: Floats | None = None) -> Floats:
-        """Latent values of a new candidate, correlated with those of another (default: with all)."""
+        """Latent values of a new candidate, correlated with another one or (by default) with all."""
         center = self.common if near is None else near
         weight = np.sqrt(self.correlation) if near is None else self.correlation
         return weight * center + np.sqrt(1 - weight**2) * self.rng.standard_normal(LABELS)
@@ -86,22 +87,22 @@ class Candidates:
 
 
 def all_at_the_floor(gate: Gate, candidates: Candidates, *, n: int = 50) -> bool:
-    """Whether any of n candidates at the floor opens."""
+    """Whether any of n candidates at the threshold opens."""
     return any(gate.opens(candidates.correct(candidates.latent(), FLOOR)) for _ in range(n))
 
 
 def good_twentieth(gate: Gate, candidates: Candidates, *, at: int = 20) -> bool:
-    """Whether a candidate at .89 opens after 19 at .78."""
+    """Whether a candidate with accuracy .89 opens after 19 with .78."""
     for _ in range(at - 1):
         gate.opens(candidates.correct(candidates.latent(), FLOOR - 0.02))
     return gate.opens(candidates.correct(candidates.latent(), FLOOR + 0.09))
 
 
 def searcher(gate: Gate, candidates: Candidates, *, good: float, n: int = 50, every: int = 1) -> bool:
-    """Whether a searcher who goes on after a true opening gets a false one.
+    """Whether a searcher who continues after a true opening gets a false one.
 
-    Until the first opening, every `every`-th candidate is truly good, the others are at the floor. After it, candidates
-    at the floor are near copies of the one that opened.
+    Until the first opening, every `every`-th candidate is good and the others are at the threshold. Later candidates
+    are near copies of the opened one, at the threshold.
     """
     near = None
     for k in range(n):
@@ -115,7 +116,7 @@ def searcher(gate: Gate, candidates: Candidates, *, good: float, n: int = 50, ev
 
 
 def climber(gate: Gate, candidates: Candidates, *, good: float, n: int = 50) -> bool:
-    """Whether a searcher gets a false opening who tries a good variant of the last opening, then two bad ones."""
+    """Whether a searcher gets a false opening with one good variant of the last opening, then two bad ones, in turn."""
     near = None
     for k in range(n):
         is_good = k % 3 == 0
@@ -139,7 +140,7 @@ GATES: dict[str, type[Gate]] = {"ledger": Gate, "bonferroni": Bonferroni, "no me
 
 
 def rows(runs: int, only: str) -> Iterator[dict[str, object]]:
-    """One row per study and correlation: the rate of each gate, with the standard error of the ledger's."""
+    """One row per study and correlation: the rate of each gate, with the standard error for the ledger."""
     for name, study in ((name, study) for name, study in STUDIES.items() if only in name):
         for correlation in (0.5, 0.8, 0.95):
             rates = {}
@@ -151,7 +152,7 @@ def rows(runs: int, only: str) -> Iterator[dict[str, object]]:
 
 
 def critical_values(level: float, correlation: float, *, n: int, rng: np.random.Generator) -> Floats:
-    """Critical values of n equally correlated tests that share a level."""
+    """Critical values of n equally correlated tests with a common level."""
     values = list[float]()
     for k in range(n):
         matrix = np.full((k + 1, k + 1), correlation)

@@ -24,42 +24,42 @@ EVEN = (0.4, 0.2, 0.4)
 @pytest.mark.parametrize("budget", [None, 200], ids=["all", "budget"])
 @pytest.mark.parametrize("stop", ["decided", "futility"])
 def test_false_decisions_of_forty_people_at_once(stop: str, budget: int | None) -> None:
-    # Wins are answered three times as fast as losses; 20 % prefer what stands on the left; 2 % leave.
+    # Wins take a third of the time of losses; 20 % prefer the left output; 2 % drop out.
     studies = [study(Stopping(stop=stop, budget=budget, **USUAL), systems=6, items=60, seed=k) for k in range(300)]
-    minutes = [attended(own, Crowd(), EVEN, seed=k) / 60 for k, own in enumerate(studies)]
-    decisions = np.array([own.decision for own in studies]).ravel()
-    false, one, other = ((decisions != 0).mean(), (decisions == 1).mean(), (decisions == -1).mean())
-    answers = np.mean([sum(own.n) for own in studies])
-    print(f"{stop}, budget {budget}: {false:.4f} false ({one:.4f} / {other:.4f}); {answers:.0f} answers")
+    minutes = [attended(study, Crowd(), EVEN, seed=k) / 60 for k, study in enumerate(studies)]
+    decisions = np.array([study.decision for study in studies]).ravel()
+    false, first, second = ((decisions != 0).mean(), (decisions == 1).mean(), (decisions == -1).mean())
+    answers = np.mean([sum(study.n) for study in studies])
+    print(f"{stop}, budget {budget}: {false:.4f} false ({first:.4f} / {second:.4f}); {answers:.0f} answers")
     print(f"in {np.mean(minutes):.1f} minutes")
     # Monte Carlo sd over 4,500 pairs: .003
     assert false <= 0.06
-    assert max(one, other) <= 0.035
-    assert budget is None or max(sum(own.n) for own in studies) <= budget
+    assert max(first, second) <= 0.035
+    assert budget is None or max(sum(study.n) for study in studies) <= budget
 
 
 @pytest.mark.slow
 def test_a_better_system_is_found_through_careless_people() -> None:
     studies = [study(Stopping(stop="futility", **USUAL), systems=4, items=60, seed=k) for k in range(150)]
-    for k, own in enumerate(studies):
-        attended(own, Crowd(), (0.65, 0.1, 0.25), seed=k)
-    decisions = np.array([own.decision for own in studies]).ravel()
+    for k, value in enumerate(studies):
+        attended(value, Crowd(), (0.65, 0.1, 0.25), seed=k)
+    decisions = np.array([study.decision for study in studies]).ravel()
     print(f"margin .4, 20 % careless: {(decisions == 1).mean():.3f} found, {(decisions == -1).mean():.4f} inverted")
-    # With nobody careless .65 of pairs that differ by .4 are found; .32 is what is seen of it.
+    # Without careless annotators .65 of pairs with a difference of .4 are decided; careless ones reduce it to .32.
     assert (decisions == 1).mean() > 0.35
     assert (decisions == -1).mean() < 0.005
 
 
 def alone(stopping: Stopping, shares: tuple[float, float, float], *, seed: int, owner: float = np.inf) -> Ruling:
-    """The last ruling of a pair; the owner stops it after a look whose margin is at least `owner` from 0."""
+    """Final decision on a pair; the owner stops it after an interim analysis with a margin at least `owner` from 0."""
     rng = np.random.default_rng([seed, 3])
     rule = stopping.rule(ESTIMATORS["human"], most=60, seed=0)
-    own = ConcurrentAnnotation(orders=[range(60)], rule=rule, systems=np.array([[0, 1]]), units=np.arange(60))
-    while own.is_open[0]:
-        ruling = own.answer(0, own.wanted(0)[0], 1 - int(rng.choice(3, p=shares)))
+    annotation = ConcurrentAnnotation(orders=[range(60)], rule=rule, systems=np.array([[0, 1]]), units=np.arange(60))
+    while annotation.is_open[0]:
+        ruling = annotation.answer(0, annotation.wanted(0)[0], 1 - int(rng.choice(3, p=shares)))
         if ruling is not None and ruling.is_open and abs(ruling.margin) >= owner:
             break
-    return own.rulings[-1]
+    return annotation.rulings[-1]
 
 
 ENDS = {
@@ -80,12 +80,14 @@ def test_intervals_after_looks_hold_the_margin(end: str, margin: float) -> None:
     options, owner = ENDS[end]
     stopping = Stopping(**{**USUAL, **options})
     shares = ((0.75 + margin) / 2, 0.25, (0.75 - margin) / 2)
-    made = [alone(stopping, shares, seed=seed, owner=owner) for seed in range(2000)]
-    low, high, point = (np.array([getattr(own, name) for own in made]) for name in ("low", "high", "margin"))
+    results = [alone(stopping, shares, seed=seed, owner=owner) for seed in range(2000)]
+    low, high, point = (np.array([getattr(value, name) for value in results]) for name in ("low", "high", "margin"))
     held = ((low <= margin) & (margin <= high)).mean()
-    decided = np.array([own.decision for own in made]) != 0
-    raw = np.array([(own.wins - own.losses) / own.n for own in made])
-    error = np.sqrt([((own.wins + own.losses) / own.n - r**2) / own.n for own, r in zip(made, raw, strict=True)])
+    decided = np.array([value.decision for value in results]) != 0
+    raw = np.array([(value.wins - value.losses) / value.n for value in results])
+    error = np.sqrt(
+        [((value.wins + value.losses) / value.n - r**2) / value.n for value, r in zip(results, raw, strict=True)]
+    )
     naive = (np.abs(raw - margin) <= 1.96 * error).mean()
     print(
         f"{end}, {margin}: held {held:.3f} (mean -+ 1.96 se {naive:.3f}); estimate median {np.median(point):+.3f}"
@@ -93,7 +95,7 @@ def test_intervals_after_looks_hold_the_margin(end: str, margin: float) -> None:
     )
     if decided.any():
         print(f"   of those decided: estimate {point[decided].mean():+.3f}, raw {raw[decided].mean():+.3f}")
-    # Monte Carlo sd: .005. What holds at all looks holds more than once.
+    # Monte Carlo sd: .005. A decision that holds at all interim analyses holds more often than required.
     assert 0.93 <= held <= (0.99 if end in PLANNED else 1.0)
     if end in PLANNED:
         assert abs(point.mean() - margin) < abs(raw.mean() - margin) + 0.02
@@ -109,8 +111,8 @@ def test_one_annotator_beats_three_at_equal_money_on_summeval(shared_data: Path)
     first, second = pairs_of(systems)
     assert len(first) == 120
     for aspect in sorted(rows["aspect"].unique()):
-        own = rows.filter(pl.col("aspect") == aspect).sort("rater", "item", "system")
-        scores = own["score"].to_numpy().reshape(len(slots), len(items), len(systems))
+        scores_of_aspect = rows.filter(pl.col("aspect") == aspect).sort("rater", "item", "system")
+        scores = scores_of_aspect["score"].to_numpy().reshape(len(slots), len(items), len(systems))
         single = np.sign(scores[:, :, first] - scores[:, :, second]).astype(np.int8)  # (slots, items, pairs)
         mean = scores.mean(axis=0)
         together = np.sign(np.round(mean[:, first] - mean[:, second], 9)).astype(np.int8)
@@ -124,17 +126,19 @@ def test_one_annotator_beats_three_at_equal_money_on_summeval(shared_data: Path)
                 slot = rng.integers(len(slots), size=(len(first), total))
                 ways = (single[slot, order[:, :total], places], together[order[:, : total // 3], places])
                 for k, signs in enumerate(ways):
-                    said = _decided(signs)
-                    right[repeat, k] = (said == reference).mean()
-                    inverted[repeat, k] = (said * reference < 0).mean()
-            one, three = right.mean(axis=0)
-            print(f"{aspect}, {total} a pair: one {one:.3f}, three {three:.3f}; inverted {inverted.mean(axis=0)}")
-            assert one > three
+                    decisions = _decided(signs)
+                    right[repeat, k] = (decisions == reference).mean()
+                    inverted[repeat, k] = (decisions * reference < 0).mean()
+            single_right, three = right.mean(axis=0)
+            print(
+                f"{aspect}, {total} a pair: one {single_right:.3f}, three {three:.3f}; inverted {inverted.mean(axis=0)}"
+            )
+            assert single_right > three
             assert inverted.mean(axis=0).max() < 0.003
 
 
 def _decided(signs: np.ndarray) -> np.ndarray:
-    """(pairs, answers) -> (pairs,), once, without looks."""
+    """Fixed-sample decisions: (pairs, answers) -> (pairs,)."""
     return decide(human_theta((signs == 1).sum(axis=1), (signs == -1).sum(axis=1)), gamma=0.05)
 
 
@@ -142,7 +146,7 @@ def _decided(signs: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("is_even", [True, False], ids=["equal-shares", "first-come"])
 @pytest.mark.parametrize("people", [10, 15, 30])
 def test_people_as_clusters_keep_the_level(people: int, is_even: bool) -> None:
-    # 60 answers a pair; people differ in taste by an ICC of .12 of their preferences.
+    # 60 answers per pair; preferences have an intraclass correlation of .12 within annotators.
     rng, pairs, answers = np.random.default_rng(people), 6000, 60
     share = 1 / np.arange(1, people + 1)
     worker = np.tile(np.arange(answers) % people, (pairs, 1))
@@ -151,12 +155,12 @@ def test_people_as_clusters_keep_the_level(people: int, is_even: bool) -> None:
     latent = np.take_along_axis(rng.normal(0, 0.42, (pairs, people)), worker, 1) + rng.normal(size=worker.shape)
     value = np.sign(np.where(np.abs(latent) < 0.25, 0.0, latent))
     pair = np.repeat(np.arange(pairs), answers)
-    made = clustered_margins(pair, worker.ravel(), value.ravel(), pairs=pairs, confidence=0.95)
+    result = clustered_margins(pair, worker.ravel(), value.ravel(), pairs=pairs, confidence=0.95)
     naive = np.abs(value.mean(axis=1)) > 1.96 * value.std(axis=1) / np.sqrt(answers)
-    told = ~np.isnan(made.p)
-    false = (made.p[told] < 0.05).mean()
-    print(f"{people} people, equal {is_even}: {false:.4f} ({told.mean():.2f} told), naive {naive.mean():.3f}")
-    # Equal shares are what the cap per person makes. Monte Carlo sd: .003
+    defined = ~np.isnan(result.p)
+    false = (result.p[defined] < 0.05).mean()
+    print(f"{people} people, equal {is_even}: {false:.4f} ({defined.mean():.2f} told), naive {naive.mean():.3f}")
+    # The limit per annotator gives equal proportions. Monte Carlo sd: .003
     assert false <= (0.065 if is_even else 0.08)
     assert naive.mean() > false
 
@@ -164,7 +168,7 @@ def test_people_as_clusters_keep_the_level(people: int, is_even: bool) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("spam", [0.0, 0.2, 0.4])
 def test_the_mixture_keeps_its_level_with_careless_people(spam: float) -> None:
-    # The metric favours the first system; labels are those of one random person of the pool.
+    # The metric favours the first system; labels come from one random annotator of the pool.
     rng, tables, labelled, more = np.random.default_rng(7), 500, 60, 400
     channel = 0.8 * IDEAL_MIXTURE + 0.2 * np.array([[1.0], [0.0], [0.0]])
     for margin in (0.0, -0.2):
@@ -177,17 +181,17 @@ def test_the_mixture_keeps_its_level_with_careless_people(spam: float) -> None:
         np.add.at(paired, (np.arange(tables)[:, np.newaxis], label[:, :labelled], metric[:, :labelled]), 1)
         alone = np.stack([(metric[:, labelled:] == kind).sum(axis=1) for kind in range(3)], axis=1)
         counts = Counts(paired, alone, np.zeros_like(alone))
-        own = ESTIMATORS["mixture"].estimate(counts, confidence=0.95, gamma=0.05, rng=np.random.default_rng(0))
-        said = decide(own.theta, gamma=0.05)
+        generator = ESTIMATORS["mixture"].estimate(counts, confidence=0.95, gamma=0.05, rng=np.random.default_rng(0))
+        decisions = decide(generator.theta, gamma=0.05)
         seen = (1 - spam) * margin
-        held = ((own.margin_low <= seen) & (seen <= own.margin_high)).mean()
+        held = ((generator.margin_low <= seen) & (seen <= generator.margin_high)).mean()
         print(
-            f"{spam:.0%} careless, margin {margin}: + {(said == 1).mean():.3f} - {(said == -1).mean():.3f};"
-            f" mean margin {own.margin.mean():+.3f} for {seen:+.3f} seen, held {held:.3f}"
+            f"{spam:.0%} careless, margin {margin}: + {(decisions == 1).mean():.3f} - {(decisions == -1).mean():.3f};"
+            f" mean margin {generator.margin.mean():+.3f} for {seen:+.3f} seen, held {held:.3f}"
         )
         # Monte Carlo sd over 500 tables: .01
         if margin == 0:
-            assert (said != 0).mean() <= 0.05 + 3 * 0.01
+            assert (decisions != 0).mean() <= 0.05 + 3 * 0.01
         else:
-            assert (said == 1).mean() <= 0.005
+            assert (decisions == 1).mean() <= 0.005
         assert held >= 0.95 - 3 * 0.01

@@ -1,4 +1,4 @@
-"""Corrected leaderboards of annotation studies, simulated from assignment to answer: interim analyses stop pairs."""
+"""Corrected leaderboards of annotation studies, simulated from assignment to answer, with interim analyses."""
 
 from __future__ import annotations
 
@@ -32,40 +32,44 @@ def crowd(better: float, items: int, rng: np.random.Generator) -> Crowd:
     return Crowd(systems=SYSTEMS, items=labels, aspects=("",), better=better, habits=HABITS, rng=rng)
 
 
-def mean_answers(people: Crowd, items: int, person: int) -> np.ndarray:
-    """One answer of a person on each item to each pair, (items, pairs), for the first system."""
+def mean_answers(annotators: Crowd, items: int, person: int) -> np.ndarray:
+    """One answer of an annotator on each item for each pair (items, pairs), on the first system."""
     pairs = list(combinations(SYSTEMS, 2))
     return np.array(
-        [[people.values(person, ShownQuestion(item=f"i{k}", shown=pair))[""] for pair in pairs] for k in range(items)]
+        [
+            [annotators.values(person, ShownQuestion(item=f"i{k}", shown=pair))[""] for pair in pairs]
+            for k in range(items)
+        ]
     )
 
 
 @cache
 def target(better: float) -> np.ndarray:
-    """Strengths by very many answers, each of another annotator, shown in either order; by the model of `strengths`."""
+    """Strengths by the model of `strengths` from very many answers, each by another annotator, in random order."""
     if not better:
         return np.zeros(3)
     rng = np.random.default_rng(7)
-    people = crowd(better, 4000, rng)
-    people.habits = Habits(careless=0.0, sided=0.0)  # of careful people, whose rates are mixed with the others' below
-    signs = mean_answers(people, 4000, people.arrive())
+    annotators = crowd(better, 4000, rng)
+    annotators.habits = Habits(careless=0.0, sided=0.0)  # of careful annotators; mixed with the others below
+    signs = mean_answers(annotators, 4000, annotators.arrive())
     first, second = np.tile(np.array(list(combinations(range(3), 2))), (len(signs), 1)).T
-    # of ten: eight answer so, one at random, one takes the first shown, which is either system
-    columns, said, weight = [], [], []
+    # Of ten annotators eight are careful, one answers at random, and one takes the first position, which has either
+    # system.
+    columns, results, weight = [], [], []
     for outcome in (1, 0, -1):
         columns.append((first, second))
-        said.append(np.full(signs.size, outcome))
+        results.append(np.full(signs.size, outcome))
         weight.append(0.8 * (signs.ravel() == outcome) + 0.1 / 3 + 0.05 * (outcome != 0))
     sides = np.concatenate(columns, axis=1)
-    everything = battles(*sides, np.concatenate(said), weight=np.concatenate(weight))
-    made = strengths(everything, n_systems=3, ties="davidson", resamples=0, rng=rng)
-    return made.draws[0]
+    everything = battles(*sides, np.concatenate(results), weight=np.concatenate(weight))
+    result = strengths(everything, n_systems=3, ties="davidson", resamples=0, rng=rng)
+    return result.draws[0]
 
 
-def judged(kind: str, people: Crowd, rng: np.random.Generator) -> pl.DataFrame:
-    """Verdicts of a judge: as one more careful annotator, besides in a fourth for s2 (`biased`), or at random."""
-    people.habits = Habits(careless=0.0, sided=0.0)
-    signs = mean_answers(people, ITEMS, people.arrive())
+def judge_preferences(kind: str, annotators: Crowd, rng: np.random.Generator) -> pl.DataFrame:
+    """Draw preferences of a judge: as one more careful annotator, partly for s2 (`biased`), or at random."""
+    annotators.habits = Habits(careless=0.0, sided=0.0)
+    signs = mean_answers(annotators, ITEMS, annotators.arrive())
     if kind == "useless":
         signs = rng.integers(-1, 2, signs.shape)
     rows = [
@@ -83,20 +87,19 @@ def judged(kind: str, people: Crowd, rng: np.random.Generator) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=["item", "system_a", "system_b", "rater", "kind", "preference"], orient="row")
 
 
-def answered(path: Path, people: Crowd) -> None:
-    """Let annotators come until the study is finished."""
+def complete_study(path: Path, annotators: Crowd) -> None:
+    """Simulate annotators until the study is finished."""
     time = [0.0]
     clock = Clock(wall=lambda: START + time[0], steady=lambda: time[0])
     with (
         closing(Answering(path)) as behind,
         closing(Service.open(path, clock=clock, threaded=False, durable=False)) as service,
     ):
-        Drive(service, people, behind, service.plan, time).run(PEOPLE)
+        Drive(service, annotators, behind, service.plan, time).run(PEOPLE)
 
 
 def coverage(folder: Path, better: float, kind: str, n: int) -> tuple[float, float, float, int]:
-    """Coverage of corrected strengths and of those by human ratings alone, ratio of widths, and how many were
-    refused."""
+    """Coverage of strengths, corrected and by human ratings alone; ratio of widths; number of refusals."""
     empty, path = folder / "empty.db", folder / "study.db"
     stopping = {"looks": (10, 20, 40), "boundary": "pocock", "stop": "futility", "futility": 0.2}
     plan = plan_of(stopping=stopping, annotators={"overlap": 0.0})
@@ -105,9 +108,9 @@ def coverage(folder: Path, better: float, kind: str, n: int) -> tuple[float, flo
     for seed in range(n):
         shutil.copyfile(empty, path)
         rng = np.random.default_rng([seed, JUDGES.index(kind)])
-        people = crowd(better, ITEMS, rng)
-        answered(path, people)
-        table = judged(kind, people, rng)
+        annotators = crowd(better, ITEMS, rng)
+        complete_study(path, annotators)
+        table = judge_preferences(kind, annotators, rng)
         board = cu.leaderboard(cu.read(path, table), resamples=300)
         for left in folder.glob("study.db*"):
             left.unlink()
@@ -119,12 +122,12 @@ def coverage(folder: Path, better: float, kind: str, n: int) -> tuple[float, flo
             name: frame.select("strength_low", "strength_high").to_numpy().astype(float) for name, frame in rows.items()
         }
         if any(not np.isfinite(values).all() for values in bounds.values()):
-            continue  # a system won or lost everything
+            continue  # a system won or lost all battles
         hits.append([((low <= truth) & (truth <= high)).mean() for low, high in (v.T for v in bounds.values())])
         widths.append([float(np.diff(values).mean()) for values in bounds.values()])
-    own, corrected = np.mean(hits, axis=0)
+    human_only, corrected = np.mean(hits, axis=0)
     by_human, wide = np.mean(widths, axis=0)
-    return float(corrected), float(own), float(wide / by_human), refused
+    return float(corrected), float(human_only), float(wide / by_human), refused
 
 
 @pytest.mark.slow

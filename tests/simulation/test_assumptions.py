@@ -11,11 +11,10 @@ STUDIES = {"mixture": 400}
 MOST_STUDIES = 4000
 GOOD = np.array([[0.9, 0.06, 0.04], [0.15, 0.7, 0.15], [0.04, 0.06, 0.9]])  # [human, metric]
 POOR = np.array([[0.5, 0.2, 0.3], [0.4, 0.3, 0.3], [0.4, 0.2, 0.4]])
-EASY, HARD = np.array([0.55, 0.15, 0.3]), np.array([0.2, 0.25, 0.55])  # people's win, tie, loss
+EASY, HARD = np.array([0.55, 0.15, 0.3]), np.array([0.2, 0.25, 0.55])  # human win, tie, loss
 
 SAME = (0.5 * (EASY + HARD),) * 2
-# outcome and channel on easy and hard items (half each), and how much likelier an item is to be annotated, [difficulty,
-# answer of the metric]
+# Outcome and channel on easy and hard items (half each), and relative annotation rates, [difficulty, metric outcome].
 WORLDS = {
     "all holds": (SAME, (GOOD, GOOD), np.ones((2, 3))),
     "errors on hard items": ((EASY, HARD), (GOOD, POOR), np.ones((2, 3))),
@@ -26,7 +25,8 @@ WORLDS = {
 
 
 def tables(world: str) -> tuple[np.ndarray, np.ndarray, float]:
-    """Joint shares [human, metric] of annotated items, answers of the metric on the others, the margin of all items."""
+    """Joint probabilities [human, metric] of annotated items, metric outcomes of the others, and the margin of all
+    items."""
     outcomes, channels, weight = WORLDS[world]
     joint = np.stack([p[:, np.newaxis] * mu / 2 for p, mu in zip(outcomes, channels, strict=True)])
     chosen = (joint * weight[:, np.newaxis, :]).sum(axis=0)
@@ -38,16 +38,16 @@ def tables(world: str) -> tuple[np.ndarray, np.ndarray, float]:
 
 
 def outcome(world: str, name: str) -> tuple[float, float, float]:
-    """Mean error of the margin, share of 95 % intervals that hold it, share of decisions for the wrong system."""
+    """Mean error of the margin, coverage of 95 % intervals, and rate of decisions for the wrong system."""
     rng = np.random.default_rng([*map(ord, world)])
     chosen, answers, margin = tables(world)
     studies = STUDIES.get(name, MOST_STUDIES)
     paired = rng.multinomial(ANNOTATED, chosen.ravel(), size=studies).reshape(studies, 3, 3)
     only = rng.multinomial(METRIC_ONLY, answers, size=studies)
-    made = ESTIMATORS[name].estimate(Counts(paired, only, np.zeros_like(only)), confidence=0.95, gamma=0.05, rng=rng)
-    inside = (made.margin_low <= margin) & (margin <= made.margin_high)
-    wrong = np.where(margin > 0, made.theta < 0.025, made.theta > 0.975)
-    return float(np.nanmean(made.margin) - margin), float(inside.mean()), float(wrong.mean())
+    result = ESTIMATORS[name].estimate(Counts(paired, only, np.zeros_like(only)), confidence=0.95, gamma=0.05, rng=rng)
+    inside = (result.margin_low <= margin) & (margin <= result.margin_high)
+    wrong = np.where(margin > 0, result.theta < 0.025, result.theta > 0.975)
+    return float(np.nanmean(result.margin) - margin), float(inside.mean()), float(wrong.mean())
 
 
 HELD = ("mixture", "human", "ppi", "inversion", "poststratified")
@@ -56,24 +56,24 @@ HELD = ("mixture", "human", "ppi", "inversion", "poststratified")
 @pytest.mark.slow
 @pytest.mark.parametrize("world", WORLDS)
 def test_what_breaks_when_an_assumption_fails(world: str) -> None:
-    made = {name: outcome(world, name) for name, own in ESTIMATORS.items() if not own.needs_items}
+    results = {name: outcome(world, name) for name, estimator in ESTIMATORS.items() if not estimator.needs_items}
     print(f"{world}: margin {tables(world)[2]:+.3f}")
-    for name, (bias, covered, wrong) in made.items():
+    for name, (bias, covered, wrong) in results.items():
         print(f"  {name:15} bias {bias:+.3f}, held {covered:.3f}, wrong system {wrong:.3f}")
-    held = {name: covered for name, (_, covered, _) in made.items()}
+    held = {name: covered for name, (_, covered, _) in results.items()}
     if world in ("all holds", "errors on hard items"):
-        # with a random part annotated, uneven errors are just another channel
+        # with a random sample of annotated items, uneven errors are absorbed by the channel
         assert min(held[name] for name in HELD) > 0.92
         assert (held["naive"] > 0.9) == (world == "all holds")
     elif world == "chosen by the metric's answer":
-        # what people say given the metric's answer is untouched by the choice
+        # selection does not change human outcomes given the metric's outcome
         assert min(held["mixture"], held["poststratified"]) > 0.92
         assert max(held["human"], held["inversion"]) < 0.6
-        assert made["human"][2] > 0.9
+        assert results["human"][2] > 0.9
     elif world == "easy items chosen, same outcome":
         assert held["human"] > 0.92
-        assert 0.02 < made["mixture"][0] < 0.04
+        assert 0.02 < results["mixture"][0] < 0.04
     else:
-        # nothing helps, and a narrower interval is the worse for it
+        # no estimator is unbiased, and narrow intervals cover less
         assert max(held.values()) < 0.9
         assert held["ppi"] < held["human"]

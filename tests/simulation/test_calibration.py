@@ -13,7 +13,7 @@ from custodes.stats.correction.mixture import shared_numbers, weighted_draws
 
 STUDIES, DRAWS = 1000, 2000
 DESIGNS = {
-    # estimator and data: paired, metric-only, human-only items of a study
+    # estimator and design: paired, metric-only, human-only items of a study
     "human, 20 items": (0, 0, 20),
     "human, 100 items": (0, 0, 100),
     "mixture, 20 paired and 200 metric-only": (20, 200, 0),
@@ -23,41 +23,41 @@ DESIGNS = {
 
 
 def probabilities(design: tuple[int, int, int], *, seed: int) -> NDArray[np.float64]:
-    """P(margin <= true margin | data) of `STUDIES` studies with truth from the prior."""
-    rng, own_rng = np.random.default_rng(seed).spawn(2)  # studies do not depend on how many draws the sampler takes
+    """Posterior P(margin <= true margin) of `STUDIES` studies, with true margins drawn from the prior."""
+    rng, sampler_rng = np.random.default_rng(seed).spawn(2)  # studies do not depend on the sampler's draws
     n_paired, n_metric, n_human = design
-    found = np.empty(STUDIES)
+    results = np.empty(STUDIES)
     for study in range(STUDIES):
         p = rng.dirichlet(np.ones(3))
-        channel = rng.dirichlet(np.ones(3), size=3)  # rows: people's answer
+        channel = rng.dirichlet(np.ones(3), size=3)  # rows: human outcomes
         joint = p[:, None] * channel
         paired = rng.multinomial(n_paired, joint.ravel()).reshape(3, 3)
         metric_only = rng.multinomial(n_metric, joint.sum(axis=0))
         human_only = rng.multinomial(n_human, p)
         if n_metric:
             table = Counts(paired[np.newaxis], metric_only[np.newaxis], human_only[np.newaxis])
-            drawn, log_weights = weighted_draws(table, shared_numbers(4 * DRAWS, [seed, study]))
-            margins, weights = drawn[0, 0] - drawn[2, 0], np.exp(log_weights[0] - log_weights.max()).astype(float)
+            draws, log_weights = weighted_draws(table, shared_numbers(4 * DRAWS, [seed, study]))
+            margins, weights = draws[0, 0] - draws[2, 0], np.exp(log_weights[0] - log_weights.max()).astype(float)
             weights /= weights.sum()
         else:
-            own = own_rng.dirichlet(human_only + paired.sum(axis=1) + 1, size=DRAWS)
-            margins, weights = own[:, 0] - own[:, 2], np.full(DRAWS, 1 / DRAWS)
-        found[study] = weights[margins <= p[0] - p[2]].sum()
-    return found
+            posterior = sampler_rng.dirichlet(human_only + paired.sum(axis=1) + 1, size=DRAWS)
+            margins, weights = posterior[:, 0] - posterior[:, 2], np.full(DRAWS, 1 / DRAWS)
+        results[study] = weights[margins <= p[0] - p[2]].sum()
+    return results
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", DESIGNS)
 def test_posterior_probabilities_are_uniform(name: str) -> None:
-    found = probabilities(DESIGNS[name], seed=1)
-    # Five designs: a p-value under .001 in any happens by chance in one run of two hundred, and the seed is fixed.
-    assert stats.kstest(found, "uniform").pvalue > 0.001
+    result = probabilities(DESIGNS[name], seed=1)
+    # Five designs: p < .001 in any of them has probability 1/200; the seed is fixed.
+    assert stats.kstest(result, "uniform").pvalue > 0.001
     low, high = stats.binom.ppf([0.0005, 0.9995], STUDIES, 0.95)
-    assert low <= ((found > 0.025) & (found < 0.975)).sum() <= high
+    assert low <= ((result > 0.025) & (result < 0.975)).sum() <= high
 
 
 def picture() -> Path:
-    """How far the distribution of these probabilities is from uniform, beside what chance allows."""
+    """Distance of the distribution of these probabilities from uniform, compared with its distribution by chance."""
     import altair as alt
 
     from custodes import plots
@@ -65,10 +65,10 @@ def picture() -> Path:
     grid = np.linspace(0.01, 0.99, 99)
     rows = []
     for name, design in DESIGNS.items():
-        found = np.sort(probabilities(design, seed=1))
-        share = np.searchsorted(found, grid, side="right") / STUDIES
+        result = np.sort(probabilities(design, seed=1))
+        share = np.searchsorted(result, grid, side="right") / STUDIES
         rows += [{"design": name, "p": round(p, 2), "off": round(s - p, 4)} for p, s in zip(grid, share, strict=True)]
-    # 95 % of uniform samples of this size stay within this everywhere (Kolmogorov).
+    # 95 % of uniform samples of this size have a smaller maximal difference (Kolmogorov).
     allowed = float(stats.kstwo.ppf(0.95, STUDIES))
     lines = (
         alt.Chart(pl.DataFrame(rows))

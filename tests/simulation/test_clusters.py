@@ -8,7 +8,7 @@ from tests.simulation.clustered_studies import SIZES, estimated, favi_held, not_
 
 STUDIES = 2000
 FEW_STUDIES = {"mixture": 300, "inversion": 500}
-NAMES = tuple(name for name, own in ESTIMATORS.items() if not own.needs_items)
+NAMES = tuple(name for name, estimator in ESTIMATORS.items() if not estimator.needs_items)
 
 
 @pytest.mark.slow
@@ -17,7 +17,7 @@ NAMES = tuple(name for name, own in ESTIMATORS.items() if not own.needs_items)
 @pytest.mark.parametrize("size", SIZES)
 def test_sign_tests_of_equals(size, icc, test):
     before, after = (sign_tests(size, icc=icc, mean=0, n=4000, by=by, test=test) for by in (False, True))
-    strict = sign_tests(size, icc=icc, mean=0, n=20_000, alpha=0.0005, test=test)  # as after Holm over 100 pairs
+    strict = sign_tests(size, icc=icc, mean=0, n=20_000, alpha=0.0005, test=test)  # Holm over 100 pairs
     power = sign_tests(size, icc=icc, mean=0.5, n=4000, test=test)
     print(f"{size}, ICC {icc}, {test}: {before:.3f} -> {after:.3f}; at .0005 {strict:.5f}; a margin of .36 {power:.2f}")
     assert not_above(after, 0.06, 4000)
@@ -43,7 +43,7 @@ def test_margins_of_estimators(size, icc, annotated, name):
         )
         noise = 3 * np.sqrt(0.95 * 0.05 / n)
         assert held >= (0.92 if size.startswith("40") else 0.90) - noise
-        if size == "40 x 10" and name != "inversion":  # wide by nature
+        if size == "40 x 10" and name != "inversion":  # its intervals are wide
             assert held <= 0.98 + noise
         if mean == 0:
             assert not_above(decided, 0.06, n)

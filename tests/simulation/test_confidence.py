@@ -8,7 +8,7 @@ import pytest
 
 import custodes as cu
 from custodes.stats.judging.calibration import known_variance, sure_and_right, surer_than_right
-from tests.simulation.calibrated_judges import Sight, calibrated, seen
+from tests.simulation.calibrated_judges import Sight, calibrated, draw_probabilities
 from tests.simulation.rates import lower
 
 STUDIES = 2000
@@ -27,18 +27,18 @@ SIZES = (60, 150, 300)
 CELLS = list(product(SIGHTS, (False, True), SIZES))
 
 
-def called(sight: Sight, n: int, studies: int, seed: int = 0) -> float:
-    """The share of studies in which the chances are called wrong at .05."""
+def miscalibration_rate(sight: Sight, n: int, studies: int, seed: int = 0) -> float:
+    """Proportion of studies in which the probabilities are significantly miscalibrated at .05."""
     rng, number = np.random.default_rng(seed), 0
     for _ in range(studies):
-        first, won, document = seen(sight, n, rng)
+        first, won, document = draw_probabilities(sight, n, rng)
         rows = first.reshape(-1, n)
         chances = np.stack([rows, np.zeros_like(rows), 1 - rows], axis=-1).reshape(-1, 3)
         outcome = np.tile(1 - np.sign(won.sum(axis=0)), len(rows))
         sure, right = sure_and_right(chances, outcome)
-        known = known_variance(chances, np.tile(np.arange(n), len(rows)))
+        variance = known_variance(chances, np.tile(np.arange(n), len(rows)))
         units = np.tile(document, len(rows))
-        number += float(surer_than_right(sure, right, known=known, units=units, confidence=0.95).p_value) < 0.05
+        number += float(surer_than_right(sure, right, known=variance, units=units, confidence=0.95).p_value) < 0.05
     return number / studies
 
 
@@ -46,7 +46,7 @@ def called(sight: Sight, n: int, studies: int, seed: int = 0) -> float:
 @pytest.mark.parametrize(("name", "noisy", "n"), CELLS)
 def test_a_calibrated_judge_is_rarely_called_otherwise(name: str, noisy: bool, n: int) -> None:
     sight = replace(SIGHTS[name], **NOISY) if noisy else SIGHTS[name]
-    assert lower(called(sight, n, STUDIES), STUDIES) <= AT_MOST
+    assert lower(miscalibration_rate(sight, n, STUDIES), STUDIES) <= AT_MOST
 
 
 @pytest.mark.slow
@@ -54,8 +54,8 @@ def test_a_calibrated_judge_is_rarely_called_otherwise(name: str, noisy: bool, n
 def test_no_claim_of_any_kind_is_made_in_a_whole_study_of_it(name: str) -> None:
     claims = 0
     for seed in range(200):
-        found = cu.consistency(calibrated(SIGHTS[name], 150, seed), resamples=0).findings["finding"]
-        claims += not set(found) <= {"", "inconclusive"}
+        result = cu.consistency(calibrated(SIGHTS[name], 150, seed), resamples=0).findings["finding"]
+        claims += not set(result) <= {"", "inconclusive"}
     assert lower(claims / 200, 200) <= AT_MOST
 
 
@@ -63,4 +63,4 @@ def test_no_claim_of_any_kind_is_made_in_a_whole_study_of_it(name: str) -> None:
 @pytest.mark.parametrize("name", SIGHTS)
 def test_a_judge_that_is_surer_than_what_it_saw_is_named(name: str) -> None:
     # measured: .985 or more
-    assert called(replace(SIGHTS[name], temperature=0.5), 300, 400) >= 0.97
+    assert miscalibration_rate(replace(SIGHTS[name], temperature=0.5), 300, 400) >= 0.97

@@ -35,7 +35,7 @@ RIGHT = {
     "failing": ("failures", "fails unevenly"),
 }
 
-# The least power measured (80 or 100 studies: .97 and more, .90 for own systems) less about three standard errors.
+# The lowest measured power (80 or 100 studies: at least .97, and .90 for own systems) less about three standard errors.
 POWER = {
     "as they were built": {"position": 0.97, "length": 0.94, "failing": 0.97},
     "unequal systems": {"position": 0.97, "length": 0.73, "failing": 0.97, "own": 0.8},
@@ -44,8 +44,8 @@ POWER = {
 
 
 def claims(judges: tuple[Judge, ...], world: World, seed: int) -> list[tuple[str, str, str]]:
-    found = cu.consistency(planted(judges, world, seed), resamples=0).findings
-    claimed = found.filter(~pl.col("finding").is_in(["", "inconclusive"]))
+    result = cu.consistency(planted(judges, world, seed), resamples=0).findings
+    claimed = result.filter(~pl.col("finding").is_in(["", "inconclusive"]))
     return claimed.select("rater", "kind", "finding").rows()
 
 
@@ -62,9 +62,9 @@ def test_each_fault_is_named_as_it_is(world: str) -> None:
     named: Counter[str] = Counter()
     wrong = 0
     for seed in range(STUDIES):
-        made = claims(PLANTED, WORLDS[world], 10**6 + seed)
-        named.update(rater for rater, *what in made if RIGHT.get(rater) == (*what,))
-        wrong += any(RIGHT.get(rater) != (*what,) for rater, *what in made)
+        result = claims(PLANTED, WORLDS[world], 10**6 + seed)
+        named.update(rater for rater, *what in result if RIGHT.get(rater) == (*what,))
+        wrong += any(RIGHT.get(rater) != (*what,) for rater, *what in result)
     assert lower(wrong / STUDIES, STUDIES) <= AT_MOST
     for rater, least in POWER.get(world, {}).items():
         assert named[rater] / STUDIES >= least, (rater, named)

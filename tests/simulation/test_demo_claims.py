@@ -19,33 +19,33 @@ from tests.simulation.rates import is_at_most
 
 STUDIES = 200
 EQUAL = {ORDERING: 0.01, "margin": 0.02}
-"""Differences up to which the truth is a tie: the standard error of 3,000 items."""
+"""Differences up to these values are true ties: the standard error of 3,000 items."""
 
 Margins = dict[tuple[str, str, str], float]
 
 
 def margins_of(study: Study, aspect: str) -> Margins:
-    """Wins minus losses per comparison, by rater and pair of systems, both ways round."""
+    """Wins minus losses per comparison, by rater and ordered pair of systems."""
     (comparison,) = compare(study, aspect=aspect)
-    preferences, found = comparison.preferences, {}
+    preferences, results = comparison.preferences, {}
     for k, (a, b) in enumerate(zip(preferences.system_a, preferences.system_b, strict=True)):
         for rater, signs in zip(preferences.raters, preferences.signs[k], strict=True):
             margin = float(signs[signs != ABSENT].mean())
-            found[rater, a, b], found[rater, b, a] = margin, -margin
-    return found
+            results[rater, a, b], results[rater, b, a] = margin, -margin
+    return results
 
 
 def _ahead(board: Leaderboard, aspect: str) -> list[tuple[str, str]]:
-    """Who is said to be better than whom by people."""
-    told = board.pairs.filter(pl.col("decision") != "=", aspect=aspect, rater="human")
-    pairs = told.select("system_a", "system_b", "decision").iter_rows()
+    """Pairs of systems with a significant difference by human ratings."""
+    decisions = board.pairs.filter(pl.col("decision") != "=", aspect=aspect, rater="human")
+    pairs = decisions.select("system_a", "system_b", "decision").iter_rows()
     return [(a, b) if decision == "+" else (b, a) for a, b, decision in pairs]
 
 
 def false_claims(
     base: Simulation, taus: dict[str, dict[str, float]], margins: dict[str, Margins], strongest: dict[str, str]
 ) -> Iterator[str]:
-    """The kinds of false claims of each study and aspect, once each."""
+    """Kinds of false claims of each study and aspect, counted once each."""
     for seed in range(STUDIES):
         study = base.redraw(items=80, rng=seed).study
         agreed, ranked = agreement(study, resamples=200), ranking(study, resamples=0)
@@ -90,10 +90,10 @@ def test_false_claims_are_rare() -> None:
     margins = {aspect: margins_of(large, aspect) for aspect in large.aspects}
     of_all = leaderboard(large, metrics="judge", resamples=0).systems.filter(rater="human", rank=1)
     strongest = dict(of_all.select("aspect", "system").iter_rows())
-    told = Counter(false_claims(base, taus, margins, strongest))
+    counts = Counter(false_claims(base, taus, margins, strongest))
     n = STUDIES * len(taus)
-    print({kind: round(number / n, 3) for kind, number in told.items()})
+    print({kind: round(number / n, 3) for kind, number in counts.items()})
     assert all(
-        is_at_most(told[kind], n) for kind in ("best", "best system", "order of systems", "order", "chance", "flips")
+        is_at_most(counts[kind], n) for kind in ("best", "best system", "order of systems", "order", "chance", "flips")
     )
-    assert np.isclose(told["flips told"] / n, 0.5, atol=0.3)
+    assert np.isclose(counts["flips told"] / n, 0.5, atol=0.3)

@@ -20,8 +20,8 @@ EQUAL, WORSE = 1.0, 2.0
 
 @dataclass(frozen=True, kw_only=True)
 class Rates:
-    """Shares of studies: any false claim of two equal metrics; of comparisons: those false one by one, and the true
-    differences that all pairs together tell."""
+    """Rates over studies with any false claim between equal metrics; over comparisons, rates of separate false claims,
+    and of true differences found jointly."""
 
     family: float
     single: float
@@ -31,8 +31,10 @@ class Rates:
 def draw(
     rng: np.random.Generator, noise: np.ndarray, items: int, documents: bool
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """People (items, systems), metrics of some noise, and the document of each item: ten items of one are alike in how
-    metrics err, with intraclass correlation .3."""
+    """Draw human ratings (items, systems), metrics with given noise, and the document of each item.
+
+    Documents have ten items, whose metric errors have an intraclass correlation of .3.
+    """
     unit = np.arange(items) // (PER_DOCUMENT if documents else 1)
     truth = QUALITY + rng.normal(size=(items, 1)) + rng.normal(size=(items, SYSTEMS))
     error = rng.normal(size=(len(noise), items, SYSTEMS))
@@ -44,7 +46,7 @@ def draw(
 
 
 def flipped(human: np.ndarray, metrics: np.ndarray, unit: np.ndarray, rng: np.random.Generator, draws: int) -> Family:
-    """Kendall within items, every pair of metrics."""
+    """Tests of Kendall's tau within items for every pair of metrics."""
     weights, _ = without_block(unit[-1] + 1, most=400)
     tau = within_item(human, metrics, kind="kendall")
     value = weighted_item_mean(tau, units=unit, weights=with_point(weights))
@@ -58,9 +60,9 @@ def flipped(human: np.ndarray, metrics: np.ndarray, unit: np.ndarray, rng: np.ra
 def bootstrapped(
     human: np.ndarray, metrics: np.ndarray, unit: np.ndarray, rng: np.random.Generator, draws: int
 ) -> Family:
-    """Pairwise accuracy of system means, every pair of metrics."""
+    """Tests of pairwise accuracy of system means for every pair of metrics."""
     weights = bootstrap_weights(unit[-1] + 1, draws, rng)
-    made = system_fit(
+    result = system_fit(
         np.concatenate([human[None], metrics]),
         np.ones(human.shape, dtype=bool),
         units=unit,
@@ -68,7 +70,7 @@ def bootstrapped(
         item_weights=None,
     )
     pairs = np.ones((len(metrics), SYSTEMS, SYSTEMS), dtype=bool)
-    value = accuracy.pairwise_accuracy(np.repeat(made[:, :1], len(metrics), axis=1), made[:, 1:], pairs=pairs)
+    value = accuracy.pairwise_accuracy(np.repeat(result[:, :1], len(metrics), axis=1), result[:, 1:], pairs=pairs)
     first, second = np.triu_indices(len(metrics), 1)
     difference = (value[:, first] - value[:, second]).T
     return bootstrap_tests(
@@ -79,7 +81,7 @@ def bootstrapped(
 def rates(
     metrics: int, items: int, *, half: bool = False, documents: bool = False, studies: int = 1000, test=flipped
 ) -> Rates:
-    """Over so many studies of so many metrics, all equal or half of them worse."""
+    """Simulate error rates for metrics that are all equal, or half of them worse."""
     rng = np.random.default_rng([metrics, items, half, documents])
     worse = np.arange(metrics) >= (metrics // 2 if half else metrics)
     noise = np.where(worse, WORSE, EQUAL)
@@ -87,17 +89,17 @@ def rates(
     equal = worse[first] == worse[second]
     family, single, power = np.zeros((3, studies))
     for k in range(studies):
-        made = test(*draw(rng, noise, items, documents), rng, 499)
-        told = made.p_adjusted <= ALPHA
-        family[k], single[k] = told[equal].any(), (made.p_value[equal] <= ALPHA).mean()
-        power[k] = told[~equal].mean() if half else np.nan
-        # one null: the interval leaves out 0 exactly where p is at most alpha
-        assert (((made.low > 0) | (made.high < 0)) == (made.p_value <= ALPHA)).all()
+        result = test(*draw(rng, noise, items, documents), rng, 499)
+        significant = result.p_adjusted <= ALPHA
+        family[k], single[k] = significant[equal].any(), (result.p_value[equal] <= ALPHA).mean()
+        power[k] = significant[~equal].mean() if half else np.nan
+        # Both use the same null hypothesis: the interval excludes 0 exactly if p is at most alpha.
+        assert (((result.low > 0) | (result.high < 0)) == (result.p_value <= ALPHA)).all()
     return Rates(family=float(family.mean()), single=float(single.mean()), power=float(power.mean()))
 
 
 def off_chance(metrics: int, items: int, *, documents: bool = False, studies: int = 1000) -> float:
-    """Share of studies in which some of many metrics of pure noise is said to be above or below chance."""
+    """Proportion of studies in which some metric of pure noise differs significantly from chance."""
     rng = np.random.default_rng([metrics, items, documents])
     wrong = 0
     for _ in range(studies):
@@ -108,15 +110,15 @@ def off_chance(metrics: int, items: int, *, documents: bool = False, studies: in
         value = weighted_item_mean(tau, units=unit, weights=with_point(weights))
         present = np.ones((len(weights), metrics), dtype=bool)
         flips = Flips(first=sign_flips(len(weights), 499, rng), exact=True)
-        made = flip_tests(value[0], value[1:], present=present, flips=flips, confidence=1 - ALPHA, alpha=ALPHA)
-        wrong += bool((made.p_adjusted <= ALPHA).any())
+        result = flip_tests(value[0], value[1:], present=present, flips=flips, confidence=1 - ALPHA, alpha=ALPHA)
+        wrong += bool((result.p_adjusted <= ALPHA).any())
     return wrong / studies
 
 
 @pytest.mark.parametrize(("metrics", "half", "documents"), [(10, False, False), (10, True, True)])
 def test_equal_metrics_are_rarely_told_apart(metrics: int, half: bool, documents: bool) -> None:
-    found = rates(metrics, 120 if documents else 40, half=half, documents=documents, studies=200)
-    assert found.family <= most(0.06, 200)
+    result = rates(metrics, 120 if documents else 40, half=half, documents=documents, studies=200)
+    assert result.family <= most(0.06, 200)
 
 
 @pytest.mark.slow
@@ -126,28 +128,28 @@ def test_equal_metrics_are_rarely_told_apart(metrics: int, half: bool, documents
     ("items", "documents"), [(12, False), (40, False), (100, False), (400, False), (120, True), (400, True)]
 )
 def test_familywise_false_claims(metrics: int, items: int, documents: bool, half: bool) -> None:
-    found = rates(metrics, items, half=half, documents=documents)
-    print(metrics, items, documents, half, found)
-    assert found.family <= most(0.06, 1000)
-    assert found.single <= 0.06
+    result = rates(metrics, items, half=half, documents=documents)
+    print(metrics, items, documents, half, result)
+    assert result.family <= most(0.06, 1000)
+    assert result.single <= 0.06
     if half and items == 400 and not documents:
-        assert found.power >= 0.95
+        assert result.power >= 0.95
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("metrics", [5, 20, 40])
 @pytest.mark.parametrize(("items", "documents"), [(12, False), (40, False), (100, False), (120, True), (400, True)])
 def test_noise_is_rarely_off_chance(metrics: int, items: int, documents: bool) -> None:
-    found = off_chance(metrics, items, documents=documents)
-    print("chance", metrics, items, documents, found)
-    assert found <= most(0.06, 1000)
+    result = off_chance(metrics, items, documents=documents)
+    print("chance", metrics, items, documents, result)
+    assert result <= most(0.06, 1000)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("half", [False, True])
 @pytest.mark.parametrize(("items", "documents"), [(12, False), (40, False), (100, False), (400, False), (400, True)])
 def test_familywise_false_claims_of_pairwise_accuracy(items: int, documents: bool, half: bool) -> None:
-    found = rates(10, items, half=half, documents=documents, test=bootstrapped)
-    print("pairwise", items, documents, half, found)
-    assert found.family <= most(0.06, 1000)
-    assert found.single <= 0.07
+    result = rates(10, items, half=half, documents=documents, test=bootstrapped)
+    print("pairwise", items, documents, half, result)
+    assert result.family <= most(0.06, 1000)
+    assert result.single <= 0.07

@@ -10,7 +10,7 @@ from tests.simulated_counts import simulate_counts
 METRIC_ONLY = 1000
 STUDIES = {"mixture": 500}
 MOST_STUDIES = 4000
-# Every outcome is above .05, as the estimators promise nothing beyond.
+# All probabilities of outcomes are above .05, because the estimators do not claim coverage below.
 TRUTHS = {"even": (0.4, 0.2, 0.4), "win": (0.6, 0.25, 0.15), "ties": (0.15, 0.7, 0.15), "clear": (0.7, 0.15, 0.15)}
 CHANNELS = {  # [human, metric]
     "good": ((0.8, 0.1, 0.1), (0.25, 0.5, 0.25), (0.1, 0.1, 0.8)),
@@ -18,8 +18,8 @@ CHANNELS = {  # [human, metric]
     "biased": ((0.9, 0.05, 0.05), (0.5, 0.3, 0.2), (0.35, 0.15, 0.5)),
     "useless": ((0.4, 0.2, 0.4),) * 3,
 }
-# Lowest coverage over TRUTHS and CHANNELS measured with this file, less four Monte Carlo sd; the figures themselves:
-# human .935 .944, mixture .900 .910, ppi .868 .919, poststratified .902 .931, inversion .997 .980.
+# Lowest coverage over TRUTHS and CHANNELS measured with this file, less four Monte Carlo sd. Measured: human .935 .944,
+# mixture .900 .910, ppi .868 .919, poststratified .902 .931, inversion .997 .980.
 LOWEST = {
     "human": {10: 0.919, 30: 0.929},
     "mixture": {10: 0.846, 30: 0.859},
@@ -27,11 +27,11 @@ LOWEST = {
     "poststratified": {10: 0.883, 30: 0.915},
     "inversion": {10: 0.99, 30: 0.97},
 }
-NAMES = tuple(name for name, own in ESTIMATORS.items() if own.uses_people and not own.needs_items)
+NAMES = tuple(name for name, estimator in ESTIMATORS.items() if estimator.uses_people and not estimator.needs_items)
 
 
 def coverage(name: str, truth: str, channel: str, n: int, metric_only: int = METRIC_ONLY) -> tuple[float, float]:
-    """Share of studies whose interval holds the margin, and mean width."""
+    """Proportion of studies whose interval contains the margin, and mean width."""
     rng = np.random.default_rng([n, *map(ord, truth + channel)])
     p, mu = np.array(TRUTHS[truth]), np.array(CHANNELS[channel])
     studies = STUDIES.get(name, MOST_STUDIES)
@@ -53,7 +53,7 @@ def test_coverage_with_100_annotations(name, channel, truth):
     print(f"{name}, {channel}, {truth}, n = 100: {share:.3f}, width {width:.2f}")
     noise = 4 * np.sqrt(0.95 * 0.05 / STUDIES.get(name, MOST_STUDIES))
     assert share >= (0.93 if name == "inversion" else 0.92) - noise
-    if name != "inversion":  # wide by nature
+    if name != "inversion":  # its intervals are wide
         assert share <= 0.98 + noise
 
 

@@ -15,8 +15,8 @@ CELLS = {
     "leans": [1, 1, 4, 1, 4, 2],
     "inversions only": [0, 1, 0, 0, 1, 0],
 }
-# The lowest coverage over CELLS measured with this file (.743, .921, .888, .930, .941) less four Monte Carlo sd. With 3
-# and with 10 errors it is that of "inversions only": the score then has two values, and 3 equal errors of 3 are common.
+# Lowest coverage over CELLS measured with this file (.743, .921, .888, .930, .941) less four Monte Carlo sd. For 3 and
+# 10 errors it comes from "inversions only", where the score has two values, and 3 equal errors of 3 are common.
 LOWEST = {3: 0.715, 5: 0.904, 10: 0.868, 30: 0.914, 100: 0.926}
 
 
@@ -46,10 +46,11 @@ def test_coverage(cells, errors):
 @pytest.mark.slow
 @pytest.mark.parametrize("errors", [3, 5, 10, 30, 100])
 def test_coverage_over_the_prior(errors):
-    # Over truths drawn from the prior a credible interval covers by construction; widening can only add.
+    # For true values from the prior a credible interval has nominal coverage by construction; widening can only
+    # increase it.
     rng = np.random.default_rng(errors)
     share = rng.dirichlet(np.full(6, 1 / 6), size=STUDIES)
     coverage = covered(studies(rng.multinomial(errors, share)), share @ ERROR_COST[ERROR_CELLS], rng)
     print(f"prior, {errors} errors: {coverage:.3f}")
-    # Monte Carlo sd of a share over 4,000 studies: 0.0034
+    # Monte Carlo sd of a proportion over 4,000 studies: 0.0034
     assert coverage >= 0.95 - 4 * 0.0034

@@ -5,23 +5,23 @@ import pytest
 
 from custodes.evaluate.protocol.annotations import RatedPairs
 from tests.evaluate.protocol.scores import rated_pairs_of
-from tests.simulation.forecasts import Draw, held
+from tests.simulation.forecasts import Draw, outcome_and_bounds
 
 
-def rated_pairs(apart: np.ndarray, units: np.ndarray | None = None) -> RatedPairs:
-    """Of score differences (pairs, items) that tie below .5."""
-    human = np.where(np.abs(apart) < 0.5, 0, np.sign(apart)).astype(np.int8)
+def rated_pairs(differences: np.ndarray, units: np.ndarray | None = None) -> RatedPairs:
+    """Rated pairs from score differences (pairs, items), with ties below .5."""
+    human = np.where(np.abs(differences) < 0.5, 0, np.sign(differences)).astype(np.int8)
     return rated_pairs_of(human, units=units)
 
 
-def apart(scores: np.ndarray) -> np.ndarray:
+def pair_differences(scores: np.ndarray) -> np.ndarray:
     """Scores (systems, items) -> differences (pairs, items)."""
     first, second = np.triu_indices(len(scores), 1)
     return np.asarray(scores[first] - scores[second])
 
 
 def scored(rng: np.random.Generator, quality: np.ndarray, items: int) -> RatedPairs:
-    return rated_pairs(apart(quality[:, np.newaxis] + rng.normal(size=(len(quality), items))))
+    return rated_pairs(pair_differences(quality[:, np.newaxis] + rng.normal(size=(len(quality), items))))
 
 
 def one_bad(rng: np.random.Generator) -> RatedPairs:
@@ -29,24 +29,24 @@ def one_bad(rng: np.random.Generator) -> RatedPairs:
 
 
 def strangers(rng: np.random.Generator) -> RatedPairs:
-    """Every pair has a margin of its own, so systems say nothing."""
+    """Every pair has an independent margin, so there is no order of systems."""
     return rated_pairs(0.6 * rng.normal(size=(28, 1)) + 1.4 * rng.normal(size=(28, 100)))
 
 
 def heavy(rng: np.random.Generator) -> RatedPairs:
-    return rated_pairs(apart(0.5 * rng.normal(size=(8, 1)) + rng.standard_t(2, size=(8, 100))))
+    return rated_pairs(pair_differences(0.5 * rng.normal(size=(8, 1)) + rng.standard_t(2, size=(8, 100))))
 
 
 def coarse(rng: np.random.Generator) -> RatedPairs:
-    """Scores of 1 to 5 that are mostly 5."""
+    """Scores from 1 to 5, mostly 5."""
     scores = np.clip(np.round(5.3 + 0.5 * rng.normal(size=(12, 1)) + rng.normal(size=(12, 100))), 1, 5)
-    return rated_pairs(apart(scores))
+    return rated_pairs(pair_differences(scores))
 
 
 def documents(rng: np.random.Generator) -> RatedPairs:
     shared = rng.normal(size=(8, 40)).repeat(5, axis=1)
     scores = 0.4 * rng.normal(size=(8, 1)) + np.sqrt(0.3) * shared + np.sqrt(0.7) * rng.normal(size=shared.shape)
-    return rated_pairs(apart(scores), np.arange(40).repeat(5))
+    return rated_pairs(pair_differences(scores), np.arange(40).repeat(5))
 
 
 KINDS: dict[str, Draw] = {
@@ -63,17 +63,17 @@ KINDS: dict[str, Draw] = {
 
 
 def coverage(draw: Draw, studies: int) -> dict[str, tuple[float, float, float]]:
-    """Share of studies that the interval holds, mean outcome, mean width."""
-    found: dict[str, list[tuple[float, float, float]]] = {"share": [], "correct": []}
+    """Proportion of studies whose interval contains the outcome, mean outcome, mean width."""
+    results: dict[str, list[tuple[float, float, float]]] = {"share": [], "correct": []}
     for seed in range(studies):
-        for name, own in held(draw, seed).items():
-            found[name].append(own)
-    made = {}
-    for name, rows in found.items():
+        for name, entry in outcome_and_bounds(draw, seed).items():
+            results[name].append(entry)
+    entries = {}
+    for name, rows in results.items():
         value, low, high = np.array(rows).T
         inside = (value >= low - 1e-9) & (value <= high + 1e-9)
-        made[name] = (float(inside.mean()), float(value.mean()), float((high - low).mean()))
-    return made
+        entries[name] = (float(inside.mean()), float(value.mean()), float((high - low).mean()))
+    return entries
 
 
 @pytest.mark.slow
@@ -81,6 +81,7 @@ def coverage(draw: Draw, studies: int) -> dict[str, tuple[float, float, float]]:
 def test_nine_of_ten_outcomes_lie_in_the_interval(kind: str) -> None:
     for name, (inside, value, width) in coverage(KINDS[kind], 200).items():
         print(f"{kind}, {name}: holds {inside:.3f}, outcome {value:.3f}, width {width:.3f}")
-        # sd of a coverage of .85 over 200 studies: .025; near-equal systems beside a far one are told apart too easily
+        # The sd of a coverage of .85 over 200 studies is .025; nearly equal systems next to a distant one are decided
+        # too easily.
         least = 0.72 if kind == "one bad system" and name == "correct" else 0.85 - 2 * 0.025
         assert inside >= least

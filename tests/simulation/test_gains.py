@@ -8,13 +8,13 @@ pytestmark = pytest.mark.slow
 
 STUDIES = 1000
 LIMIT = 0.06 + 1.65 * (0.06 * 0.94 / STUDIES) ** 0.5
-"""The lower 95 % limit of a rate above this is above .06."""
+"""A rate above this limit has a lower 95 % bound above .06."""
 
 COPIES = Kind(lead=0.8, load=0.8, shared=0.98)
 EVEN = Kind(lead=0.8, load=0.08)
-"""What the other metrics know is worth what learning it costs."""
+"""The gain from other metrics equals the cost of learning their weights."""
 PRINTS = Kind(lead=0.8, load=0.0, fingerprint=1.5)
-"""The others know the system and nothing else: on other systems that is worth nothing."""
+"""Other metrics depend on the system only, which has no value for unseen systems."""
 MIXED = Kind(lead=0.9, load=0.35, fingerprint=0.6)
 
 

@@ -8,9 +8,9 @@ from tests.simulation.rates import most
 
 
 def test_false_lines_are_few() -> None:
-    one = rates(World(items=50), OTHER, aspects=1, studies=60, slacks=(0.3,))
-    assert one.any <= most(0.06, 60)
-    assert one.open[0] >= 0.95  # and it opens where there is no doubt
+    result = rates(World(items=50), OTHER, aspects=1, studies=60, slacks=(0.3,))
+    assert result.any <= most(0.06, 60)
+    assert result.open[0] >= 0.95  # it opens in clear cases
 
 
 @pytest.mark.slow
@@ -18,13 +18,13 @@ def test_false_lines_are_few() -> None:
 @pytest.mark.parametrize("cell", CELLS, ids=[cell[0] for cell in CELLS])
 def test_false_lines(cell: tuple, items: int, cluster: int) -> None:
     name, world, rules, aspects = cell
-    found = rates(world(items=items, cluster=cluster), rules, aspects=aspects, studies=1000, slacks=SLACKS)
-    print(name, items, cluster, found)
-    assert found.any <= most(0.06, 1000)
-    # A rule that is false by nothing holds, so that the gate opens; all are true by nothing, and one fails.
-    assert found.one_holds <= most(0.06, 1000)
-    assert found.fail <= most(0.06, 1000)
-    assert found.untold == 0
+    result = rates(world(items=items, cluster=cluster), rules, aspects=aspects, studies=1000, slacks=SLACKS)
+    print(name, items, cluster, result)
+    assert result.any <= most(0.06, 1000)
+    # Two errors at the thresholds: the gate opens though one rule is false, or some rule fails though all are true.
+    assert result.one_holds <= most(0.06, 1000)
+    assert result.fail <= most(0.06, 1000)
+    assert result.untold == 0
 
 
 @pytest.mark.slow
@@ -33,6 +33,6 @@ def test_false_lines(cell: tuple, items: int, cluster: int) -> None:
 @pytest.mark.parametrize("world", SMALL.values(), ids=list(SMALL))
 def test_false_lines_with_few_items(world: World, statistic: str, against: str | None) -> None:
     rule = GateRule(text="", statistic=statistic, threshold=0.0, against=against)
-    found = rates(world, (rule,), aspects=1, studies=1000)
-    print(world, statistic, against, found)
-    assert max(found.one_holds, found.one_fails) <= most(0.06, 1000)
+    result = rates(world, (rule,), aspects=1, studies=1000)
+    print(world, statistic, against, result)
+    assert max(result.one_holds, result.one_fails) <= most(0.06, 1000)

@@ -12,10 +12,11 @@ STUDIES, RESAMPLES, SYSTEMS, CLUSTERS = 300, 200, 2, 60
 TRUTH = 20_000  # clusters
 
 
-def drawn(
+def draw_clusters(
     rng: np.random.Generator, n_clusters: int, *, strong: bool, levels: int, sizes: str
 ) -> tuple[np.ndarray, ...]:
-    """human, metric, units: clusters that share an error, of two items, unlike many, or one with half of all."""
+    """Human scores, metric scores and units: clusters with a common error, of two items, of unequal sizes, or with half
+    of all items in one."""
     rank = rng.permutation(n_clusters) + 1
     size = {"even": 2 + 0 * rank, "zipf": 1 + 60 // rank, "one": np.where(rank == 1, 2 * CLUSTERS, 2)}[sizes]
     units = np.repeat(np.arange(n_clusters), size)
@@ -35,11 +36,11 @@ def test_resamples_on_a_grid_cover_as_exact_ones(
 ) -> None:
     kind = {"strong": strong, "levels": levels}
     rng = np.random.default_rng(11)
-    human, metric, units = drawn(rng, TRUTH, sizes="even", **kind)  # sizes tell nothing of the values
+    human, metric, units = draw_clusters(rng, TRUTH, sizes="even", **kind)  # values do not depend on sizes
     truth = pooled_correlation("kendall", human, metric, units=units, weights=np.ones((1, TRUTH))).item()
     held, spread = np.zeros(2), np.zeros((STUDIES, 2))
     for study in range(STUDIES):
-        human, metric, units = drawn(rng, CLUSTERS, sizes=sizes, **kind)
+        human, metric, units = draw_clusters(rng, CLUSTERS, sizes=sizes, **kind)
         weights = bootstrap_weights(CLUSTERS, RESAMPLES, rng)
         for k, many in enumerate((10**9, 0)):
             monkeypatch.setattr(pooled, "EXACT", many)
@@ -47,11 +48,12 @@ def test_resamples_on_a_grid_cover_as_exact_ones(
             low, high = student_interval(draws, confidence=0.95, n_units=CLUSTERS, bounds=CORRELATION)
             held[k] += low <= truth <= high
             spread[study, k] = draws[1:].std()
-    exact, made = held / STUDIES
+    exact, grid = held / STUDIES
     ratios = spread[:, 1] / spread[:, 0]
     print(
-        f"{kind} {sizes}: exact {exact:.3f}, grid {made:.3f}, sd {ratios.mean():.3f}, most {abs(ratios - 1).max():.3f}"
+        f"{kind} {sizes}: exact {exact:.3f}, grid {grid:.3f}, sd {ratios.mean():.3f}, most {abs(ratios - 1).max():.3f}"
     )
-    # One cluster with half of all says little about others, whatever the resamples: both cover the truth less often.
-    assert abs(made - exact) < 0.02
+    # A cluster with half of all items has little information on the others, whatever the resamples, so both have lower
+    # coverage.
+    assert abs(grid - exact) < 0.02
     assert abs(ratios - 1).max() < 0.05

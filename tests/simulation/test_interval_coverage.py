@@ -8,10 +8,10 @@ OVER_SYSTEMS = ("system_accuracy", "pairwise_accuracy", "pearson_system", "spear
 
 
 def test_with_twelve_items_intervals_over_systems_hold_the_truth() -> None:
-    # Percentiles covered .30 (system accuracy) and .75 (Pearson); here of 50 studies x 4 metrics.
+    # Percentile intervals covered .30 (system accuracy) and .75 (Pearson) in 50 studies x 4 metrics.
     scenario = Scenario(12, 1, 6, 0.5)
     held = coverage(scenario, 50, 200, OVER_SYSTEMS)
-    assert all(own.mean() >= 0.90 for own in held.values()), held
+    assert all(value.mean() >= 0.90 for value in held.values()), held
 
 
 @pytest.mark.slow
@@ -19,9 +19,9 @@ def test_with_twelve_items_intervals_over_systems_hold_the_truth() -> None:
 def test_coverage_of_every_statistic(size: tuple[int, int]) -> None:
     for systems, spread, studies in ((6, 0.5, 400), (6, 0.15, 400), (15, 0.5, 100)):
         held = coverage(Scenario(*size, systems, spread), studies, 300, NAMES)
-        print(size, systems, spread, {name: own.round(2).tolist() for name, own in held.items()})
-        # Four metrics a statistic; Monte Carlo sd .03 of each with 100 studies.
-        assert all(own.mean() >= 0.88 and own.min() >= 0.78 for own in held.values()), held
+        print(size, systems, spread, {name: value.round(2).tolist() for name, value in held.items()})
+        # Four metrics per statistic; the Monte Carlo sd of each is .03 with 100 studies.
+        assert all(value.mean() >= 0.88 and value.min() >= 0.78 for value in held.values()), held
 
 
 @pytest.mark.slow

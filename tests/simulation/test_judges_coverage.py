@@ -15,7 +15,7 @@ RATERS = (("human", "x"), ("human", "y"), ("metric", "a"), ("metric", "b"), ("me
 
 
 def draws(items: int, rng: np.random.Generator) -> pl.DataFrame:
-    """Quality, a taste that the metrics share, and noise; people's marks are whole numbers, so they tie."""
+    """Draw quality, a bias that the metrics share, and noise; human ratings are whole numbers, so they tie."""
     quality, taste = rng.normal(size=(2, items, SYSTEMS))
     cells = {"item": np.repeat(np.arange(items), SYSTEMS), "system": np.tile([*"ABCDEFGH"], items)}
     frames = []
@@ -31,20 +31,20 @@ def draws(items: int, rng: np.random.Generator) -> pl.DataFrame:
 @pytest.mark.parametrize("level", ["system", "utterance"])
 def test_averages_and_gaps_are_covered(level: str) -> None:
     options: dict[str, Any] = {"level": level, "resamples": 300}
-    # The expectation does not depend on the number of items, so many studies of some size will do for both levels.
+    # The expectation does not depend on the number of items, so studies of one size give the true value at both levels.
     several = [
         cu.complementarity(cu.read(draws(MANY, np.random.default_rng(10**6 + k))), level=level, resamples=0)
         for k in range(15)
     ]
-    values = np.mean([made.averages["complementarity"].to_numpy() for made in several], axis=0)
-    gaps = np.mean([made.gaps["difference"].to_numpy() for made in several], axis=0)
+    values = np.mean([study.averages["complementarity"].to_numpy() for study in several], axis=0)
+    gaps = np.mean([study.gaps["difference"].to_numpy() for study in several], axis=0)
     held = np.zeros(6)
     for seed in range(STUDIES):
-        made = cu.complementarity(cu.read(draws(ITEMS, np.random.default_rng(seed))), rng=seed, **options)
-        low, high = made.averages.select("complementarity_low", "complementarity_high").to_numpy().T
+        study = cu.complementarity(cu.read(draws(ITEMS, np.random.default_rng(seed))), rng=seed, **options)
+        low, high = study.averages.select("complementarity_low", "complementarity_high").to_numpy().T
         held[:3] += (low <= values) & (values <= high)
-        low, high = made.gaps.select("difference_low", "difference_high").to_numpy().T
+        low, high = study.gaps.select("difference_low", "difference_high").to_numpy().T
         held[3:] += (low <= gaps) & (gaps <= high)
-    # Three standard errors of 300 studies at 95 % are .038; percentiles of 60 items are a little narrow.
+    # Three standard errors of 300 studies at 95 % are .038; percentile intervals of 60 items are slightly narrow.
     assert (held / STUDIES > 0.90).all(), held / STUDIES
     assert (held / STUDIES < 0.99).all(), held / STUDIES

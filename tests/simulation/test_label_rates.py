@@ -1,4 +1,4 @@
-"""Intervals and findings of the question `rates`; the studies are those of benchmarks/rates_errors.py."""
+"""Intervals and findings of the question `rates`, on the studies of benchmarks/rates_errors.py."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def studies(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 
 def least(level: float, n: int) -> float:
-    """The lowest proportion of n that a true `level` allows."""
+    """Lowest proportion of n that agrees with a true `level`."""
     return 1 - most(1 - level, n)
 
 
@@ -45,14 +45,14 @@ def test_intervals_of_rates_of_clusters(studies: ModuleType) -> None:
 
 @pytest.mark.slow
 def test_differences_and_differential_errors(studies: ModuleType) -> None:
-    for (_, rate_a, rate_b, tnr_b, _), found in studies.versions(400, np.random.default_rng(2)).items():
+    for (_, rate_a, rate_b, tnr_b, _), result in studies.versions(400, np.random.default_rng(2)).items():
         if rate_a == rate_b:
-            assert found.decided <= most(0.06, 400)
+            assert result.decided <= most(0.06, 400)
         else:
-            assert found.second_better <= most(0.01, 400)
+            assert result.second_better <= most(0.01, 400)
         if tnr_b == 0.7:
-            assert found.judge_differs <= most(0.06, 400)
-        assert found.coverage >= least(0.93, 400)
+            assert result.judge_differs <= most(0.06, 400)
+        assert result.coverage >= least(0.93, 400)
 
 
 @pytest.mark.slow
@@ -69,7 +69,7 @@ def test_intervals_of_measures_and_of_judges_that_give_scores(studies: ModuleTyp
     assert min(cell[1] for cell in studies.scores(300, np.random.default_rng(2))) >= least(0.92, 300)
     for cell, covered in studies.measures(300, np.random.default_rng(2)).items():
         for name, value in covered.items():
-            if (cell, name) != ((10, 60), "f1"):  # six outputs for each label
+            if (cell, name) != ((10, 60), "f1"):  # six outputs per label
                 assert value >= least(0.91, 300), (cell, name)
 
 

@@ -15,22 +15,22 @@ from tests.stats.strength.battles import Arena, judge
 
 STUDIES = 1000
 ARENAS = {
-    "5 systems, 200": lambda **given: Arena(5, 200, **given),
-    "5 systems, 200, no ties, equal schedule": lambda **given: Arena(5, 200, nu=0, order=0, equal=True, **given),
-    "5 systems, 240 in 12 clusters": lambda **given: Arena(5, 240, size=20, taste=0.7, **given),
-    "5 systems, 5000 in 500 clusters, another model": lambda **given: Arena(
-        5, 5000, size=10, taste=0.7, luck=0.5, **given
+    "5 systems, 200": lambda **options: Arena(5, 200, **options),
+    "5 systems, 200, no ties, equal schedule": lambda **options: Arena(5, 200, nu=0, order=0, equal=True, **options),
+    "5 systems, 240 in 12 clusters": lambda **options: Arena(5, 240, size=20, taste=0.7, **options),
+    "5 systems, 5000 in 500 clusters, another model": lambda **options: Arena(
+        5, 5000, size=10, taste=0.7, luck=0.5, **options
     ),
-    "20 systems, 200": lambda **given: Arena(20, 200, **given),
-    "20 systems, 200, no ties, equal schedule": lambda **given: Arena(20, 200, nu=0, order=0, equal=True, **given),
-    "20 systems, 200 in 40 clusters, another model": lambda **given: Arena(
-        20, 200, size=5, taste=0.7, luck=0.5, **given
+    "20 systems, 200": lambda **options: Arena(20, 200, **options),
+    "20 systems, 200, no ties, equal schedule": lambda **options: Arena(20, 200, nu=0, order=0, equal=True, **options),
+    "20 systems, 200 in 40 clusters, another model": lambda **options: Arena(
+        20, 200, size=5, taste=0.7, luck=0.5, **options
     ),
-    "20 systems, 1000 in 100 clusters, another model": lambda **given: Arena(
-        20, 1000, size=10, taste=0.7, luck=0.5, **given
+    "20 systems, 1000 in 100 clusters, another model": lambda **options: Arena(
+        20, 1000, size=10, taste=0.7, luck=0.5, **options
     ),
-    "20 systems, 1000 in 100 clusters": lambda **given: Arena(20, 1000, size=10, taste=0.7, **given),
-    "20 systems, 5000, another model": lambda **given: Arena(20, 5000, luck=0.5, **given),
+    "20 systems, 1000 in 100 clusters": lambda **options: Arena(20, 1000, size=10, taste=0.7, **options),
+    "20 systems, 5000, another model": lambda **options: Arena(20, 5000, luck=0.5, **options),
 }
 DESIGNS = {
     "120 of 2000": (6, 2000, 1, 120),
@@ -42,93 +42,104 @@ DESIGNS = {
 JUDGES = ("biased", "noisy", "perfect", "useless")
 
 
-def held(made: Strengths, target: np.ndarray) -> tuple[np.ndarray, float]:
-    """Which intervals hold the truth, and their mean width."""
-    low, high = interval(made.draws, confidence=0.95, n_units=made.n_units)
+def covers(result: Strengths, target: np.ndarray) -> tuple[np.ndarray, float]:
+    """Whether each interval contains the true value, and the mean width."""
+    low, high = interval(result.draws, confidence=0.95, n_units=result.n_units)
     return (low <= target) & (target <= high), float((high - low).mean())
 
 
 @cache
 def coverage(name: str) -> tuple[float, float, float, float]:
-    """Of strengths, of the worst covered system, of the order effect (NaN without), and how often a system won or lost
-    everything."""
+    """Coverage of strengths, of the system with the lowest coverage, and of the order effect (NaN without), and how
+    often a system won or lost all battles."""
     arena, systems, order, free = ARENAS[name](), [], [], 0
     for seed in range(STUDIES):
         rng = np.random.default_rng(seed)
-        made = strengths(arena.draw(rng), n_systems=arena.systems, ties="davidson", resamples=200, rng=rng)
-        if made.component.any():
-            continue  # some group never met the others: another target
-        systems.append(held(made, arena.target[: arena.systems])[0])
-        free += not made.bounded.all()
+        result = strengths(arena.draw(rng), n_systems=arena.systems, ties="davidson", resamples=200, rng=rng)
+        if result.component.any():
+            continue  # some systems were never compared: another true value
+        systems.append(covers(result, arena.target[: arena.systems])[0])
+        free += not result.bounded.all()
         if arena.order:
-            low, high = interval(made.effects, confidence=0.95, n_units=made.n_units)
+            low, high = interval(result.effects, confidence=0.95, n_units=result.n_units)
             order.append(low[0] <= arena.target[arena.systems] <= high[0])
-    own = np.mean(systems, axis=0)
-    return float(own.mean()), float(own.min()), float(np.mean(order)) if order else np.nan, free / len(systems)
+    system_coverage = np.mean(systems, axis=0)
+    return (
+        float(system_coverage.mean()),
+        float(system_coverage.min()),
+        float(np.mean(order)) if order else np.nan,
+        free / len(systems),
+    )
 
 
 @cache
 def false_ranks(name: str, spread: float) -> tuple[int, int, int, float]:
-    """Studies in which a system is said to be better that is not, in which a rank is missed, all, and how many pairs
-    are told apart on average."""
-    arena, false, missed, n, apart = ARENAS[name](spread=spread), 0, 0, 0, 0
+    """Number of studies with a false difference, with a missed rank, of all studies, and the mean number of pairs
+    decided."""
+    arena, false, missed, n, n_decided = ARENAS[name](spread=spread), 0, 0, 0, 0
     truth = arena.target[: arena.systems].round(9)
     above = truth[:, np.newaxis] < truth
     for seed in range(STUDIES):
         rng = np.random.default_rng(seed)
-        made = strengths(arena.draw(rng), n_systems=arena.systems, ties="davidson", resamples=1000, rng=rng)
-        if made.component.any():
+        outcome = strengths(arena.draw(rng), n_systems=arena.systems, ties="davidson", resamples=1000, rng=rng)
+        if outcome.component.any():
             continue
-        found, estimate = ranks(made, confidence=0.95), made.draws[0]
-        false += bool((found.apart & (estimate[:, np.newaxis] < estimate) & ~above).any())
-        ranked = (found.low <= 1 + above.sum(axis=1)) & (found.high >= arena.systems - above.sum(axis=0))
+        result, estimate = ranks(outcome, confidence=0.95), outcome.draws[0]
+        false += bool((result.apart & (estimate[:, np.newaxis] < estimate) & ~above).any())
+        ranked = (result.low <= 1 + above.sum(axis=1)) & (result.high >= arena.systems - above.sum(axis=0))
         missed += not ranked.all()
-        apart += int(found.apart.sum()) // 2
+        n_decided += int(result.apart.sum()) // 2
         n += 1
-    return false, missed, n, apart / n
+    return false, missed, n, n_decided / n
 
 
 @cache
 def correction(design: str, kind: str) -> tuple[float, float, float, float, int]:
-    """Coverage of the corrected strengths, of the worst covered system, mean width over that of people alone, mean
-    saving, and how many random parts were refused at .01."""
+    """Coverage of corrected strengths, of the system with the lowest coverage, mean width relative to human ratings
+    alone, mean saving, and number of random parts refused at .01."""
     systems, n, size, labels = DESIGNS[design]
     arena = Arena(systems, n, size=size, taste=0.7 if size > 1 else 0.0, luck=0.5)
     hits, widths, saving, refused = [], [], [], 0
     for seed in range(STUDIES):
         rng = np.random.default_rng(seed)
         human = arena.draw(rng)
-        said, chance = judge(kind, human, rng), None
+        judge_signs, chance = judge(kind, human, rng), None
         if labels < 0:
             chance = np.where((human.first < 2) | (human.second < 2), 1.5, 0.5)
             chance = -labels * chance / chance.sum()
-            judged = rng.random(n) < chance
+            labelled = rng.random(n) < chance
         else:
-            judged = (rng.permutation(n // size) < labels // size)[human.unit]
-        made = corrected(
-            replace(human, sign=said),
-            np.where(judged, human.sign, ABSENT).astype(np.int8),
+            labelled = (rng.permutation(n // size) < labels // size)[human.unit]
+        result = corrected(
+            replace(human, sign=judge_signs),
+            np.where(labelled, human.sign, ABSENT).astype(np.int8),
             n_systems=systems,
             ties="davidson",
             probability=chance,
             resamples=300,
             rng=rng,
         )
-        if made.strengths.component.any():
+        if result.strengths.component.any():
             continue
-        hit, width = held(made.strengths, arena.target[:systems])
+        hit, width = covers(result.strengths, arena.target[:systems])
         hits.append(hit)
-        weighted = replace(human, weight=judged * (1.0 if chance is None else 1 / chance))
+        weighted = replace(human, weight=labelled * (1.0 if chance is None else 1 / chance))
         by_human = strengths(weighted, n_systems=systems, ties="davidson", resamples=300, rng=rng)
-        widths.append([width, held(by_human, arena.target[:systems])[1]])
-        saving.append(made.saving)
-        refused += made.p_random < 0.01
-    own, (wide, people) = np.mean(hits, axis=0), np.mean(widths, axis=0)
-    return float(own.mean()), float(own.min()), float(wide / people), float(np.mean(saving)), refused
+        widths.append([width, covers(by_human, arena.target[:systems])[1]])
+        saving.append(result.saving)
+        refused += result.p_random < 0.01
+    system_coverage, (wide, human_width) = np.mean(hits, axis=0), np.mean(widths, axis=0)
+    return (
+        float(system_coverage.mean()),
+        float(system_coverage.min()),
+        float(wide / human_width),
+        float(np.mean(saving)),
+        refused,
+    )
 
 
 def lower(count: int, n: int) -> float:
-    """The lower 95 % limit of a rate (one-sided, Clopper and Pearson), by its binomial tail."""
+    """Lower one-sided 95 % bound (Clopper-Pearson) of a rate, by its binomial tail."""
     rates = np.linspace(0, 1, 2001)
     return float(rates[binom.sf(count - 1, n, rates) > 0.05][0]) if count else 0.0
 

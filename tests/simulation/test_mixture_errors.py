@@ -12,8 +12,9 @@ TABLES = {"posterior": 200, "tempered": 60}
 
 
 def hard_tables(n: int, rng: np.random.Generator) -> list[Counts]:
-    """0 to 7 paired items, 50 to 199 of the metric alone, up to 300 of people alone, who may contradict the metric."""
-    made = []
+    """Tables with 0 to 7 paired items, 50 to 199 metric-only items, and up to 300 human-only items, which may
+    contradict the metric."""
+    results = []
     for _ in range(n):
         p, mu = rng.dirichlet(np.ones(3)), rng.dirichlet(np.full(3, 0.5), 3)
         joint = p[:, np.newaxis] * mu
@@ -21,8 +22,8 @@ def hard_tables(n: int, rng: np.random.Generator) -> list[Counts]:
         metric_only = rng.multinomial(rng.integers(50, 200), joint.sum(axis=0))
         other = rng.dirichlet(np.ones(3)) if rng.random() < 0.3 else p
         human_only = rng.multinomial(rng.choice([0, 0, 3, 60, 300]), other)
-        made.append(Counts(*(part.astype(np.float64) for part in (paired, metric_only, human_only))))
-    return made
+        results.append(Counts(*(part.astype(np.float64) for part in (paired, metric_only, human_only))))
+    return results
 
 
 def error_sizes(method: str, *, seed: int) -> NDArray[np.float64]:
@@ -35,7 +36,7 @@ def error_sizes(method: str, *, seed: int) -> NDArray[np.float64]:
             got = tempered(counts.rows, seed=[seed], confidence=0.95, precision=0.0, gamma=0.05)
         else:
             got = mixture_posterior(counts, confidence=0.95, gamma=0.05, rng=rng)
-        # what is not marked has the decision of the truth
+        # unmarked decisions equal the true ones
         assert got.at_threshold(gamma=0.05) or decide(got.theta, gamma=0.05) == decide(truth, gamma=0.05)
         sizes.append(float(np.squeeze((got.theta - truth) / np.maximum(got.theta_error, 1e-12))))
     return np.array(sizes)

@@ -20,34 +20,34 @@ LEVEL, RESAMPLES = 0.95, 400
 MOST_PER_STUDY = 6
 
 
-def joined(own: Battles, first: int, second: int, sign: np.ndarray) -> Battles:
-    """With battles of one pair on further items."""
+def joined(data: Battles, first: int, second: int, sign: np.ndarray) -> Battles:
+    """Add battles of one pair on new items."""
     n = len(sign)
     return battles(
-        np.append(own.first, np.full(n, first)),
-        np.append(own.second, np.full(n, second)),
-        np.append(own.sign, sign),
-        unit=np.append(own.unit, own.unit.max() + 1 + np.arange(n)),
+        np.append(data.first, np.full(n, first)),
+        np.append(data.second, np.full(n, second)),
+        np.append(data.sign, sign),
+        unit=np.append(data.unit, data.unit.max() + 1 + np.arange(n)),
     )
 
 
 def decided_by_then(
-    own: Battles, further: object, rng: np.random.Generator, n_systems: int, most: int
+    data: Battles, further: object, rng: np.random.Generator, n_systems: int, most: int
 ) -> Iterator[bool]:
-    """Whether each forecast of at most so many comparisons comes true; `further(a, b, n)` gives signs."""
-    made = strengths(own, n_systems=n_systems, ties="davidson", resamples=RESAMPLES, rng=rng)
-    met = pair_rates(own, confidence=LEVEL)
-    more = more_battles(made, met, ranks(made, confidence=LEVEL).apart, confidence=LEVEL)
+    """Yield whether each forecast of at most `most` comparisons comes true; `further(a, b, n)` draws signs."""
+    result = strengths(data, n_systems=n_systems, ties="davidson", resamples=RESAMPLES, rng=rng)
+    pair_win_rates = pair_rates(data, confidence=LEVEL)
+    more = more_battles(result, pair_win_rates, ranks(result, confidence=LEVEL).apart, confidence=LEVEL)
     reachable = np.flatnonzero(np.isfinite(more) & (more <= most))
     for pair in rng.permutation(reachable)[:MOST_PER_STUDY]:
-        a, b = int(met.first[pair]), int(met.second[pair])
+        a, b = int(pair_win_rates.first[pair]), int(pair_win_rates.second[pair])
         signs = further(a, b, int(more[pair]))  # type: ignore[operator]
-        later = strengths(joined(own, a, b, signs), n_systems=n_systems, ties="davidson", resamples=RESAMPLES, rng=rng)
+        later = strengths(joined(data, a, b, signs), n_systems=n_systems, ties="davidson", resamples=RESAMPLES, rng=rng)
         yield bool(ranks(later, confidence=LEVEL).apart[a, b])
 
 
 def simulated(shape: str, spread: float, studies: int, seed: int) -> list[bool]:
-    rng, found = np.random.default_rng(seed), list[bool]()
+    rng, results = np.random.default_rng(seed), list[bool]()
     n_systems, n_items = (8, 60) if shape != "arena" else (10, 450)
     for _ in range(studies):
         quality = spread * rng.normal(size=n_systems)
@@ -57,10 +57,10 @@ def simulated(shape: str, spread: float, studies: int, seed: int) -> list[bool]:
             first = rng.integers(0, n_systems, n_items)
             second = (first + rng.integers(1, n_systems, n_items)) % n_systems
             noise = rng.logistic(size=n_items)
-            own = battles(first, second, np.sign(quality[first] - quality[second] + noise))
+            data = battles(first, second, np.sign(quality[first] - quality[second] + noise))
         else:
             scores = quality + rng.normal(size=(n_items, n_systems))
-            own = all_pairs(np.round(scores) if shape == "marks" else scores)
+            data = all_pairs(np.round(scores) if shape == "marks" else scores)
 
         def further(a: int, b: int, n: int, quality: Floats = quality) -> np.ndarray:
             if shape == "arena":
@@ -69,8 +69,8 @@ def simulated(shape: str, spread: float, studies: int, seed: int) -> list[bool]:
             pair = np.round(pair) if shape == "marks" else pair
             return np.sign(pair[:, 0] - pair[:, 1])
 
-        found += decided_by_then(own, further, rng, n_systems, 3000)
-    return found
+        results += decided_by_then(data, further, rng, n_systems, 3000)
+    return results
 
 
 @pytest.mark.slow
@@ -79,19 +79,19 @@ def simulated(shape: str, spread: float, studies: int, seed: int) -> list[bool]:
     [*((shape, spread) for shape in ("scores", "marks", "arena") for spread in (0.3, 0.6)), ("scores", 0.1)],
 )
 def test_half_are_decided(shape: str, spread: float) -> None:
-    found = simulated(shape, spread, studies=40, seed=int(100 * spread))
-    print(f"{shape}, spread {spread}: {np.mean(found):.2f} of {len(found)}")
-    assert 0.4 <= np.mean(found) <= 0.75
+    result = simulated(shape, spread, studies=40, seed=int(100 * spread))
+    print(f"{shape}, spread {spread}: {np.mean(result):.2f} of {len(result)}")
+    assert 0.4 <= np.mean(result) <= 0.75
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("shape", "spread"), [("arena", 0.1), ("two groups", 0.6)])
 def test_forecasts_are_few_and_too_low_where_systems_are_level(shape: str, spread: float) -> None:
-    # a limit that docs/verdict.md names: of 45 or 28 pairs in each of 40 studies
-    found = simulated(shape, spread, studies=40, seed=int(100 * spread))
-    print(f"{shape}, spread {spread}: {np.mean(found):.2f} of {len(found)}")
-    assert len(found) <= 40 * 5
-    assert np.mean(found) < 0.4
+    # limit documented in docs/verdict.md: of 45 or 28 pairs in each of 40 studies
+    result = simulated(shape, spread, studies=40, seed=int(100 * spread))
+    print(f"{shape}, spread {spread}: {np.mean(result):.2f} of {len(result)}")
+    assert len(result) <= 40 * 5
+    assert np.mean(result) < 0.4
 
 
 @pytest.mark.slow
@@ -100,7 +100,7 @@ def test_half_are_decided_on_real_studies(shared_data: Path, folder: str, human:
     study = cu.read(shared_data / folder / "ratings.csv.gz")
     rng, of_all = np.random.default_rng(0), list[bool]()
     for comparison in compare(study, human=human):
-        scores, found = comparison.human, list[bool]()
+        scores, results = comparison.human, list[bool]()
         for n_seen in (25, 45) * 3:
             order = rng.permutation(len(scores))
             seen, rest = scores[order[:n_seen]], scores[order[n_seen:]]
@@ -109,8 +109,8 @@ def test_half_are_decided_on_real_studies(shared_data: Path, folder: str, human:
                 chosen = rest[rng.choice(len(rest), n, replace=n > len(rest))]
                 return np.sign(chosen[:, a] - chosen[:, b])
 
-            found += decided_by_then(all_pairs(seen), further, rng, scores.shape[1], 600)
-        print(f"{folder} {comparison.aspect}: {np.mean(found):.2f} of {len(found)}")
-        of_all += found
+            results += decided_by_then(all_pairs(seen), further, rng, scores.shape[1], 600)
+        print(f"{folder} {comparison.aspect}: {np.mean(results):.2f} of {len(results)}")
+        of_all += results
     print(f"{folder}: {np.mean(of_all):.2f} of {len(of_all)}")
     assert 0.4 <= np.mean(of_all) <= 0.7

@@ -23,7 +23,9 @@ from tests.stats.partiality.dense import of_signs
 STUDIES = 1000
 
 
-def judged(kind: Fair, rng: np.random.Generator, verdicts: bool = False) -> tuple[Partiality, Floats, Floats, int]:
+def partiality_of(
+    kind: Fair, rng: np.random.Generator, verdicts: bool = False
+) -> tuple[Partiality, Floats, Floats, int]:
     persons, metric, favoured = kind.draw(rng)
     units = np.arange(kind.items) // kind.document
     if verdicts:
@@ -36,7 +38,7 @@ def judged(kind: Fair, rng: np.random.Generator, verdicts: bool = False) -> tupl
 
 def false_accusations(kind: Fair, studies: int, seed: int, verdicts: bool = False) -> int:
     rng = np.random.default_rng(seed)
-    return sum(bool((judged(kind, rng, verdicts)[0].p_adjusted <= 0.05).any()) for _ in range(studies))
+    return sum(bool((partiality_of(kind, rng, verdicts)[0].p_adjusted <= 0.05).any()) for _ in range(studies))
 
 
 @pytest.mark.parametrize("kind", ["outlying best", "documents"])
@@ -58,7 +60,7 @@ NOISES = [(0.3, 0.3), (0.3, 1.0), (0.8, 0.3), (0.8, 1.0), (0.8, 1.5), (1.5, 0.3)
 
 
 def no_cell_is_above(false: Sequence[int], studies: int, level: float = 0.05) -> bool:
-    """Exact binomial tests of every cell against a level, Holm over the cells."""
+    """Exact binomial tests of every cell against a level, with Holm's correction over the cells."""
     p_values = np.sort(binom.sf(np.array(false) - 1, studies, level))
     return bool((p_values * np.arange(len(p_values), 0, -1) > 0.05).all())
 
@@ -72,13 +74,14 @@ def test_a_fair_metric_is_rarely_accused_whatever_the_quality(quality: str, roun
         false_accusations(replace(kind, human_noise=human, noise=noise), STUDIES, 17 + at)
         for at, (human, noise) in enumerate(NOISES)
     ]
-    print(f"{quality}, {'1 to 5' if rounded else 'continuous'}: {[own / STUDIES for own in false]}")
+    print(f"{quality}, {'1 to 5' if rounded else 'continuous'}: {[value / STUDIES for value in false]}")
     assert sum(false) <= 0.05 * STUDIES * len(false)
     assert no_cell_is_above(false, STUDIES)
 
 
 KNOWN_BY_PERSON = ("people with tastes", "a harsh one, not everywhere")
-"""Verdicts are of people together: what one of them is like cannot be known from them (docs/favoritism.md)."""
+"""Preferences are aggregated over annotators, so individual properties cannot be estimated from them
+(docs/favoritism.md)."""
 
 
 @pytest.mark.slow
@@ -89,40 +92,43 @@ def test_a_fair_metric_is_rarely_accused_by_verdicts(kind: str) -> None:
     assert is_at_most(n_false, STUDIES)
 
 
-def told_apart(kind: Fair, studies: int, seed: int) -> tuple[float, float, float]:
-    """Shares of studies in which the favoured system is named, another one is, and in which an oracle names it.
+def detection_rates(kind: Fair, studies: int, seed: int) -> tuple[float, float, float]:
+    """Proportions of studies in which the favoured system is found, another one is found, and an oracle finds it.
 
-    The oracle knows the link (a straight one) and that people's noise is unbiased; Holm over systems as here.
+    The oracle knows the (linear) link and that human noise is unbiased; Holm's correction over systems as in the
+    package.
     """
     rng = np.random.default_rng(seed)
     hits = others = oracle = 0
     for _ in range(studies):
-        found, persons, metric, favoured = judged(kind, rng)
-        named = (found.p_adjusted[0] <= 0.05).nonzero()[0]
-        hits += bool(favoured in named and found.shift[0, favoured] > 0)
+        result, persons, metric, favoured = partiality_of(kind, rng)
+        named = (result.p_adjusted[0] <= 0.05).nonzero()[0]
+        hits += bool(favoured in named and result.shift[0, favoured] > 0)
         others += bool(set(named.tolist()) - {favoured})
-        known = metric - persons.mean(axis=0) + 3 * kind.rounded
-        z = known.mean(axis=0) / known.std(axis=0, ddof=1) * np.sqrt(kind.items)
+        residual = metric - persons.mean(axis=0) + 3 * kind.rounded
+        z = residual.mean(axis=0) / residual.std(axis=0, ddof=1) * np.sqrt(kind.items)
         oracle += bool(2 * norm.sf(abs(z[favoured])) * kind.systems <= 0.05)
     return hits / studies, others / studies, oracle / studies
 
 
 @pytest.mark.slow
 def test_favour_is_found() -> None:
-    # the oracle needs ratings that are not rounded: it knows the link from quality, not from rounded quality
-    small = told_apart(Fair(favour=0.3, rounded=False), STUDIES, 11)
-    large = told_apart(Fair(favour=0.6, rounded=False), STUDIES, 12)
-    rounded = told_apart(Fair(favour=0.6), STUDIES, 13)
+    # The oracle needs unrounded ratings: it knows the link from quality, not from rounded quality.
+    small = detection_rates(Fair(favour=0.3, rounded=False), STUDIES, 11)
+    large = detection_rates(Fair(favour=0.6, rounded=False), STUDIES, 12)
+    rounded = detection_rates(Fair(favour=0.6), STUDIES, 13)
     print(f"favour .3: {small}; .6: {large}; .6, ratings 1 to 5: {rounded} (found, another named, oracle)")
     assert min(large[0], rounded[0]) >= 0.80
-    assert all(is_at_most(round(own[1] * STUDIES), STUDIES) for own in (small, large, rounded))
-    failing = told_apart(Fair(favour=0.6, quality=QUALITIES["failing tail"], systems=10, rounded=False), STUDIES, 14)
+    assert all(is_at_most(round(value[1] * STUDIES), STUDIES) for value in (small, large, rounded))
+    failing = detection_rates(
+        Fair(favour=0.6, quality=QUALITIES["failing tail"], systems=10, rounded=False), STUDIES, 14
+    )
     print(f"favour .6, failing tail: {failing}")
     assert failing[0] >= 0.5
 
 
 def permuted(persons: Floats, metric: Floats, clusters: Floats, rng: np.random.Generator) -> Floats:
-    """The metric with its residuals around a parabola over people's mean exchanged between systems, by cluster."""
+    """Permute the metric's residuals around a parabola in the human mean between systems, by cluster."""
     human = persons.mean(axis=0)
     fitted = np.polyval(np.polyfit(human.ravel(), metric.ravel(), 2), human)
     order = np.argsort(rng.random((int(clusters.max()) + 1, metric.shape[1])), axis=1)[clusters]
@@ -149,31 +155,34 @@ def test_real_metrics_made_fair_are_rarely_accused(shared_data: Path, path: str,
             if systems.sum() < 5 or rows.sum() < 40 or np.ptp(scores[rows][:, systems]) == 0:
                 continue
             persons, metric = comparison.persons[:, rows][..., systems], scores[rows][:, systems]
-            # ranks, since a few real metrics have outliers that no residual survives
+            # ranks, because a few real metrics have extreme outliers
             metric = metric.ravel().argsort().argsort().reshape(metric.shape) / metric.size
             clusters = np.unique(comparison.design.units[rows], return_inverse=True)[1]
             for _ in range(8):
-                made = permuted(persons, metric, clusters, rng)
-                placement = ScoredPeople(persons, units=clusters).placement(made)
-                found = partiality([placement], alpha=0.05, confidence=0.95)
-                n_false, n = n_false + bool((found.p_adjusted <= 0.05).any()), n + 1
+                outcome = permuted(persons, metric, clusters, rng)
+                placement = ScoredPeople(persons, units=clusters).placement(outcome)
+                result = partiality([placement], alpha=0.05, confidence=0.95)
+                n_false, n = n_false + bool((result.p_adjusted <= 0.05).any()), n + 1
     print(f"{path}: {n_false / n:.3f} of {n}")
     assert is_at_most(n_false, n)
 
 
 @pytest.mark.slow
 def test_the_demo_accuses_whom_it_should_in_other_seeds() -> None:
-    """`judge` rates each aspect by itself, `noise` sees nothing, `selfeval` favours Dogwood. The others rate
-    the mean of both aspects, so by one aspect they are partial to who is better on the other: not counted."""
-    base, found, n_false, n = demo_simulation(), 0, 0, 200
+    """`judge` rates each aspect separately, `noise` is independent of quality, `selfeval` favours Dogwood.
+
+    The others rate the mean of both aspects, so on one aspect they are partial to systems that are better on the other;
+    these are not counted.
+    """
+    base, result, n_false, n = demo_simulation(), 0, 0, 200
     for seed in range(n):
         study = base.redraw(items=80, rng=seed).study
         for comparison in compare(study, aspect="coherence"):
             columns = partiality_columns(comparison, alpha=0.05, confidence=0.95)
             table = pl.DataFrame({name: np.asarray(columns[name]).ravel() for name in ("metric", "system", "finding")})
             named = table.filter(pl.col("finding").is_in([FAVOURED, DISFAVOURED]))
-            found += named.filter(metric="selfeval", system="Dogwood", finding=FAVOURED).height
+            result += named.filter(metric="selfeval", system="Dogwood", finding=FAVOURED).height
             n_false += named.filter(pl.col("metric").is_in(["judge", "noise"])).height > 0
-    print(f"demo: Dogwood found {found / n:.3f}, false {n_false / n:.3f}")
-    assert found >= 0.99 * n
+    print(f"demo: Dogwood found {result / n:.3f}, false {n_false / n:.3f}")
+    assert result >= 0.99 * n
     assert is_at_most(n_false, n)

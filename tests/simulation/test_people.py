@@ -25,14 +25,14 @@ WORLDS: dict[str, dict[str, Any]] = {
 
 
 def flags(seed: int, world: dict[str, Any]) -> tuple[pl.DataFrame, np.ndarray]:
-    """Flags of every person who answered, and what they are."""
+    """Flags of each annotator with answers, and the true types."""
     rows, kind, _ = study(np.random.default_rng(seed), **world)
-    made = cu.annotators(cu.read(rows), method="majority", annotator_type="persons", resamples=0).annotators
-    return made, kind[[int(name[1:4]) for name in made["rater"]]]
+    result = cu.annotators(cu.read(rows), method="majority", annotator_type="persons", resamples=0).annotators
+    return result, kind[[int(name[1:4]) for name in result["rater"]]]
 
 
 def upper(rate: float) -> float:
-    """What a rate may be found as in so many studies: three standard errors above."""
+    """Upper limit for a measured rate: three standard errors above."""
     return rate + 3 * float(np.sqrt(rate * (1 - rate) / STUDIES))
 
 
@@ -41,9 +41,9 @@ def upper(rate: float) -> float:
 def test_nobody_is_named_who_is_honest_and_clickers_always_are(world: str) -> None:
     wrong, clickers, named = 0, 0, 0
     for seed in range(STUDIES):
-        made, kind = flags(seed, WORLDS[world])
-        sided = np.array([FIRST in own or SECOND in own for own in made["flags"]])
-        little = np.array([LITTLE in own for own in made["flags"]])
+        result, kind = flags(seed, WORLDS[world])
+        sided = np.array([FIRST in value or SECOND in value for value in result["flags"]])
+        little = np.array([LITTLE in value for value in result["flags"]])
         wrong += bool((sided & (kind != 1)).any() or (little & (kind == 0)).any())
         clickers += int((kind == 1).sum())
         named += int((sided & (kind == 1)).sum())
@@ -55,13 +55,13 @@ def test_nobody_is_named_who_is_honest_and_clickers_always_are(world: str) -> No
 @pytest.mark.slow
 @pytest.mark.parametrize(("tasks", "times", "power"), [(600, 2, 0.0), (1000, 3, 0.85)])
 def test_who_only_guesses_is_named_with_enough_answers(tasks: int, times: int, power: float) -> None:
-    """With two answers to a task nobody is: a hard task looks the same."""
-    found: list[bool] = []
+    """With two answers per task no annotator is flagged, because hard tasks give the same disagreement."""
+    results: list[bool] = []
     for seed in range(25):
-        made, kind = flags(seed, {"people": 10, "tasks": tasks, "overlap": 1, "times": times, "careless": 0.2})
-        found += [LITTLE in own for own, k in zip(made["flags"], kind, strict=True) if k == 2]
-    assert np.mean(found) >= power
-    assert np.mean(found) <= (0 if times == 2 else 1)
+        result, kind = flags(seed, {"people": 10, "tasks": tasks, "overlap": 1, "times": times, "careless": 0.2})
+        results += [LITTLE in value for value, k in zip(result["flags"], kind, strict=True) if k == 2]
+    assert np.mean(results) >= power
+    assert np.mean(results) <= (0 if times == 2 else 1)
 
 
 COVERED: dict[str, dict[str, Any]] = {
@@ -79,8 +79,8 @@ def test_intervals_of_competence_hold_it(world: str) -> None:
     held: list[bool] = []
     for seed in range(12):
         rows, _, kappa = study(np.random.default_rng(seed), **COVERED[world])
-        made = cu.annotators(cu.read(rows), method="dawid-skene", annotator_type="persons", resamples=100).annotators
-        known = made.filter(pl.col("competence_low").is_not_null())
+        result = cu.annotators(cu.read(rows), method="dawid-skene", annotator_type="persons", resamples=100).annotators
+        known = result.filter(pl.col("competence_low").is_not_null())
         truth = kappa[[int(name[1:4]) for name in known["rater"]]]
         low, high = (known[f"competence_{end}"].to_numpy() for end in ("low", "high"))
         held += ((low - 0.01 <= truth) & (truth <= high + 0.01)).tolist()

@@ -1,4 +1,4 @@
-"""How often planted effects of probes are found, how often effects that are not there, and coverage."""
+"""Power, false positive rate and coverage for planted effects of probes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.simulation.rates import is_at_most
 STUDIES = 200
 EFFECT = 0.1
 PROBES = {"order": "", "length": "length", "format": "format", "name": "name: A"}
-"""The factor of each planted effect in `findings`."""
+"""Name in `findings` of each planted effect."""
 
 WORLDS = {
     "a steady judge": {"contradicts": 0.05},
@@ -36,17 +36,17 @@ def test_a_judge_without_effects_is_rarely_accused(world: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(("contradicts", "power"), [(0.05, 0.95), (0.2, 0.7)])
 def test_ten_points_are_found_and_covered(contradicts: float, power: float) -> None:
-    found, covered = Counter[str](), Counter[str]()
+    result, covered = Counter[str](), Counter[str]()
     for seed in range(STUDIES):
         study = probed(dict.fromkeys(PROBES, EFFECT), contradicts=contradicts, seed=10**6 + seed)
-        made = cu.consistency(study, resamples=0)
-        found.update(made.findings.filter(finding="prefers the changed form")["factor"].to_list())
-        found[""] += made.findings.filter(finding="prefers what is shown first").height
-        for row in made.probes.to_dicts():
+        outcome = cu.consistency(study, resamples=0)
+        result.update(outcome.findings.filter(finding="prefers the changed form")["factor"].to_list())
+        result[""] += outcome.findings.filter(finding="prefers what is shown first").height
+        for row in outcome.probes.to_dicts():
             true = 0.0 if row["probe"] == "name: B" else 100 * EFFECT
             covered[row["probe"]] += row["effect_low"] <= true <= row["effect_high"]
     for factor in PROBES.values():
-        assert found[factor] / STUDIES >= power, found
-    assert is_at_most(found["name: B"], STUDIES), found
+        assert result[factor] / STUDIES >= power, result
+    assert is_at_most(result["name: B"], STUDIES), result
     for probe, number in covered.items():
         assert number / STUDIES >= 0.9, (probe, covered)  # .95 less about three standard errors

@@ -1,4 +1,4 @@
-"""False openings and power of a gate that remembers its candidates."""
+"""False openings and power of a gate with a ledger of its candidates."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.simulation.reused_labels import STUDIES, Candidates, Gate, worst_sear
 
 RUNS = 200
 POWER = {0.5: 0.43, 0.8: 0.50, 0.95: 0.57}
-"""Correlation of errors to the least power; Bonferroni with the same spending has .35."""
+"""Correlation of errors to the lowest power; Bonferroni with the same spending has .35."""
 
 
 @pytest.mark.slow

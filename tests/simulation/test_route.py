@@ -26,7 +26,7 @@ class Judge(NamedTuple):
 
 
 def judge(n: int, *, error: float, auc: float, rng: np.random.Generator) -> Judge:
-    """The confidence is normal, and lower by a distance that gives the area under the ROC curve where it errs."""
+    """Draw normal confidences, lowered for errors by the distance that gives the area under the ROC curve."""
     distance = np.sqrt(2) * norm.ppf(auc)
     wrong = rng.random(n) < error
     latent = rng.normal(size=n) + distance * wrong
@@ -35,7 +35,7 @@ def judge(n: int, *, error: float, auc: float, rng: np.random.Generator) -> Judg
 
 
 def accepted(confidence: Floats, wrong: Floats, n_labelled: int) -> Bools:
-    """The judgements accepted with labels of the first `n_labelled`."""
+    """Judgements accepted with the labels of the first `n_labelled`."""
     levels = np.quantile(confidence, np.arange(20) / 20, method="lower")[::-1]
     inside = confidence[:, np.newaxis] >= levels
     counts = [(inside[:n_labelled] * row[:n_labelled, np.newaxis]).sum(axis=0) for row in (wrong, np.ones(len(wrong)))]
@@ -50,10 +50,10 @@ def test_accepted_judgements_disagree_at_most_as_often_as_acceptable(error: floa
     for n_labelled in (200, 500, 1000):
         exceeded, shares = 0, []
         for _ in range(500):
-            one = judge(4000, error=error, auc=auc, rng=rng)
-            chosen = accepted(one.confidence, one.wrong.astype(float), n_labelled)
-            exceeded += bool(one.wrong[n_labelled:][chosen[n_labelled:]].mean() > ACCEPTABLE) if chosen.any() else 0
-            expected = accepted(one.confidence, one.probability, n_labelled)
+            sample = judge(4000, error=error, auc=auc, rng=rng)
+            chosen = accepted(sample.confidence, sample.wrong.astype(float), n_labelled)
+            exceeded += bool(sample.wrong[n_labelled:][chosen[n_labelled:]].mean() > ACCEPTABLE) if chosen.any() else 0
+            expected = accepted(sample.confidence, sample.probability, n_labelled)
             shares.append((chosen.mean(), expected.mean()))
         assert is_at_most(exceeded, 500, 0.05)
         reached, by_probability = np.mean(shares, axis=0)
@@ -78,12 +78,12 @@ def test_labels_by_expected_error_save_labels_and_the_rate_is_unbiased() -> None
     errors, widths, inside = [], [], 0
     for seed in range(40):
         n = 3000
-        good, one = rng.random(n) < 0.7, judge(n, error=0.15, auc=0.9, rng=rng)
+        good, sample = rng.random(n) < 0.7, judge(n, error=0.15, auc=0.9, rng=rng)
         data = pl.DataFrame(
             {
                 "id": np.arange(n).astype(str),
-                "judge": words[(good ^ one.wrong).astype(int)],
-                "judge_confidence": one.confidence,
+                "judge": words[(good ^ sample.wrong).astype(int)],
+                "judge_confidence": sample.confidence,
                 "human": pl.Series(words[good.astype(int)]).set(pl.Series(np.arange(n) >= 100), None),
             }
         )
@@ -100,7 +100,7 @@ def test_labels_by_expected_error_save_labels_and_the_rate_is_unbiased() -> None
         widths.append([row["corrected_rate_high"] - row["corrected_rate_low"] for row in rows])
         errors.append(rows[0]["corrected_rate"] - good.mean())
         inside += rows[0]["corrected_rate_low"] <= 0.7 <= rows[0]["corrected_rate_high"]
-    between_outputs = (2 * 1.96) ** 2 * 0.7 * 0.3 / 3000  # part of a squared width that no label reduces
+    between_outputs = (2 * 1.96) ** 2 * 0.7 * 0.3 / 3000  # part of the squared width that labels do not reduce
     narrow, wide = np.mean(widths, axis=0) ** 2 - between_outputs
     assert narrow / wide <= 0.62  # .52 of the labels with 10,000 outputs
     assert abs(np.mean(errors)) < 3 * np.std(errors) / np.sqrt(40)
@@ -109,12 +109,12 @@ def test_labels_by_expected_error_save_labels_and_the_rate_is_unbiased() -> None
 
 @pytest.mark.slow
 def test_strengths_from_routed_comparisons_are_unbiased() -> None:
-    """Half of the comparisons are hard: annotators prefer either system equally often, and the judge errs more often
-    and is less confident, so that experts label mostly hard comparisons."""
+    """Half of the comparisons are hard: annotators prefer both systems equally often, and the judge errs more often and
+    is less confident, so experts mostly label hard comparisons."""
     n, strength = 3000, np.array([0.6, 0.2, -0.1, -0.7])
     systems, places = np.array(["A", "B", "C", "D"]), np.array(["2", "1"])
     columns = {"item": "item", "score": ["human:{rater:human}_choice", "metric:{rater:judge}_choice", "metric:{rater}"]}
-    found: dict[str, list[Floats]] = {"human": [], "corrected:judge": []}
+    entries: dict[str, list[Floats]] = {"human": [], "corrected:judge": []}
     complete = []
     for seed in range(60):
         rng = np.random.default_rng(seed)
@@ -144,11 +144,11 @@ def test_strengths_from_routed_comparisons_are_unbiased() -> None:
             cu.read(everything, columns={"winner": "{rater}_choice"}), human="human", resamples=0
         ).systems
         complete.append(whole.filter(rater="human").sort("system")["strength"].to_numpy())
-        for rater, results in found.items():
+        for rater, results in entries.items():
             rows = board.filter(rater=rater).sort("system")
             results.append(rows.select("strength", "strength_low", "strength_high").to_numpy())
     truth = np.mean(complete, axis=0)
-    for results in found.values():
+    for results in entries.values():
         estimate, low, high = np.moveaxis(results, 2, 0)
         assert (np.abs(estimate.mean(axis=0) - truth) < 4 * estimate.std(axis=0) / np.sqrt(60)).all()
         assert 0.9 <= ((low <= truth) & (truth <= high)).mean() <= 0.99

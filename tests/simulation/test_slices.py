@@ -1,4 +1,4 @@
-"""Comparisons of slices: false findings of any slice or metric, coverage of differences, and power."""
+"""Comparisons of slices: false findings for any slice or metric, coverage of differences, and power."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ RATIO = 0.8
 def study(
     rng: np.random.Generator, sizes: tuple[int, ...], *, comparisons: int, spread: tuple[float, float], gap: float = 0.0
 ) -> SliceTests:
-    """Three metrics on items of slices; `spread`: concentration of the ratios of items in the first slice and in the
-    others (inf: none varies)."""
+    """Three metrics on items of slices; `spread` is the concentration of item ratios in the first slice and in the
+    others (inf: constant)."""
     slices = np.repeat(np.arange(len(sizes)), sizes)
     shape = (3, len(slices))
     ratio = np.full(shape, RATIO) - gap * (slices == 0)
@@ -42,20 +42,20 @@ def study(
 )
 def test_equal_slices(sizes: tuple[int, ...], comparisons: int, spread: tuple[float, float]) -> None:
     rng = np.random.default_rng(20_260_210)
-    found, covered = 0, []
+    result, covered = 0, []
     for _ in range(STUDIES):
         tests = study(rng, sizes, comparisons=comparisons, spread=spread)
-        found += bool((tests.p_adjusted <= 0.05).any())
+        result += bool((tests.p_adjusted <= 0.05).any())
         covered.append((tests.low <= 0) & (tests.high >= 0))
-    assert is_at_most(found, STUDIES), found / STUDIES
+    assert is_at_most(result, STUDIES), result / STUDIES
     assert np.mean(covered) >= 0.93
 
 
 @pytest.mark.slow
 def test_a_worse_slice_is_found() -> None:
     rng = np.random.default_rng(20_260_211)
-    found = sum(
+    result = sum(
         bool(study(rng, (60,) * 5, comparisons=10, spread=(10.0, 10.0), gap=0.15).p_adjusted[:, 0].max() <= 0.05)
         for _ in range(100)
     )
-    assert found >= 80
+    assert result >= 80

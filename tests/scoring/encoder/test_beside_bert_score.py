@@ -1,4 +1,4 @@
-"""BERTScore beside bert-score 0.3.13, in the interpreter that has it (.venv-oracles)."""
+"""BERTScore compared with bert-score 0.3.13, in the interpreter that has it (.venv-oracles)."""
 
 import json
 import subprocess
@@ -22,24 +22,24 @@ pytestmark = [
 
 
 @pytest.fixture(scope="module")
-def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """`scores`: case to ours and those of bert-score; `errors`: what is said of what cannot be."""
-    places = ":".join(own for own in sys.path if own and (Path(own) / "msgspec").is_dir())
+def comparison(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """`scores`: case to our scores and those of bert-score; `errors`: messages for invalid cases."""
+    places = ":".join(place for place in sys.path if place and (Path(place) / "msgspec").is_dir())
     folder = tmp_path_factory.mktemp("models")
     call = [str(PYTHON), str(SCRIPT), str(folder), f"{places}:{ROOT / 'src'}"]
-    made = subprocess.run(call, capture_output=True, text=True, check=False)
-    assert made.returncode == 0, made.stderr[-2000:]
-    found: dict[str, Any] = json.loads(made.stdout)
-    assert set(found["scores"]) == set(CASES)
-    return found
+    process = subprocess.run(call, capture_output=True, text=True, check=False)
+    assert process.returncode == 0, process.stderr[-2000:]
+    data: dict[str, Any] = json.loads(process.stdout)
+    assert set(data["scores"]) == set(CASES)
+    return data
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_it_is_that_of_bert_score(told: dict[str, Any], case: str) -> None:
-    ours, theirs = np.array(told["scores"][case])
+def test_it_is_that_of_bert_score(comparison: dict[str, Any], case: str) -> None:
+    ours, theirs = np.array(comparison["scores"][case])
     assert ours.shape == (96,)
     assert ours.std() > 0.04
-    if case == "onnx":  # weights of 8 bits beside those of 32
+    if case == "onnx":  # 8-bit weights compared with 32-bit ones
         assert np.corrcoef(ours, theirs)[0, 1] > 0.9999
         assert np.abs(ours - theirs).max() < 0.01
     else:
@@ -57,8 +57,8 @@ SAID = {
 }
 
 
-def test_what_transformers_cannot_do_is_one_line(told: dict[str, Any]) -> None:
-    assert told["errors"].keys() == SAID.keys()
-    for case, said in SAID.items():
-        assert said in told["errors"][case]
-        assert "\n" not in told["errors"][case]
+def test_what_transformers_cannot_do_is_one_line(comparison: dict[str, Any]) -> None:
+    assert comparison["errors"].keys() == SAID.keys()
+    for case, message in SAID.items():
+        assert message in comparison["errors"][case]
+        assert "\n" not in comparison["errors"][case]

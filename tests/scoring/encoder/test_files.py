@@ -1,4 +1,4 @@
-"""Which files an encoder is, what is wrong with them in one line, and their digest."""
+"""Encoder files: selection, one-line errors, and digest."""
 
 import os
 import subprocess
@@ -16,13 +16,13 @@ from tests.scoring.encoders import onnx_model, scorer, tokenizer
 
 
 def copied(encoder: Path, folder: Path) -> Path:
-    for own in encoder.iterdir():
-        (folder / own.name).write_bytes(own.read_bytes())
+    for file in encoder.iterdir():
+        (folder / file.name).write_bytes(file.read_bytes())
     return folder
 
 
 @pytest.mark.parametrize(
-    ("model", "said"),
+    ("model", "message"),
     [
         ("", "no model is given; give model=FOLDER with an ONNX model"),
         (
@@ -56,8 +56,8 @@ def copied(encoder: Path, folder: Path) -> Path:
         ),
     ],
 )
-def test_a_model_that_is_not_there(model: str, said: str) -> None:
-    with pytest.raises(CustodesError, match=said):
+def test_a_model_that_is_not_there(model: str, message: str) -> None:
+    with pytest.raises(CustodesError, match=message):
         find(model, "auto", "")
 
 
@@ -91,7 +91,7 @@ def test_what_is_wrong_with_a_folder(encoder: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "said"),
+    ("name", "content", "message"),
     [
         ("model.onnx", b"nothing of the kind", r"onnxruntime cannot load the model"),
         ("model.onnx", b"", r"onnxruntime cannot load the model"),
@@ -108,9 +108,9 @@ def test_what_is_wrong_with_a_folder(encoder: Path, tmp_path: Path) -> None:
         ),
     ],
 )
-def test_damaged_files(encoder: Path, tmp_path: Path, name: str, content: bytes, said: str) -> None:
+def test_damaged_files(encoder: Path, tmp_path: Path, name: str, content: bytes, message: str) -> None:
     (copied(encoder, tmp_path) / name).write_bytes(content)
-    with pytest.raises(InputError, match=said) as caught:
+    with pytest.raises(InputError, match=message) as caught:
         scorer(BERTSCORE, tmp_path)
     assert "\n" not in str(caught.value)
 
@@ -120,10 +120,10 @@ def test_the_usual_name_goes_first(encoder: Path, tmp_path: Path) -> None:
     (tmp_path / "onnx").mkdir()
     (tmp_path / "model.onnx").rename(tmp_path / "onnx" / "model.onnx")
     (tmp_path / "onnx" / "model_O4.onnx").write_bytes(b"")
-    found = find(str(tmp_path), "auto", "")
-    assert found.onnx == tmp_path / "onnx" / "model.onnx"
-    assert found.folder == tmp_path
-    assert find(str(tmp_path / "onnx" / "model.onnx"), "auto", "").digest == found.digest
+    files = find(str(tmp_path), "auto", "")
+    assert files.onnx == tmp_path / "onnx" / "model.onnx"
+    assert files.folder == tmp_path
+    assert find(str(tmp_path / "onnx" / "model.onnx"), "auto", "").digest == files.digest
 
 
 def test_a_digest_is_of_content(encoder: Path, tmp_path: Path) -> None:
@@ -137,8 +137,8 @@ def test_a_digest_is_of_content(encoder: Path, tmp_path: Path) -> None:
     with_weights = find(str(tmp_path), "auto", "").digest
     (tmp_path / "model.onnx_data").unlink()
     onnx_model(tmp_path / "model.onnx", seed=1)
-    other = find(str(tmp_path), "auto", "").digest
-    assert len({whole, with_settings, with_weights, other}) == 4
+    second = find(str(tmp_path), "auto", "").digest
+    assert len({whole, with_settings, with_weights, second}) == 4
 
 
 def test_weights_for_transformers(encoder: Path, tmp_path: Path) -> None:
@@ -149,15 +149,15 @@ def test_weights_for_transformers(encoder: Path, tmp_path: Path) -> None:
     assert old.onnx is None
     (tmp_path / "model.safetensors").write_bytes(b"2")
     new = find(str(tmp_path), "auto", "")
-    (tmp_path / "pytorch_model.bin").write_bytes(b"3")  # not read beside the others
+    (tmp_path / "pytorch_model.bin").write_bytes(b"3")  # ignored next to the others
     assert find(str(tmp_path), "auto", "").digest == new.digest != old.digest
 
 
 def test_extras_are_named(encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module, said in (("onnxruntime", r"need onnxruntime: pip"), ("tokenizers", r"need tokenizers: pip")):
+    for module, message in (("onnxruntime", r"need onnxruntime: pip"), ("tokenizers", r"need tokenizers: pip")):
         with monkeypatch.context() as patched:
             patched.setitem(sys.modules, module, None)
-            with pytest.raises(MissingExtraError, match=rf"{said} install 'custodes\[encode\]'"):
+            with pytest.raises(MissingExtraError, match=rf"{message} install 'custodes\[encode\]'"):
                 scorer(BERTSCORE, encoder)
     tokenizer(tmp_path, limit=24)
     (tmp_path / "model.safetensors").write_bytes(b"1")
@@ -170,7 +170,7 @@ def test_extras_are_named(encoder: Path, tmp_path: Path, monkeypatch: pytest.Mon
 
 
 class Hub(BaseHTTPRequestHandler):
-    """As much of the hub as a download needs: files of a repository at one commit."""
+    """Hub client for downloads: the files of a repository at one commit."""
 
     folder: Path
     commit = "0123456789abcdef0123456789abcdef01234567"
@@ -187,12 +187,12 @@ class Hub(BaseHTTPRequestHandler):
         if self.status != 200:
             return self.refuse(self.status)
         if path.startswith("/api/models/some/encoder"):
-            files = [own.relative_to(self.folder).as_posix() for own in sorted(self.folder.rglob("*.*"))]
+            files = [file.relative_to(self.folder).as_posix() for file in sorted(self.folder.rglob("*.*"))]
             if "/tree/" in path:
-                sizes = [{"type": "file", "path": own, "size": 1, "oid": own} for own in files]
+                sizes = [{"type": "file", "path": file, "size": 1, "oid": file} for file in files]
                 return self.answer(json.dumps(sizes).encode())
-            told = {"id": "some/encoder", "sha": self.commit, "siblings": [{"rfilename": own} for own in files]}
-            return self.answer(json.dumps(told).encode())
+            results = {"id": "some/encoder", "sha": self.commit, "siblings": [{"rfilename": file} for file in files]}
+            return self.answer(json.dumps(results).encode())
         prefix = f"/some/encoder/resolve/{self.commit}/"
         if path.startswith(prefix):
             self.asked.append(path.removeprefix(prefix))
@@ -233,7 +233,7 @@ for name in sys.argv[1:]:
 
 
 def test_a_model_of_the_hub(encoder: Path, tmp_path: Path) -> None:
-    """Only what is needed is downloaded; without a connection the copy is taken, or one line says what to do."""
+    """Only required files are downloaded; offline the copy is used, or one line says what to do."""
     repository = tmp_path / "repository"
     repository.mkdir()
     copied(encoder, repository)
@@ -242,14 +242,14 @@ def test_a_model_of_the_hub(encoder: Path, tmp_path: Path) -> None:
     Hub.folder, Hub.asked = repository, []
     server = ThreadingHTTPServer(("127.0.0.1", 0), Hub)
     Thread(target=server.serve_forever, daemon=True).start()
-    known = {"HF_HOME": str(tmp_path / "home"), "HF_ENDPOINT": f"http://127.0.0.1:{server.server_port}"}
-    environment = {**os.environ, **known, "HF_HUB_DISABLE_PROGRESS_BARS": "1", "HF_HUB_DISABLE_TELEMETRY": "1"}
+    variables = {"HF_HOME": str(tmp_path / "home"), "HF_ENDPOINT": f"http://127.0.0.1:{server.server_port}"}
+    environment = {**os.environ, **variables, "HF_HUB_DISABLE_PROGRESS_BARS": "1", "HF_HUB_DISABLE_TELEMETRY": "1"}
 
     def ask() -> list[str]:
         call = [sys.executable, "-c", FROM_HUB, "some/encoder", "some/other"]
-        made = subprocess.run(call, capture_output=True, text=True, env=environment, check=True)
-        assert made.stderr == ""
-        return made.stdout.splitlines()
+        process = subprocess.run(call, capture_output=True, text=True, env=environment, check=True)
+        assert process.stderr == ""
+        return process.stdout.splitlines()
 
     try:
         online = ask()

@@ -1,4 +1,4 @@
-"""Encoders with their real weights, from the hub of models (make test-hub)."""
+"""Encoders with published weights from the hub (make test-hub)."""
 
 from typing import Any
 
@@ -23,19 +23,19 @@ def loaded(metric: Metric, **parameters: Any) -> Scorer:
 
 
 def test_a_paraphrase_is_nearer_than_a_recipe() -> None:
-    """Both back ends of one repository, which has an ONNX model and weights."""
+    """Both back ends for one repository, which has an ONNX model and PyTorch weights."""
     pytest.importorskip("onnxruntime")
-    given = texts([OUTPUT], [REFERENCES])
-    made = [loaded(own, model=MINILM, backend="onnx").score(given).values for own in (BERTSCORE, COSINES[0])]
-    for values in made:
+    inputs = texts([OUTPUT], [REFERENCES])
+    results = [loaded(value, model=MINILM, backend="onnx").score(inputs).values for value in (BERTSCORE, COSINES[0])]
+    for values in results:
         assert values[0, 0] > values[0, 1] + 0.2
     pytest.importorskip("transformers")
-    other = loaded(BERTSCORE, model=MINILM, backend="transformers").score(given).values
-    np.testing.assert_allclose(other, made[0], atol=1e-4)
+    pytorch_scores = loaded(BERTSCORE, model=MINILM, backend="transformers").score(inputs).values
+    np.testing.assert_allclose(pytorch_scores, results[0], atol=1e-4)
 
 
 def test_bertscore_as_its_authors_have_it() -> None:
-    """By roberta-large and the layer that they chose."""
+    """Roberta-large with the layer that the authors selected."""
     pytest.importorskip("transformers")
     values = loaded(BERTSCORE, model=ROBERTA, layer=17).score(texts([OUTPUT], [REFERENCES])).values
-    assert 1 > values[0, 0] > values[0, 1] > 0.7  # all cosines of this model are high
+    assert 1 > values[0, 0] > values[0, 1] > 0.7  # cosines of this model are high

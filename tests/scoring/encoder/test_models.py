@@ -1,4 +1,4 @@
-"""Models: which inputs and outputs they need, and the devices that they run on."""
+"""Models: required inputs and outputs, and devices."""
 
 from pathlib import Path
 from types import SimpleNamespace
@@ -42,12 +42,12 @@ def test_a_device_that_onnxruntime_lacks() -> None:
 
 
 def test_a_device_is_given_to_the_session(encoder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """And a session that quietly takes another is refused."""
-    asked: list[Any] = []
+    """Sessions that silently use another device give an error."""
+    requests: list[Any] = []
     session = onnxruntime.InferenceSession
 
     def made(path: str, options: Any, providers: Any) -> Any:
-        asked.append(providers)
+        requests.append(providers)
         return session(path, options, providers=["CPUExecutionProvider"])
 
     monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: EVERY)
@@ -60,12 +60,12 @@ def test_a_device_is_given_to_the_session(encoder: Path, monkeypatch: pytest.Mon
         ),
     ):
         scorer(BERTSCORE, encoder, Place(device="cuda:2"))
-    assert asked == [[("CUDAExecutionProvider", {"device_id": 2}), ("CPUExecutionProvider", {})]]
+    assert requests == [[("CUDAExecutionProvider", {"device_id": 2}), ("CPUExecutionProvider", {})]]
 
 
 def test_of_several_devices_it_takes_the_first(encoder: Path) -> None:
-    one, several = (scorer(BERTSCORE, encoder, Place(device=own)) for own in ("cpu", "cpu,cuda:1"))
-    assert several.signature == one.signature
+    single, several = (scorer(BERTSCORE, encoder, Place(device=name)) for name in ("cpu", "cpu,cuda:1"))
+    assert several.signature == single.signature
     with pytest.raises(OptionError, match=r"device='gpu' is not allowed; give cpu"):
         scorer(BERTSCORE, encoder, Place(device="gpu,cpu"))
 
@@ -74,20 +74,20 @@ def test_a_device_of_pytorch() -> None:
     torch = SimpleNamespace(
         cuda=SimpleNamespace(device_count=lambda: 2),
         backends=SimpleNamespace(mps=SimpleNamespace(is_available=lambda: False)),
-        device=lambda *own: own,
+        device=lambda *devices: devices,
     )
     assert [_device(torch, Device.of(name)) for name in ("cpu", "cuda", "cuda:1")] == [
         ("cpu",),
         ("cuda", 0),
         ("cuda", 1),
     ]
-    for name, there in (("cuda:2", "2"), ("mps", "none")):
-        with pytest.raises(OptionError, match=rf"device={name}: PyTorch finds {there} of this kind"):
+    for name, available in (("cuda:2", "2"), ("mps", "none")):
+        with pytest.raises(OptionError, match=rf"device={name}: PyTorch finds {available} of this kind"):
             _device(torch, Device.of(name))
 
 
 @pytest.mark.parametrize(
-    ("renamed", "said"),
+    ("renamed", "message"),
     [
         (
             {"input_ids": "pixels"},
@@ -96,9 +96,9 @@ def test_a_device_of_pytorch() -> None:
         ({"attention_mask": "mask_of_mine"}, r"the model has the inputs input_ids, mask_of_mine"),
     ],
 )
-def test_inputs_that_are_not_known(encoder: Path, tmp_path: Path, renamed: dict[str, str], said: str) -> None:
+def test_inputs_that_are_not_known(encoder: Path, tmp_path: Path, renamed: dict[str, str], message: str) -> None:
     onnx_model(tmp_path / "model.onnx", **renamed)
-    with pytest.raises(InputError, match=said):
+    with pytest.raises(InputError, match=message):
         OnnxModel(tmp_path / "model.onnx", "it", Device.of("cpu"), -1)
 
 
@@ -139,5 +139,5 @@ def test_an_onnx_model_is_loaded_without_pytorch(encoder: Path) -> None:
         "BERTSCORE.load(Place(), **{**BERTSCORE.parameters, 'model': sys.argv[1]});"
         "print({'torch', 'transformers', 'huggingface_hub'} & set(sys.modules))"
     )
-    made = subprocess.run([sys.executable, "-c", code, str(encoder)], capture_output=True, text=True, check=True)
-    assert made.stdout == "set()\n"
+    process = subprocess.run([sys.executable, "-c", code, str(encoder)], capture_output=True, text=True, check=True)
+    assert process.stdout == "set()\n"

@@ -1,4 +1,4 @@
-"""The page on encoders: its commands run, here with the encoder that is made for tests."""
+"""The documentation page on encoders: its commands run with the encoder for tests."""
 
 import json
 import re
@@ -17,20 +17,20 @@ def test_its_commands_run(encoder: Path, tmp_path: Path, monkeypatch: pytest.Mon
     (tmp_path / "minilm").symlink_to(encoder)
     outputs = {"A": "a cat sat on the mat .", "B": "the dog ran in a river"}
     rows = [
-        {"item": own, "source": "the big cat", "references": [f"{own} the cat sat .", "a dog"], "outputs": outputs}
-        for own in ("a", "b")
+        {"item": name, "source": "the big cat", "references": [f"{name} the cat sat .", "a dog"], "outputs": outputs}
+        for name in ("a", "b")
     ]
     (tmp_path / "texts.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    (block,) = [own[3] for own in FENCE.finditer(PAGE.read_text()) if own[2] == "bash"]
+    (block,) = [match[3] for match in FENCE.finditer(PAGE.read_text()) if match[2] == "bash"]
     raters = []
     for line in block.splitlines():
         if line.startswith("custodes "):
             status, _, err = run(line)
             assert status == 0, (line, err)
-            found = pl.read_csv("scores.csv")
-            assert found["score"].is_finite().all()
-            raters.append(found["rater"].unique(maintain_order=True).sort().to_list())
-    one = [re.sub(r"model=[^,@]*", "…", own) for own in raters[1]]
-    assert [len(own) for own in raters] == [1, 5, 2]
-    assert one == ["bertscore:…@best", "bertscore:…@first", "bertscore:…@mean", "cosine-source:…", "cosine:…"]
+            result = pl.read_csv("scores.csv")
+            assert result["score"].is_finite().all()
+            raters.append(result["rater"].unique(maintain_order=True).sort().to_list())
+    names = [re.sub(r"model=[^,@]*", "…", rater) for rater in raters[1]]
+    assert [len(rater) for rater in raters] == [1, 5, 2]
+    assert names == ["bertscore:…@best", "bertscore:…@first", "bertscore:…@mean", "cosine-source:…", "cosine:…"]
     assert raters[2] == ["f", "recall"]

@@ -1,4 +1,4 @@
-"""Texts for tests of metrics, and what a metric makes of them."""
+"""Texts for tests of metrics, and the scores of metrics for them."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from custodes.scoring.metrics import METRICS
 WORDS = ["the", "a", "cat", "sat", "on", "mat,", "dog's", "U.S.", "3.5%", "-", "Größe", "naïve", "“quoted”", "(well)"]
 WORDS += ["ends.", "ends", ".", "x/y", "猫", "кот", "é"]
 LINES = st.lists(st.sampled_from([*WORDS, "\n", ""]), max_size=12).map(" ".join)
-"""Lines of few words, so that they share many; punctuation, other scripts, letters with marks."""
+"""Lines of a few words that often coincide, with punctuation, other scripts and letters with diacritics."""
 
 
 def texts(
     outputs: Sequence[Sequence[str]], references: Sequence[Sequence[str]] = (), sources: Sequence[str] = ()
 ) -> MetricInputs:
-    """Outputs of each item, one a system; what is not given is empty."""
+    """Inputs with the outputs of each item, one per system; references and sources are empty by default."""
     items = len(outputs)
     return MetricInputs(
-        outputs=[text for own in outputs for text in own],
-        item=np.repeat(np.arange(items), [len(own) for own in outputs]),
-        system=np.array([system for own in outputs for system in range(len(own))], dtype=np.int64),
+        outputs=[text for output in outputs for text in output],
+        item=np.repeat(np.arange(items), [len(output) for output in outputs]),
+        system=np.array([system for output in outputs for system in range(len(output))], dtype=np.int64),
         sources=sources or [""] * items,
         references=references or [[]] * items,
         images=[[]] * items,
@@ -33,8 +33,8 @@ def texts(
     )
 
 
-def drawn(items: int, systems: int, references: int, *, seed: int = 7) -> MetricInputs:
-    """Texts of random words; the last item has one reference less."""
+def random_inputs(items: int, systems: int, references: int, *, seed: int = 7) -> MetricInputs:
+    """Random texts; the last item has one reference fewer."""
     rng = np.random.default_rng(seed)
 
     def line() -> str:
@@ -47,26 +47,26 @@ def drawn(items: int, systems: int, references: int, *, seed: int = 7) -> Metric
     )
 
 
-def scored(name: str, given: MetricInputs, **parameters: Any) -> Scored:
-    """What a metric says with its defaults but for some parameters."""
+def scored(name: str, inputs: MetricInputs, **parameters: Any) -> Scored:
+    """Scores of a metric with default parameters except for `parameters`."""
     metric = METRICS[name]
     unknown = parameters.keys() - metric.parameters.keys()
     assert not unknown, unknown
-    return metric.load(Place(), **{**metric.parameters, **parameters}).score(given)
+    return metric.load(Place(), **{**metric.parameters, **parameters}).score(inputs)
 
 
 def pairs(name: str, rows: Sequence[tuple[str, Sequence[str]]], **parameters: Any) -> list[float]:
-    """The value of each output with its references, the best of several; an item a row."""
-    made = scored(name, texts([[output] for output, _ in rows], [list(own) for _, own in rows]), **parameters)
+    """Score of each output with its references by the best one; each row is an item."""
+    result = scored(name, texts([[output] for output, _ in rows], [list(value) for _, value in rows]), **parameters)
     best = np.nanmax if METRICS[name].traits.higher_is_better else np.nanmin
-    return [float(best(row)) if not np.isnan(row).all() else float("nan") for row in made.values]
+    return [float(best(row)) if not np.isnan(row).all() else float("nan") for row in result.values]
 
 
-def by_hand(given: MetricInputs, score: Any) -> np.ndarray[Any, Any]:
-    """(outputs, references) by a function of one output and one reference."""
-    widest = max(map(len, given.references))
-    made = np.full((len(given.outputs), widest), np.nan)
-    for row, (output, item) in enumerate(zip(given.outputs, given.item.tolist(), strict=True)):
-        for column, reference in enumerate(given.references[item]):
-            made[row, column] = score(output, reference)
-    return made
+def pairwise(inputs: MetricInputs, score: Any) -> np.ndarray[Any, Any]:
+    """Scores (outputs, references) by a function of one output and one reference."""
+    widest = max(map(len, inputs.references))
+    result = np.full((len(inputs.outputs), widest), np.nan)
+    for row, (output, item) in enumerate(zip(inputs.outputs, inputs.item.tolist(), strict=True)):
+        for column, reference in enumerate(inputs.references[item]):
+            result[row, column] = score(output, reference)
+    return result

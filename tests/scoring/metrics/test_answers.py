@@ -1,4 +1,4 @@
-"""Exact match and token F1 as the evaluation scripts of SQuAD 1.1 and 2.0 define them."""
+"""Exact match and token F1 agree with the evaluation scripts of SQuAD 1.1 and 2.0."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def test_case_punctuation_and_articles_do_not_count() -> None:
         ("The Eiffel Tower!", ["eiffel tower"]),
         ("eiffel  tower", ["The Eiffel\nTower."]),
         ("Eiffel", ["Eiffel Tower"]),
-        ("theatre", ["atre"]),  # an article is a word of its own
+        ("theatre", ["atre"]),  # articles are separate words
         ("1,000", ["1000"]),
     ]
     assert pairs("exact", rows) == [1, 1, 0, 0, 1]
@@ -32,7 +32,7 @@ def test_the_best_of_several_right_answers() -> None:
 
 
 def test_a_question_without_an_answer_has_an_empty_reference() -> None:
-    # SQuAD 2.0: no answer is right where there is none, and wrong where there is one; an article alone is no answer.
+    # SQuAD 2.0: an empty answer is correct for unanswerable questions and wrong for others; an article alone is empty.
     rows = [("", [""]), ("Paris", [""]), ("", ["Paris"]), ("the", [""]), ("", ["Paris", ""])]
     assert pairs("exact", rows) == [1, 0, 0, 1, 1]
     assert pairs("f1", rows) == [1, 0, 0, 1, 1]
@@ -43,35 +43,35 @@ def test_words_that_stand_often_count_often() -> None:
 
 
 def plainly(output: str, reference: str) -> float:
-    """F1 by precision and recall, word by word."""
+    """F1 from precision and recall, word by word."""
     words = []
     for text in (output, reference):
         plain = "".join(letter for letter in text.lower() if letter not in string.punctuation)
         words.append(re.sub(r"\b(a|an|the)\b", " ", plain).split())
-    given, right = words
-    if not given or not right:
-        return float(given == right)
+    output_words, right = words
+    if not output_words or not right:
+        return float(output_words == right)
     left = list(right)
     common = 0
-    for word in given:
+    for word in output_words:
         if word in left:
             left.remove(word)
             common += 1
     if not common:
         return 0.0
-    precision, recall = common / len(given), common / len(right)
+    precision, recall = common / len(output_words), common / len(right)
     return 2 * precision * recall / (precision + recall)
 
 
 @drawn_from(rows=st.lists(st.tuples(LINES, LINES), min_size=1, max_size=6))
 def test_f1_of_any_text_word_by_word(rows: list[tuple[str, str]]) -> None:
-    found = pairs("f1", [(output, [reference]) for output, reference in rows])
-    assert found == [pytest.approx(plainly(*row)) for row in rows]
+    result = pairs("f1", [(output, [reference]) for output, reference in rows])
+    assert result == [pytest.approx(plainly(*row)) for row in rows]
     turned = pairs("f1", [(reference, [output]) for output, reference in rows])
-    assert turned == pytest.approx(found)
+    assert turned == pytest.approx(result)
 
 
 def test_columns_follow_the_references() -> None:
-    made = scored("exact", texts([["a1", "b1"], ["b1"]], [["b1"], ["a1", "b1", "c1"]]))
-    assert made.values[:, 0].tolist() == [0, 1, 0]
-    assert made.values[2].tolist() == [0, 1, 0]
+    result = scored("exact", texts([["a1", "b1"], ["b1"]], [["b1"], ["a1", "b1", "c1"]]))
+    assert result.values[:, 0].tolist() == [0, 1, 0]
+    assert result.values[2].tolist() == [0, 1, 0]

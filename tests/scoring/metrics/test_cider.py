@@ -1,4 +1,4 @@
-"""CIDEr-D: golden numbers of pycocoevalcap, and pycocoevalcap itself."""
+"""CIDEr-D agrees with golden numbers of pycocoevalcap, and with pycocoevalcap itself."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from custodes.scoring.metrics.cider import ONE_ITEM
-from tests.scoring.metrics.given import drawn, scored, texts
+from tests.scoring.metrics.given import random_inputs, scored, texts
 
 ORACLE = Path(__file__).parents[3] / ".venv-oracles" / "bin" / "python"
 ASK = """
@@ -45,22 +45,24 @@ GOLDEN = [  # pycocoevalcap 1.2
 
 
 def test_golden_numbers() -> None:
-    made = scored("cider", texts(list(zip(*OUTPUTS, strict=True)), REFERENCES)).values.reshape(3, 2).T
-    np.testing.assert_allclose(made, GOLDEN, rtol=1e-12, atol=1e-15)
+    result = scored("cider", texts(list(zip(*OUTPUTS, strict=True)), REFERENCES)).values.reshape(3, 2).T
+    np.testing.assert_allclose(result, GOLDEN, rtol=1e-12, atol=1e-15)
 
 
 def test_one_item_has_no_rare_words() -> None:
-    made = scored("cider", texts([["a", "b"]], [["a"]]))
-    assert made.why == {0: ONE_ITEM, 1: ONE_ITEM}
-    assert np.isnan(made.values).all()
+    result = scored("cider", texts([["a", "b"]], [["a"]]))
+    assert result.why == {0: ONE_ITEM, 1: ONE_ITEM}
+    assert np.isnan(result.values).all()
 
 
 def test_a_score_depends_on_the_other_items_and_not_on_their_order() -> None:
-    given = drawn(5, 2, 3)
-    all_items = scored("cider", given).values[:, 0]
-    few = texts([given.outputs[:2], given.outputs[2:4]], given.references[:2])
+    inputs = random_inputs(5, 2, 3)
+    all_items = scored("cider", inputs).values[:, 0]
+    few = texts([inputs.outputs[:2], inputs.outputs[2:4]], inputs.references[:2])
     assert not np.allclose(scored("cider", few).values[:, 0], all_items[:4])
-    turned = texts([given.outputs[2 * own : 2 * own + 2] for own in reversed(range(5))], given.references[::-1])
+    turned = texts(
+        [inputs.outputs[2 * number : 2 * number + 2] for number in reversed(range(5))], inputs.references[::-1]
+    )
     np.testing.assert_allclose(scored("cider", turned).values.reshape(5, 2)[::-1].ravel(), all_items, rtol=1e-12)
 
 
@@ -68,9 +70,9 @@ def test_a_score_depends_on_the_other_items_and_not_on_their_order() -> None:
 def test_pycocoevalcap() -> None:
     if not ORACLE.exists():
         pytest.skip("the environment .venv-oracles is not there")
-    given = drawn(40, 4, 5)
-    outputs = [given.outputs[system::4] for system in range(4)]
-    asked = json.dumps({"outputs": outputs, "references": given.references})
-    told = subprocess.run([ORACLE, "-c", ASK], input=asked, capture_output=True, text=True, check=True).stdout
-    made = scored("cider", given, tokenize="space").values.reshape(40, 4).T
-    np.testing.assert_allclose(made, json.loads(told), rtol=1e-10, atol=1e-12)
+    inputs = random_inputs(40, 4, 5)
+    outputs = [inputs.outputs[system::4] for system in range(4)]
+    data = json.dumps({"outputs": outputs, "references": inputs.references})
+    process = subprocess.run([ORACLE, "-c", ASK], input=data, capture_output=True, text=True, check=True).stdout
+    result = scored("cider", inputs, tokenize="space").values.reshape(40, 4).T
+    np.testing.assert_allclose(result, json.loads(process), rtol=1e-10, atol=1e-12)

@@ -1,4 +1,4 @@
-"""Cosines of texts: against the definition, and what must change nothing."""
+"""Cosine similarity compared with its definition, and invariances."""
 
 from pathlib import Path
 
@@ -19,51 +19,53 @@ def test_it_is_as_defined(encoder: Path, pooling: str) -> None:
     outputs, references, sources = sentences(6), [sentences(2, seed=1), sentences(3, seed=2)], sentences(2, seed=3)
     item = [0, 0, 0, 1, 1, 1]
     held = opened(Place(), model=str(encoder), layer=-1, backend="auto", revision="", half=False)
-    every = held([*outputs, *sources, *(text for own in references for text in own)])
-    pooled = {text: own.vectors.mean(axis=0) if pooling == "mean" else own.vectors[0] for text, own in every.items()}
+    every = held([*outputs, *sources, *(text for reference in references for text in reference)])
+    pooled = {
+        text: value.vectors.mean(axis=0) if pooling == "mean" else value.vectors[0] for text, value in every.items()
+    }
 
-    def cosine(one: str, other: str) -> float:
-        return float(pooled[one] @ pooled[other] / np.linalg.norm(pooled[one]) / np.linalg.norm(pooled[other]))
+    def cosine(first: str, second: str) -> float:
+        return float(pooled[first] @ pooled[second] / np.linalg.norm(pooled[first]) / np.linalg.norm(pooled[second]))
 
-    given = texts(outputs, references, item=item, sources=sources)
-    made = scorer(COSINE, encoder, pooling=pooling).score(given)
-    known = np.full((6, 3), np.nan)
+    inputs = texts(outputs, references, item=item, sources=sources)
+    result = scorer(COSINE, encoder, pooling=pooling).score(inputs)
+    expected = np.full((6, 3), np.nan)
     for row, of in enumerate(item):
-        known[row, : len(references[of])] = [cosine(outputs[row], text) for text in references[of]]
-    np.testing.assert_allclose(made.values, known, atol=1e-6)
-    made = scorer(OF_SOURCE, encoder, pooling=pooling).score(given)
-    known = np.array([[cosine(outputs[row], sources[of])] for row, of in enumerate(item)])
-    np.testing.assert_allclose(made.values, known, atol=1e-6)
-    assert not made.why
+        expected[row, : len(references[of])] = [cosine(outputs[row], text) for text in references[of]]
+    np.testing.assert_allclose(result.values, expected, atol=1e-6)
+    result = scorer(OF_SOURCE, encoder, pooling=pooling).score(inputs)
+    expected = np.array([[cosine(outputs[row], sources[of])] for row, of in enumerate(item)])
+    np.testing.assert_allclose(result.values, expected, atol=1e-6)
+    assert not result.why
 
 
 def test_identical_texts_have_one_and_empty_ones_a_number(encoder: Path) -> None:
-    made = scorer(COSINE, encoder).score(texts(["the cat", " the cat ", ""], [["the cat"]] * 3))
-    np.testing.assert_allclose(made.values[:2], 1, atol=1e-6)
-    assert (made.values <= 1).all()
-    assert -1 <= made.values[2, 0] < 1  # the model's vector of no words
+    result = scorer(COSINE, encoder).score(texts(["the cat", " the cat ", ""], [["the cat"]] * 3))
+    np.testing.assert_allclose(result.values[:2], 1, atol=1e-6)
+    assert (result.values <= 1).all()
+    assert -1 <= result.values[2, 0] < 1  # the vector of an empty text
 
 
 def test_without_something_to_compare_with(encoder: Path) -> None:
-    given = texts(["the cat", "dog"], [["", "a"], ["x"]], sources=[" ", "dog"])
-    made = scorer(COSINE, encoder).score(given)
-    assert made.why == {0: NOTHING["references"]}
-    assert np.isnan(made.values[0]).all()
-    made = scorer(OF_SOURCE, encoder).score(given)
-    assert made.why == {0: NOTHING["source"]}
-    np.testing.assert_allclose(made.values[:, 0], [np.nan, 1], atol=1e-6)
+    inputs = texts(["the cat", "dog"], [["", "a"], ["x"]], sources=[" ", "dog"])
+    result = scorer(COSINE, encoder).score(inputs)
+    assert result.why == {0: NOTHING["references"]}
+    assert np.isnan(result.values[0]).all()
+    result = scorer(OF_SOURCE, encoder).score(inputs)
+    assert result.why == {0: NOTHING["source"]}
+    np.testing.assert_allclose(result.values[:, 0], [np.nan, 1], atol=1e-6)
 
 
 def test_it_tells_of_what_is_cut_and_of_no_numbers(encoder: Path) -> None:
     longer = "cat " * 40
-    made = scorer(OF_SOURCE, encoder).score(texts(["a", "b", longer], sources=["x", longer, "x"]))
-    assert made.truncated is not None
-    assert made.truncated.tolist() == [False, True, True]
+    result = scorer(OF_SOURCE, encoder).score(texts(["a", "b", longer], sources=["x", longer, "x"]))
+    assert result.truncated is not None
+    assert result.truncated.tolist() == [False, True, True]
     held = opened(Place(batch=11), model=str(encoder), layer=-1, backend="auto", revision="", half=False)
     held(["the cat"])["the cat"].vectors[0] = np.nan
-    made = scorer(OF_SOURCE, encoder, Place(batch=11)).score(texts(["the cat", "b"], sources=["x", "x"]))
-    assert made.why == {0: NO_VECTOR}
-    assert np.isfinite(made.values[1, 0])
+    result = scorer(OF_SOURCE, encoder, Place(batch=11)).score(texts(["the cat", "b"], sources=["x", "x"]))
+    assert result.why == {0: NO_VECTOR}
+    assert np.isfinite(result.values[1, 0])
 
 
 def test_a_pooling_that_is_none(encoder: Path) -> None:
@@ -72,5 +74,5 @@ def test_a_pooling_that_is_none(encoder: Path) -> None:
 
 
 def test_what_changes_a_score_is_in_the_signature(encoder: Path) -> None:
-    made = {scorer(own, encoder, pooling=pooling).signature for own in COSINES for pooling in ("mean", "cls")}
-    assert len(made) == 4
+    results = {scorer(metric, encoder, pooling=pooling).signature for metric in COSINES for pooling in ("mean", "cls")}
+    assert len(results) == 4

@@ -1,4 +1,4 @@
-"""WER and edit distance by their definitions."""
+"""WER and edit distance agree with their definitions."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from hypothesis import given as drawn_from
 
 from custodes.errors import MissingExtraError
 from custodes.scoring.metrics.distances import NO_WORDS
-from tests.scoring.metrics.given import LINES, drawn, pairs, scored, texts
+from tests.scoring.metrics.given import LINES, pairs, random_inputs, scored, texts
 
 
-def changes(one: Sequence[str], other: Sequence[str]) -> int:
-    """Levenshtein's table, row by row."""
-    row = list(range(len(other) + 1))
-    for i, own in enumerate(one, start=1):
+def changes(first: Sequence[str], second: Sequence[str]) -> int:
+    """Levenshtein distance, row by row of the table."""
+    row = list(range(len(second) + 1))
+    for i, value in enumerate(first, start=1):
         before, row[0] = row[0], i
-        for j, their in enumerate(other, start=1):
-            before, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, before + (own != their))
+        for j, their in enumerate(second, start=1):
+            before, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, before + (value != their))
     return row[-1]
 
 
@@ -29,31 +29,31 @@ def test_word_errors_as_jiwer_divides_them() -> None:
         ("the cat sat", ["the cat sat"]),
         ("the cat", ["the cat sat down"]),  # 2 deletions of 4
         ("", ["the cat"]),
-        ("The cat sat", ["the cat"]),  # another case is another word; one insertion
+        ("The cat sat", ["the cat"]),  # case matters; one insertion
         ("a b c d e", ["x"]),
     ]
     assert pairs("wer", rows) == [0, 0.5, 1, 1, 5]
     assert pairs("wer", rows[3:4], lowercase=True) == [0.5]
     assert pairs("wer", [("cat", ["cut"])], tokenize="characters") == [pytest.approx(1 / 3)]  # CER
-    assert pairs("wer", [("a b", ["c d", "a c", "x y z"])]) == [0.5]  # the best of several is the least
+    assert pairs("wer", [("a b", ["c d", "a c", "x y z"])]) == [0.5]  # the minimum over references
 
 
 def test_a_reference_without_words() -> None:
-    made = scored("wer", texts([["a"], ["a"]], [[" "], ["a"]]))
-    assert made.why == {0: NO_WORDS}
-    assert np.isnan(made.values[0, 0])
-    assert made.values[1, 0] == 0
+    result = scored("wer", texts([["a"], ["a"]], [[" "], ["a"]]))
+    assert result.why == {0: NO_WORDS}
+    assert np.isnan(result.values[0, 0])
+    assert result.values[1, 0] == 0
 
 
 def test_errors_of_a_system_are_added_before_they_are_divided() -> None:
-    given = texts(
+    inputs = texts(
         [["a b c d", "x"], ["x", "f"], ["g", ""]], [["a b c d", "a b"], ["e f", "e f g h"], ["g h i j", "g h"]]
     )
-    made = scored("corpus-wer", given)
-    assert made.values.shape == (6, 0)
-    assert made.systems is not None
+    result = scored("corpus-wer", inputs)
+    assert result.values.shape == (6, 0)
+    assert result.systems is not None
     # System 0: 0 of 4, 2 of 2, 1 of 2 (the closest reference); system 1: 2 of 2, 1 of 2, 2 of 2.
-    assert made.systems.tolist() == [3 / 8, 5 / 6]
+    assert result.systems.tolist() == [3 / 8, 5 / 6]
     empty = scored("corpus-wer", texts([["a"]], [[""]])).systems
     assert empty is not None
     assert np.isnan(empty).all()
@@ -80,4 +80,4 @@ def test_any_text_by_the_table(output: str, reference: str) -> None:
 def test_without_rapidfuzz(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "rapidfuzz.distance", None)
     with pytest.raises(MissingExtraError, match=r"custodes\[score\]"):
-        scored(name, drawn(1, 1, 1))
+        scored(name, random_inputs(1, 1, 1))

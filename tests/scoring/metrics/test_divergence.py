@@ -11,22 +11,22 @@ from custodes.scoring.preparing import TOKENIZERS
 from tests.scoring.metrics.given import LINES, pairs, scored, texts
 
 
-def of_scipy(one: list[str], other: list[str]) -> float:
-    words = sorted({*one, *other})
-    return float(jensenshannon([one.count(w) for w in words], [other.count(w) for w in words], base=2) ** 2)
+def of_scipy(first: list[str], second: list[str]) -> float:
+    words = sorted({*first, *second})
+    return float(jensenshannon([first.count(w) for w in words], [second.count(w) for w in words], base=2) ** 2)
 
 
 @drawn_from(output=LINES, reference=LINES)
 def test_any_text_as_scipy(output: str, reference: str) -> None:
-    made = scored("js", texts([[output]], [[reference]]))
+    result = scored("js", texts([[output]], [[reference]]))
     ours, theirs = TOKENIZERS["words"](output), TOKENIZERS["words"](reference)
     if not ours or not theirs:
-        assert list(made.why) == [0]
-        assert np.isnan(made.values).all()
+        assert list(result.why) == [0]
+        assert np.isnan(result.values).all()
         return
-    assert made.values[0, 0] == pytest.approx(of_scipy(ours, theirs), abs=1e-12)
-    assert pairs("js", [(reference, [output])]) == pytest.approx([made.values[0, 0]], abs=1e-15)
-    assert scored("js-source", texts([[output]], sources=[reference])).values[0, 0] == made.values[0, 0]
+    assert result.values[0, 0] == pytest.approx(of_scipy(ours, theirs), abs=1e-12)
+    assert pairs("js", [(reference, [output])]) == pytest.approx([result.values[0, 0]], abs=1e-15)
+    assert scored("js-source", texts([[output]], sources=[reference])).values[0, 0] == result.values[0, 0]
 
 
 def test_equal_and_disjoint_texts() -> None:
@@ -37,8 +37,8 @@ def test_equal_and_disjoint_texts() -> None:
 
 
 def test_a_text_that_is_too_short() -> None:
-    made = scored("js", texts([["a b", "a"], ["a b c"]], [["a b", "b"], ["a b"]]), n=2)
-    assert made.why.keys() == {0, 1}  # a reference has one word, or the output
-    assert "fewer than 2 words" in made.why[0]
-    assert not np.isnan(made.values[2, 0])
-    assert np.isnan(made.values[2, 1])  # there is no second reference, and that is no fault
+    result = scored("js", texts([["a b", "a"], ["a b c"]], [["a b", "b"], ["a b"]]), n=2)
+    assert result.why.keys() == {0, 1}  # a reference or output of one word
+    assert "fewer than 2 words" in result.why[0]
+    assert not np.isnan(result.values[2, 0])
+    assert np.isnan(result.values[2, 1])  # a missing second reference needs no reason

@@ -1,4 +1,4 @@
-"""ROUGE is rouge-score's; a text in another script has no score instead of 0."""
+"""ROUGE equals that of rouge-score; texts in other scripts have no score instead of 0."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rouge_score.rouge_scorer import RougeScorer
 from custodes.errors import MissingExtraError, OptionError
 from custodes.scoring.metric import Place
 from custodes.scoring.metrics import METRICS, rouge
-from tests.scoring.metrics.given import LINES, by_hand, drawn, pairs, scored, texts
+from tests.scoring.metrics.given import LINES, pairs, pairwise, random_inputs, scored, texts
 
 KINDS = [*(f"rouge{n}" for n in range(1, 10)), "rougeL", "rougeLsum"]
 
@@ -23,12 +23,13 @@ KINDS = [*(f"rouge{n}" for n in range(1, 10)), "rougeL", "rougeLsum"]
 @pytest.mark.parametrize("stemmer", [False, True])
 @pytest.mark.parametrize("kind", KINDS)
 def test_each_reference_as_rouge_score(kind: str, stemmer: bool) -> None:
-    given = drawn(3, 2, 3)
+    inputs = random_inputs(3, 2, 3)
     oracle = RougeScorer([kind], use_stemmer=stemmer)
     for measure, name in {"f": "fmeasure", "precision": "precision", "recall": "recall"}.items():
-        made = scored(kind, given, measure=measure, stemmer=stemmer).values
+        result = scored(kind, inputs, measure=measure, stemmer=stemmer).values
         np.testing.assert_array_equal(
-            made, by_hand(given, lambda output, own, name=name: getattr(oracle.score(own, output)[kind], name))
+            result,
+            pairwise(inputs, lambda output, reference, name=name: getattr(oracle.score(reference, output)[kind], name)),
         )
 
 
@@ -39,38 +40,38 @@ def test_the_signature_says_which_package() -> None:
 
 
 def test_the_best_of_several_references_is_score_multi() -> None:
-    given = drawn(4, 3, 3)
-    made = scored("rouge1", given)
+    inputs = random_inputs(4, 3, 3)
+    result = scored("rouge1", inputs)
     oracle = RougeScorer(["rouge1"])
-    compared = [row for row in range(12) if row not in made.why]
+    compared = [row for row in range(12) if row not in result.why]
     assert len(compared) >= 6
     for row in compared:
-        best = oracle.score_multi(given.references[given.item[row]], given.outputs[row])["rouge1"].fmeasure
-        assert np.nanmax(made.values[row]) == best
+        best = oracle.score_multi(inputs.references[inputs.item[row]], inputs.outputs[row])["rouge1"].fmeasure
+        assert np.nanmax(result.values[row]) == best
 
 
 @settings(max_examples=40)
 @drawn_from(rows=st.lists(st.tuples(LINES, LINES), min_size=1, max_size=5))
 def test_any_text(rows: list[tuple[str, str]]) -> None:
-    made = scored("rougeLsum", texts([[output] for output, _ in rows], [[own] for _, own in rows]))
+    result = scored("rougeLsum", texts([[output] for output, _ in rows], [[value] for _, value in rows]))
     oracle = RougeScorer(["rougeLsum"])
     for row, (output, reference) in enumerate(rows):
-        if row not in made.why:
-            assert made.values[row, 0] == oracle.score(reference, output)["rougeLsum"].fmeasure
+        if row not in result.why:
+            assert result.values[row, 0] == oracle.score(reference, output)["rougeLsum"].fmeasure
 
 
 def test_many_pairs_are_scored_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    given = drawn(4, 3, 3)
-    whole = scored("rouge2", given).values
+    inputs = random_inputs(4, 3, 3)
+    whole = scored("rouge2", inputs).values
     monkeypatch.setattr(rouge, "PAIRS", 5)
-    np.testing.assert_array_equal(scored("rouge2", given).values, whole)
+    np.testing.assert_array_equal(scored("rouge2", inputs).values, whole)
 
 
 def test_other_scripts_have_no_score_and_the_way_out_works() -> None:
-    given = texts([["猫が座る 2026", "a cat", "...", ""], ["a cat"]], [["a cat sat"], ["кот"]])
-    made = scored("rouge1", given)
-    assert made.why == {0: rouge.OTHER_SCRIPT, 4: rouge.OTHER_SCRIPT}
-    np.testing.assert_allclose(made.values[:, 0], [np.nan, 0.8, 0, 0, np.nan])
+    inputs = texts([["猫が座る 2026", "a cat", "...", ""], ["a cat"]], [["a cat sat"], ["кот"]])
+    result = scored("rouge1", inputs)
+    assert result.why == {0: rouge.OTHER_SCRIPT, 4: rouge.OTHER_SCRIPT}
+    np.testing.assert_allclose(result.values[:, 0], [np.nan, 0.8, 0, 0, np.nan])
     assert pairs("rouge1", [("кот спит", ["Кот"])], tokenize="unicode") == [pytest.approx(2 / 3)]
     assert pairs("rouge1", [("猫", ["猫座"])], tokenize="characters") == [pytest.approx(2 / 3)]
 
@@ -82,10 +83,10 @@ def test_other_scripts_have_no_score_and_the_way_out_works() -> None:
 )
 def test_options_that_are_not_there(options: dict[str, Any]) -> None:
     with pytest.raises(OptionError, match=next(iter(options))):
-        scored("rouge1", drawn(1, 1, 1), **options)
+        scored("rouge1", random_inputs(1, 1, 1), **options)
 
 
 def test_without_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "rouge_score_rs", None)
     with pytest.raises(MissingExtraError, match=r"ROUGE needs rouge-score-rs: pip install 'custodes\[score\]'"):
-        scored("rouge1", drawn(1, 1, 1))
+        scored("rouge1", random_inputs(1, 1, 1))

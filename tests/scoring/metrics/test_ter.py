@@ -1,4 +1,4 @@
-"""TER is sacrebleu's, and refuses what would take too long before it starts."""
+"""TER equals that of sacrebleu, and texts that would take too long are rejected before the start."""
 
 from __future__ import annotations
 
@@ -9,29 +9,30 @@ from custodes.errors import OptionError
 from custodes.scoring.metric import MetricInputs, Place
 from custodes.scoring.metrics import METRICS
 from custodes.scoring.metrics.translations import seconds_of
-from tests.scoring.metrics.given import drawn, scored, texts
+from tests.scoring.metrics.given import random_inputs, scored, texts
 
 
-def ready(given: MetricInputs, budget: int, name: str = "ter") -> None:
+def ready(inputs: MetricInputs, budget: int, name: str = "ter") -> None:
     metric = METRICS[name]
-    metric.load(Place(), **{**metric.parameters, "budget": budget}).ready(given)
+    metric.load(Place(), **{**metric.parameters, "budget": budget}).ready(inputs)
 
 
 @pytest.mark.parametrize("references", [1, 2])
 def test_each_output_and_system_as_sacrebleu(references: int) -> None:
-    given = drawn(3, 2, references + 1)
+    inputs = random_inputs(3, 2, references + 1)
     for options in ({}, {"normalized": True, "case_sensitive": True}):
         oracle = TER(**options)
         expected = [
-            oracle.sentence_score(output, given.references[item]).score
-            for output, item in zip(given.outputs, given.item, strict=True)
+            oracle.sentence_score(output, inputs.references[item]).score
+            for output, item in zip(inputs.outputs, inputs.item, strict=True)
         ]
-        assert scored("ter", given, **options).values[:, 0].tolist() == expected
+        assert scored("ter", inputs, **options).values[:, 0].tolist() == expected
         streams = [
-            [own[place] if place < len(own) else None for own in given.references] for place in range(references + 1)
+            [reference[place] if place < len(reference) else None for reference in inputs.references]
+            for place in range(references + 1)
         ]
-        expected = [oracle.corpus_score(given.outputs[system::2], streams).score for system in range(2)]
-        systems = scored("corpus-ter", given, **options).systems
+        expected = [oracle.corpus_score(inputs.outputs[system::2], streams).score for system in range(2)]
+        systems = scored("corpus-ter", inputs, **options).systems
         assert systems is not None
         assert systems.tolist() == expected
 
@@ -43,8 +44,8 @@ def test_too_much_is_refused_with_the_ways_out() -> None:
         ready(long, 300)
     with pytest.raises(OptionError, match=r"corpus-ter:budget=2000.* corpus-ter@first"):
         ready(long, 300, "corpus-ter")
-    one = texts([["word " * 200] * 16] * 10, [["other " * 200]] * 10)
+    inputs = texts([["word " * 200] * 16] * 10, [["other " * 200]] * 10)
     with pytest.raises(OptionError, match=r"ter:budget=650, or use another metric"):
-        ready(one, 1)
+        ready(inputs, 1)
     ready(long, 2000)
-    ready(drawn(3, 2, 2), 1)
+    ready(random_inputs(3, 2, 2), 1)

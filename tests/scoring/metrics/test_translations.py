@@ -1,4 +1,4 @@
-"""BLEU, chrF and chrF++ are sacrebleu's to the last bit."""
+"""BLEU, chrF and chrF++ equal those of sacrebleu exactly."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sacrebleu.metrics import BLEU, CHRF
 from custodes.errors import InputError, MissingExtraError, OptionError
 from custodes.scoring.metric import Place
 from custodes.scoring.metrics import METRICS
-from tests.scoring.metrics.given import LINES, by_hand, drawn, scored, texts
+from tests.scoring.metrics.given import LINES, pairwise, random_inputs, scored, texts
 
 OPTIONS: list[dict[str, Any]] = [
     {},
@@ -29,43 +29,43 @@ CHRF_OPTIONS: list[dict[str, Any]] = [{}, {"word_order": 1, "whitespace": True},
 
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 def test_bleu_of_an_output(options: dict[str, Any]) -> None:
-    given = drawn(4, 3, 3)
+    inputs = random_inputs(4, 3, 3)
     names = {"smooth": "smooth_method", "order": "max_ngram_order"}
     oracle = BLEU(**{names.get(name, name): value for name, value in options.items()}, effective_order=True)
     expected = [
-        oracle.sentence_score(output, given.references[item]).score
-        for output, item in zip(given.outputs, given.item, strict=True)
+        oracle.sentence_score(output, inputs.references[item]).score
+        for output, item in zip(inputs.outputs, inputs.item, strict=True)
     ]
-    made = scored("bleu", given, **options)
-    assert made.values[:, 0].tolist() == expected
-    assert not made.why
+    result = scored("bleu", inputs, **options)
+    assert result.values[:, 0].tolist() == expected
+    assert not result.why
 
 
 @pytest.mark.parametrize("options", CHRF_OPTIONS, ids=str)
 @pytest.mark.parametrize("name", ["chrf", "chrf++"])
 def test_chrf_of_an_output(name: str, options: dict[str, Any]) -> None:
-    given = drawn(4, 3, 3)
+    inputs = random_inputs(4, 3, 3)
     oracle = CHRF(**{"word_order": 2 if name == "chrf++" else 0, **options})
-    made = scored(name, given, **options).values
+    result = scored(name, inputs, **options).values
     np.testing.assert_array_equal(
-        made, by_hand(given, lambda output, reference: oracle.sentence_score(output, [reference]).score)
+        result, pairwise(inputs, lambda output, reference: oracle.sentence_score(output, [reference]).score)
     )
-    # sacrebleu takes the best of several references, so the rule `best` is its score.
+    # sacrebleu uses the best of several references, so the rule `best` gives its score.
     best = [
-        oracle.sentence_score(output, given.references[item]).score
-        for output, item in zip(given.outputs, given.item, strict=True)
+        oracle.sentence_score(output, inputs.references[item]).score
+        for output, item in zip(inputs.outputs, inputs.item, strict=True)
     ]
-    assert np.nanmax(made, axis=1).tolist() == best
+    assert np.nanmax(result, axis=1).tolist() == best
 
 
 @settings(max_examples=40)
 @drawn_from(output=LINES, references=st.lists(LINES, min_size=1, max_size=3))
 def test_any_text(output: str, references: list[str]) -> None:
-    given = texts([[output]], [references])
-    assert scored("bleu", given).values[0, 0] == BLEU(effective_order=True).sentence_score(output, references).score
+    inputs = texts([[output]], [references])
+    assert scored("bleu", inputs).values[0, 0] == BLEU(effective_order=True).sentence_score(output, references).score
     for name, order in (("chrf", 0), ("chrf++", 2)):
         best = CHRF(word_order=order).sentence_score(output, references).score
-        assert scored(name, given).values.max() == best
+        assert scored(name, inputs).values.max() == best
 
 
 @pytest.mark.parametrize(
@@ -79,38 +79,40 @@ def test_bleu_of_unknown_options(options: dict[str, Any]) -> None:
 def test_a_tokenizer_that_cannot_be_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "MeCab", None)
     with pytest.raises(InputError, match="tokenize=ja-mecab cannot be loaded .Japanese tokenization .*Please install"):
-        scored("bleu", drawn(1, 1, 1), tokenize="ja-mecab")
+        scored("bleu", random_inputs(1, 1, 1), tokenize="ja-mecab")
 
 
 @pytest.mark.parametrize("name", ["bleu", "chrf", "ter", "corpus-bleu"])
 def test_without_sacrebleu(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "sacrebleu", None)
     with pytest.raises(MissingExtraError, match=r"custodes\[score\]"):
-        scored(name, drawn(1, 1, 1))
+        scored(name, random_inputs(1, 1, 1))
 
 
 def test_lines_that_end_in_a_tokenized_period_say_nothing(caplog: pytest.LogCaptureFixture) -> None:
-    given = texts([[f"line {n} ."] for n in range(120)], [["a line ."]] * 120)
+    inputs = texts([[f"line {n} ."] for n in range(120)], [["a line ."]] * 120)
     for name in ("bleu", "corpus-bleu"):
-        scored(name, given)
+        scored(name, inputs)
     assert not caplog.records
 
 
 @pytest.mark.parametrize(
     ("name", "oracle"),
     [("bleu", BLEU()), ("chrf", CHRF()), ("chrf++", CHRF(word_order=2))],
-    ids=lambda own: own if isinstance(own, str) else "",
+    ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_scores_of_systems(name: str, oracle: Any) -> None:
-    given = drawn(6, 3, 3)
-    made = scored(f"corpus-{name}", given)
-    assert made.values.shape == (18, 0)
-    streams = [[own[place] if place < len(own) else None for own in given.references] for place in range(3)]
+    inputs = random_inputs(6, 3, 3)
+    result = scored(f"corpus-{name}", inputs)
+    assert result.values.shape == (18, 0)
+    streams = [
+        [reference[place] if place < len(reference) else None for reference in inputs.references] for place in range(3)
+    ]
     expected = [
-        oracle.corpus_score([given.outputs[3 * item + system] for item in range(6)], streams).score
+        oracle.corpus_score([inputs.outputs[3 * item + system] for item in range(6)], streams).score
         for system in range(3)
     ]
-    assert made.systems is not None
-    assert made.systems.tolist() == expected
-    of_outputs = scored(name, given).values
-    assert abs(np.nanmax(of_outputs, axis=1).reshape(6, 3).mean(axis=0) - expected).min() > 0.01  # no mean of outputs
+    assert result.systems is not None
+    assert result.systems.tolist() == expected
+    of_outputs = scored(name, inputs).values
+    assert abs(np.nanmax(of_outputs, axis=1).reshape(6, 3).mean(axis=0) - expected).min() > 0.01  # not their mean
