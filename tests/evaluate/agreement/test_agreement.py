@@ -40,7 +40,7 @@ def test_intervals_hold_most_points_and_a_perfect_metric_is_at_the_top() -> None
     row = result.metrics.row(0, named=True)
     for name in ("pearson_global", "kendall_item"):
         assert (row[name], row[f"{name}_low"], row[f"{name}_high"]) == pytest.approx((1, 1, 1))
-    for name in ("sample_accuracy", "acc_eq"):  # a proportion of 1 is not certain
+    for name in ("sample_accuracy", "acc_eq"):  # A proportion of 1 still has an interval.
         assert (row[name], row[f"{name}_high"]) == pytest.approx((1, 1))
         assert 0.5 < row[f"{name}_low"] < 1
     other = result.metrics.row(1, named=True)
@@ -55,7 +55,7 @@ def test_intervals_hold_most_points_and_a_perfect_metric_is_at_the_top() -> None
 
 
 def test_clusters_are_resampled_whole() -> None:
-    # Items copied five times within a document: five times the rows, no more knowledge.
+    # Five copies of each item within a document add rows but no information.
     scores = scores_of(2, items=12)
     copied = np.repeat(scores, 5, axis=1)
     study = study_of(copied)
@@ -69,7 +69,7 @@ def test_clusters_are_resampled_whole() -> None:
         return row["pearson_global_high"] - row["pearson_global_low"]
 
     assert width(by_document) == pytest.approx(width(plain))
-    # Copies are found where no document is declared.
+    # Copies are detected where no document column is declared.
     assert width(by_item) == pytest.approx(width(by_document), rel=0.1)
 
 

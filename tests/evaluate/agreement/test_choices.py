@@ -16,7 +16,7 @@ from tests.random_studies import study
 
 
 def by_definition(own: RaterComparison, times: np.ndarray, metric: int) -> dict[str, float | list[float]]:
-    """Loops over pairs and items, each counted as often as its cluster is there."""
+    """Compute accuracies by loops over pairs and items, each counted as often as its cluster was resampled."""
     signs = own.preferences.signs
     n = equal = people_tied = metric_tied = agree = seen = 0.0
     compared, net = np.zeros(len(own.systems)), np.zeros((2, len(own.systems)))
@@ -70,7 +70,7 @@ def test_every_statistic_in_resamples(scores: bool, per_cluster: int) -> None:
 
 
 def test_item_weights_count_where_only_preferences_can_be_compared() -> None:
-    """Clusters with equal preferences share a column of the bootstrap weights, but their items may differ in weight."""
+    """Clusters with equal preferences share a column of bootstrap weights although their items may differ in weight."""
     rows = [
         {"item": f"i{k}", "system_a": "A", "system_b": "B", "rater": rater, "winner": winner}
         for k in range(10)

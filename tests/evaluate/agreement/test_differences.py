@@ -12,7 +12,7 @@ from tests.evaluate.studies import scores_of, study_of
 
 
 def equal_judges(seed: int, items: int = 100) -> np.ndarray:
-    """People and two judges of one noise; on the second half of the items outputs differ little, so all err more."""
+    """Return human ratings and two judges with equal noise; outputs of the second half of the items differ little."""
     rng = np.random.default_rng(seed)
     spread = np.repeat([1.5, 0.5], items // 2)[:, None]
     scores = spread * rng.normal(size=(items, 5)) + np.array([0.6, 1.0, 1.0])[:, None, None] * rng.normal(
@@ -23,7 +23,7 @@ def equal_judges(seed: int, items: int = 100) -> np.ndarray:
 
 
 def test_a_judge_does_not_win_by_silence_on_the_hard_half() -> None:
-    # in 0.1.0 the silent one was clearly better in 5 of 5 such studies
+    # Version 0.1.0 called the metric with missing scores significantly better in 5 of 5 such studies.
     won = 0
     for seed in range(5):
         scores = equal_judges(seed)
@@ -31,10 +31,10 @@ def test_a_judge_does_not_win_by_silence_on_the_hard_half() -> None:
         study = study_of(scores)
         result = agreement(study, resamples=200, compare_by=("kendall_item",), rng=seed)
         silent, other = (result.metrics.filter(metric=name).row(0, named=True) for name in ("m1", "m2"))
-        assert silent["kendall_item"] > other["kendall_item"] + 0.05  # what it rated is easy
+        assert silent["kendall_item"] > other["kendall_item"] + 0.05  # Its scored outputs are the easy ones.
         row = result.comparisons.row(0, named=True)
         won += row["p_adjusted"] <= 0.05
-        # by definition: both on the first half
+        # by definition: both metrics on the first half
         tau = [[stats.kendalltau(h, m).statistic for h, m in zip(scores[0], own, strict=True)] for own in scores[1:]]
         half = np.array(tau)[:, :50]
         assert row["difference"] == pytest.approx(np.nanmean(half[0]) - np.nanmean(half[1]))
@@ -53,7 +53,8 @@ def test_a_judge_does_not_win_by_silence_on_the_hard_half() -> None:
 
 
 def test_a_metric_equal_to_people_on_few_cells_orders_systems_as_they_do() -> None:
-    # in 0.1.0 pairwise accuracy was .84: people's means were over their cells, the metric's over all
+    # Version 0.1.0 gave a pairwise accuracy of .84, because human means were over rated cells and metric means over
+    # all.
     rng = np.random.default_rng(1)
     scores = scores_of(1, raters=2, items=60, systems=8) + 3 * rng.normal(size=(60, 1))
     scores[1] = scores[0] + rng.normal(size=(60, 8))
@@ -65,14 +66,14 @@ def test_a_metric_equal_to_people_on_few_cells_orders_systems_as_they_do() -> No
     for name in ("pearson_system", "spearman_system", "kendall_system"):
         assert (row[name], row[f"{name}_low"]) == pytest.approx((1, 1)), name
     assert row["pairwise_accuracy"] == 1
-    assert 0.9 < row["pairwise_accuracy_low"] < 1  # a proportion has a width at 1
+    assert 0.9 < row["pairwise_accuracy_low"] < 1  # A proportion has a positive width at 1.
     assert {note.rule for note in result.notes} >= {"system-scores-fitted"}
     assert "different-items" in check(study_of(scores)).problems["rule"]
 
 
 def test_batches_sorted_by_difficulty_do_not_turn_systems_round() -> None:
-    # Each system was rated by people on its own batch, with one neighbour; the better the system, the harder its batch.
-    # The metric rated everything. In 0.1.0: pairwise accuracy 0, Pearson -.96, and no warning.
+    # Annotators rated each system on a separate batch, which it shares with one neighbour; better systems have harder
+    # batches. The metric rated all outputs. Version 0.1.0 gave pairwise accuracy 0 and Pearson -.96 without a warning.
     rng = np.random.default_rng(2)
     quality, hard = np.arange(5.0), np.repeat(4.0 * np.arange(5), 12)[:, None]
     scores = quality - hard + 0.3 * rng.normal(size=(2, 60, 5))
@@ -88,7 +89,7 @@ def test_batches_sorted_by_difficulty_do_not_turn_systems_round() -> None:
 
 
 def test_systems_without_a_common_item_are_no_pair() -> None:
-    # two data sets in one file, as FRANK: other systems, other items, another level of people and of the metric
+    # Two data sets in one file, as in FRANK: systems, items and levels of human and metric scores all differ.
     one, two = scores_of(3, items=40, systems=4), scores_of(4, items=40, systems=3)
     two[0] -= 20
     two[1:] += 50
@@ -99,7 +100,7 @@ def test_systems_without_a_common_item_are_no_pair() -> None:
     alone = [agreement(study_of(own), resamples=0).metrics for own in (one, two)]
     for m in range(2):
         row = result.metrics.row(m, named=True)
-        # 6 pairs of the one and 3 of the other set, not the 21 of seven systems
+        # 6 pairs of the first and 3 of the second set, not the 21 pairs of seven systems
         expected = (6 * alone[0]["pairwise_accuracy"][m] + 3 * alone[1]["pairwise_accuracy"][m]) / 9
         assert row["pairwise_accuracy"] == pytest.approx(expected)
         means = [[own.mean(axis=0) - own.mean() for own in (s[0], s[1 + m])] for s in (one, two)]
@@ -113,7 +114,8 @@ def test_systems_without_a_common_item_are_no_pair() -> None:
 
 
 def test_every_pair_of_metrics_has_its_own_ground() -> None:
-    # each of three metrics lacks other cells: every statistic of a pair is that of a study of these two on what all had
+    # Each of three metrics lacks different cells: each statistic of a pair of metrics equals that of a study of these
+    # two on their common outputs.
     scores = scores_of(5, raters=4, items=30)
     rng = np.random.default_rng(0)
     scores[rng.random(scores.shape) < 0.15] = np.nan
@@ -130,7 +132,8 @@ def test_every_pair_of_metrics_has_its_own_ground() -> None:
 
 
 def test_one_null_behind_interval_and_p() -> None:
-    # in 0.1.0 p < .05 while the interval held 0 in 114 of 561 comparisons of pairwise accuracy on SummEval
+    # In 0.1.0 p was below .05 while the interval contained 0 in 114 of 561 comparisons of pairwise accuracy on
+    # SummEval.
     names = ("kendall_item", "pearson_global", "pairwise_accuracy", "spa", "spearman_system", "acc_eq")
     result = agreement(study_of(scores_of(7, raters=6, items=40)), resamples=200, compare_by=names)
     assert result.comparisons.height == 6 * 10
@@ -141,9 +144,9 @@ def test_one_null_behind_interval_and_p() -> None:
 
 
 def test_item_weights_act_on_every_statistic() -> None:
-    # an item of weight 3 is an item three times in its cluster; in 0.1.0 three statistics took it once
+    # An item of weight 3 counts as three items of its cluster; in 0.1.0 three statistics counted it once.
     scores = scores_of(3, items=9)
-    scores[2, [3, 8]] = np.nan  # so that the metrics do not share their weights
+    scores[2, [3, 8]] = np.nan  # so that the metrics have different weights
     items = [f"i{k}" for k in range(9)]
     weighted = study_of(scores).describe(items=pl.DataFrame({"item": items, "weight": [3.0] + [1.0] * 8}))
     copies = np.array([0, 0, *range(9)])
@@ -160,7 +163,7 @@ def test_item_weights_act_on_every_statistic() -> None:
 
 
 def test_a_metric_that_ties_on_the_hard_items_gains_nothing() -> None:
-    # two equally good judges; one gives every output of the hard half the same score, where correlations are undefined
+    # Two equally good judges; one gives all outputs of the hard half the same score, where correlations are undefined.
     called = 0
     for seed in range(20):
         rng = np.random.default_rng(seed)
@@ -169,9 +172,10 @@ def test_a_metric_that_ties_on_the_hard_items_gains_nothing() -> None:
         silent, open_ = human + np.where(hard[:, None], 2.0, 0.5) * rng.normal(size=(2, 100, 6))
         silent[hard] = 0
         made = agreement(study_of(np.stack([human, silent, open_])), resamples=200, compare_by="kendall_item")
-        assert made.metrics["kendall_item"][0] > made.metrics["kendall_item"][1] + 0.1  # each on its own items
+        # each metric on its scored items
+        assert made.metrics["kendall_item"][0] > made.metrics["kendall_item"][1] + 0.1
         called += made.comparisons["p_value"][0] <= 0.05
-    assert called <= 3  # of twenty at .05
+    assert called <= 3  # of twenty tests at .05
 
 
 def test_a_metric_with_two_items_silences_nobody() -> None:

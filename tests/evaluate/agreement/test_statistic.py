@@ -12,8 +12,8 @@ from tests.evaluate.studies import sample, scores_of, study_of
 
 
 def test_system_scores_of_the_file_move_with_the_items() -> None:
-    # They are resampled by the shift of the mean over items. Where they are those means and a constant, nothing that
-    # looks at differences between systems can change, intervals included.
+    # These statistics are resampled by the shift of the mean over items. If a score is that mean plus a constant, no
+    # statistic of differences between systems may change, nor may its interval.
     scores = scores_of(8, items=12)
     scores[0] += np.random.default_rng(0).normal(size=scores[0].shape)  # without ties, which rounding would break
     study = study_of(scores)
@@ -57,7 +57,7 @@ def test_statistics_of_outputs_are_not_computed_where_nobody_shares_a_score() ->
 
 @pytest.mark.parametrize("weighed", [False, True])
 def test_counts_of_one_byte_say_what_counts_of_eight_say(weighed: bool) -> None:
-    # sums over clusters, and products of counts, go far beyond a byte
+    # Sums over clusters and products of counts exceed the range of a byte by far.
     own = sample(scores_of(0, items=6))
     if weighed:
         weights = np.array([1.0, 2.0, 0.5, 1.0, 3.0, 1.0])

@@ -19,7 +19,7 @@ from tests.simulation.planted_people import study as planted
 
 
 def verdicts(said: list[tuple[str, str, int]], **more: object) -> pl.DataFrame:
-    """Rater, item, preference of one comparison an item."""
+    """Return a table of rater, item and preference with one comparison per item."""
     rater, item, preference = zip(*said, strict=True)
     pairs = {"system_a": "A", "system_b": "B", "kind": "human"}
     return pl.DataFrame({"item": item, **pairs, "rater": rater, "preference": preference, **more})
@@ -60,7 +60,7 @@ def test_who_only_guesses_often_enough_is_named() -> None:
 
 @pytest.fixture(scope="module")
 def uneven() -> cu.Annotators:
-    """Everybody is right; a few share much with others, most share little."""
+    """Return answers of accurate annotators, few of whom share many tasks with others."""
     rows, _, _ = planted(np.random.default_rng(4), tasks=130, people=12, overlap=1, times=3, uneven=True, skill=(80, 1))
     return cu.annotators(cu.read(rows), method="dawid-skene", annotator_type="persons", resamples=20)
 
@@ -168,7 +168,7 @@ def test_second_opinions_count() -> None:
     assert alone.agreement.select("n_multiply_rated", "alpha_nominal", "reason").row(0) == (0, None, TOO_FEW.format(30))
     rules = {note.rule for note in alone.notes}
     assert "none-doubled" in rules
-    assert "few-triples" not in rules  # no task has two answers either
+    assert "few-triples" not in rules  # No task has two answers.
 
 
 def test_the_median_of_seconds_is_told_where_it_is_known() -> None:
@@ -246,7 +246,8 @@ def test_names_of_systems_turned_round_swap_wins_and_losses_alone(
 
 
 def test_people_who_always_say_the_same_are_not_said_to_guess() -> None:
-    """Chance would be right as often as they are: kappa is 0, or nothing, for whoever is always right."""
+    """Guessing agrees as often as an annotator with constant answers, so kappa is 0 or undefined for a correct
+    annotator."""
     rows = [
         {"item": f"i{i}", "system_a": "A", "system_b": "B", "kind": "human", "rater": rater, "preference": own}
         for i in range(60)

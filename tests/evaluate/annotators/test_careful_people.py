@@ -1,4 +1,4 @@
-"""Nobody careful is flagged for what is not carelessness: one study for each cause, its rates in simulation/."""
+"""Careful annotators are not flagged for causes other than carelessness; `simulation/` has the rates of each cause."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def annotated(crowd: Crowd) -> cu.Annotators:
 
 
 def flagged(draw: Draw, seed: int) -> set[str]:
-    """Who is flagged for agreement in one study."""
+    """Return the annotators of one study that are flagged for low agreement."""
     made = annotated(draw(np.random.default_rng(seed))).annotators
     return set(made.filter(pl.col("flags").list.contains(LITTLE))["rater"])
 
@@ -91,7 +91,7 @@ def test_equal_answers_are_not_tested() -> None:
 
 
 def test_a_person_above_chance_is_not_flagged_for_little_agreement() -> None:
-    """Less than half of the others' agreement, and clearly more than that of random answers."""
+    """The agreement is below half of that of the others and significantly above that of random answers."""
     rng = np.random.default_rng(0)
     task, person = np.repeat(np.arange(1500), 4), np.tile(np.arange(4), 1500)
     knows = np.where(person == 0, 0.3, 0.95)

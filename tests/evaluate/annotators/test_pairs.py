@@ -8,7 +8,7 @@ import custodes as cu
 
 
 def answers(*, people: int, pairs: int = 2, each: int = 6, seed: int = 0) -> pl.DataFrame:
-    """Everybody answers `each` items of every pair; a third of the people prefer the second system."""
+    """Return `each` answers of every annotator to every pair; a third of the annotators prefer the second system."""
     rng = np.random.default_rng(seed)
     rows = []
     for k in range(pairs):
@@ -30,7 +30,7 @@ def test_a_pair_is_as_sure_as_its_people() -> None:
     ]
     own = rows.filter(pl.col("system_b") == "B0")
     means = own.group_by("rater").agg(pl.col("preference").mean())["preference"].to_numpy()
-    # With as many answers each this is the t interval of the people's means.
+    # With equal numbers of answers this is the t interval of the annotators' means.
     margin, error = means.mean(), means.std(ddof=1) / np.sqrt(12)
     first = made.row(0, named=True)
     assert first["margin"] == pytest.approx(margin)

@@ -1,5 +1,3 @@
-"""Fixtures for the tests of the ceiling."""
-
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
@@ -12,7 +10,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def made() -> Ceiling:
-    """The answer about what is planted."""
+    """Return the ceiling of the planted study."""
     from tests.evaluate.ceiling.planted import asked, planted
 
     return asked(planted())

@@ -18,13 +18,13 @@ from tests.evaluate.judged_studies import judged, rows_of, study_from
 def test_what_is_planted_is_predicted_and_what_is_not_is_not(made: Ceiling) -> None:
     style, truth = (rows(made.prediction, target, "features") for target in ("style", "truth"))
     assert list(style) == ["metrics", "humans", "both"]
-    # The tau of a bivariate normal with the correlation that 2 a + b has with 2 a + b + hidden + noise / 2.
+    # The tau of a bivariate normal with the correlation of 2 a + b and 2 a + b + hidden + noise / 2.
     assert style["metrics"]["kendall"] == pytest.approx(2 / np.pi * np.arcsin(np.sqrt(5 / 6.25)), abs=0.06)
     for features in style.values():
         assert features["kendall_low"] < features["kendall"] < features["kendall_high"]
         assert features["kendall_item_low"] < features["kendall_item"] < features["kendall_item_high"]
         assert features["n"] == ITEMS * SYSTEMS
-    assert truth["metrics"]["kendall"] == pytest.approx(0, abs=0.08)  # no metric knows what truth is about
+    assert truth["metrics"]["kendall"] == pytest.approx(0, abs=0.08)  # No metric is related to truth.
     assert truth["metrics"]["kendall_low"] < 0.05
     assert truth["humans"]["kendall_low"] > 0.1
     assert [row["columns"] for row in style.values()] == [4, 1, 5]
@@ -62,16 +62,17 @@ def test_few_clusters_are_noted_where_there_are_intervals() -> None:
 
 
 def test_people_are_split_in_halves(made: Ceiling) -> None:
-    assert made.annotators.height == 0  # one annotator
+    assert made.annotators.height == 0
     rng = np.random.default_rng(4)
     scores = planted()
     opinion = scores["ann", "style"]
     voices = {name: opinion + 2.5 * rng.normal(size=opinion.shape) for name in ("ann", "bob", "cy")}
     told = asked({**scores, **{(name, "style"): voice for name, voice in voices.items()}})
-    assert told.annotators["target"].to_list() == ["style"]  # truth has one annotator
+    assert told.annotators["target"].to_list() == ["style"]  # Truth has one annotator.
     row = told.annotators.row(0, named=True)
     assert row["annotators"] == 3
-    # One against the mean of the other two: correlation sqrt(1/2 * 2/3); the mean of three with the opinion sqrt(3/4).
+    # One annotator against the mean of two others has correlation sqrt(1/2 * 2/3); the mean of three correlates with
+    # the true opinion by sqrt(3/4).
     assert row["split_half"] == pytest.approx(2 / np.pi * np.arcsin(np.sqrt(1 / 3)), abs=0.05)
     assert row["attainable"] == pytest.approx(2 / np.pi * np.arcsin(np.sqrt(3 / 4)), abs=0.05)
     assert row["split_half_low"] < row["split_half"] < row["split_half_high"]
@@ -79,7 +80,7 @@ def test_people_are_split_in_halves(made: Ceiling) -> None:
 
 
 def test_splits_that_say_nothing_are_left_out() -> None:
-    # Bob rates half of what ann does, cy the other half: bob and cy alone have nothing in common with each other.
+    # Bob rates one half of ann's outputs and cy the other half, so bob and cy share no outputs.
     scores = {("ann", "style"): planted()["ann", "style"], ("first", ""): planted()["first", ""]}
     odd = np.arange(ITEMS)[:, None] % 2 == 1
     rng = np.random.default_rng(7)
@@ -90,7 +91,8 @@ def test_splits_that_say_nothing_are_left_out() -> None:
     with_ann = asked({**scores, **pair})
     assert with_ann.annotators["split_half"].null_count() == with_ann.annotators["attainable_low"].null_count() == 0
     assert "no-split-half" not in [note.rule for note in with_ann.notes]
-    # Four, where ann and bob rated one half of the items and cy and dan the other: one of three splits says nothing.
+    # There are four annotators: ann and bob rated one half of the items, cy and dan the other. One of three splits into
+    # halves is uninformative.
     apart = {
         name: np.where(odd == (name in ("ann", "bob")), opinion + rng.normal(size=opinion.shape), np.nan)
         for name in ("ann", "bob", "cy", "dan")
@@ -144,7 +146,7 @@ def test_history_follows_the_dates_of_release() -> None:
     everyone = ceiling(
         study.describe(raters=pl.DataFrame({"rater": ["*"], "date": ["2020"]})), model="ridge", resamples=0
     )
-    assert everyone.history.height == 0  # one date is no history
+    assert everyone.history.height == 0  # A single date is no history.
 
 
 def test_one_aspect_has_metrics_alone_and_says_so() -> None:
@@ -212,7 +214,7 @@ def test_two_clusters_are_the_least(model: Any) -> None:
 
     made = ceiling(clustered(2), model=model, resamples=30)
     assert rows(made.prediction, "style", "features")["metrics"]["kendall"] > 0.5
-    # With one of two held out there is no second one to choose a path on.
+    # With one of two systems held out, no second training system remains to choose a path.
     assert made.forward["kendall"].null_count() == made.forward.height == 8
     assert made.forward["chosen"].null_count() == 8
     assert made.next["added"].null_count() == 0
@@ -232,7 +234,7 @@ def test_two_items_and_an_aspect_of_one_item() -> None:
     assert dict(made.left_out.rows()) == {
         "human:truth": "annotators rated only one item or cluster, but cross-validation needs two"
     }
-    # It neither is a target nor tells of another.
+    # It is neither a target nor a predictor of another target.
     alone = ceiling(study_from(table), model="ridge", aspect="!truth", resamples=0)
     for name in ("prediction", "forward", "backward", "next", "lasso"):
         assert made.to_frame(name).equals(alone.to_frame(name)), name
@@ -243,7 +245,7 @@ def test_two_items_and_an_aspect_of_one_item() -> None:
 
 
 def test_people_who_rated_few_items_of_many() -> None:
-    # Many resamples hold none of these items; what they cannot say is left out.
+    # Many resamples contain none of these items; undefined values are left out.
     scores = planted()
     scores["ann", "style"][2:] = np.nan
     scores["ann", "truth"][5:] = np.nan

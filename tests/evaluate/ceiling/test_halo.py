@@ -1,4 +1,4 @@
-"""Halo: an annotator's own aspects against the aspects of others, on studies with known truth."""
+"""Halo effects on studies with known truth: an annotator's other aspects against the aspects of other annotators."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def study(halo: float, **design: int) -> cu.Study:
 
 
 def ratings(halo: float, *, annotators: int = 3, aspects: int = 3) -> pl.DataFrame:
-    """Quality + an annotator's liking of the output, shared by their aspects + noise; one good metric."""
+    """Return ratings as quality + liking, which the aspects of an annotator share, + noise; and one good metric."""
     rng = np.random.default_rng(4)
     items, systems = 60, 5
     quality = rng.normal(size=(items, systems))
@@ -57,7 +57,7 @@ def sources(halo: float) -> dict[str, float]:
 
 def test_without_halo_other_annotators_know_as_much() -> None:
     tau = sources(0.0)
-    # Two others' mean of each aspect is less noisy than one's own.
+    # The mean of two other annotators has less noise in each aspect than a single annotator.
     assert tau["other annotators"] > tau["same annotator"] - 0.01
     assert tau["metrics"] > 0.4
 
@@ -65,7 +65,7 @@ def test_without_halo_other_annotators_know_as_much() -> None:
 def test_halo_is_what_only_the_same_annotator_knows() -> None:
     tau = sources(1.5)
     assert tau["same annotator"] > tau["other annotators"] + 0.25
-    # The metric knows the quality better than other annotators do.
+    # The metric predicts the quality better than other annotators do.
     assert tau["metrics"] > tau["other annotators"] - 0.05
 
 
@@ -91,7 +91,7 @@ def test_the_lead_over_other_annotators_is_paired() -> None:
     other = halo.row(by_predicate=pl.col("source") == "other annotators", named=True)
     assert other["lead_low"] is other["lead_high"] is None
     metrics = halo.row(by_predicate=pl.col("source") == "metrics", named=True)
-    # Both sources predict the same ratings, so the difference varies less than if they were independent.
+    # Both sources predict the same ratings, so their difference varies less than if they were independent.
     apart = np.hypot(*(row["kendall_high"] - row["kendall_low"] for row in (metrics, other)))
     assert metrics["lead_high"] - metrics["lead_low"] < 0.95 * apart
 
@@ -100,7 +100,7 @@ def test_annotators_with_too_little_are_named_and_have_no_part() -> None:
     table = ratings(1.0)
     whole = asked(table)
     assert not noted(whole, "halo-annotators")
-    # 'ann3' rated one item; 'ann4' nothing that others did.
+    # 'ann3' rated one item; 'ann4' rated no item that others rated.
     few = table.filter(rater="ann0").filter(pl.col("item") == 7).with_columns(rater=pl.lit("ann3"))
     strange = table.filter(rater="ann0").with_columns(rater=pl.lit("ann4"), item=pl.col("item") + 100)
     made = asked(pl.concat([table, few, strange]), resamples=20)
@@ -130,7 +130,7 @@ def test_annotators_weigh_by_what_they_rated() -> None:
 
 def test_sparse_designs_and_annotators_who_share_nothing() -> None:
     table = ratings(1.0, annotators=4)
-    # Each item is rated by two of the four, in turn; warnings are errors here.
+    # Two of the four annotators in turn rate each item; warnings are errors here.
     pair = pl.col("item") % 2 == pl.col("rater").is_in(["ann2", "ann3"]).cast(int)
     made = asked(table.filter((pl.col("kind") == "metric") | pair), resamples=50)
     assert made.halo.height == 9
@@ -160,7 +160,7 @@ def test_one_annotator_is_noted() -> None:
 
 
 def test_a_prediction_beyond_agreement_is_noted() -> None:
-    # Annotators who share nothing but each one's own halo: aspects predict each other, annotators do not agree.
+    # The annotators share only individual halos: aspects predict each other, and annotators do not agree.
     rng = np.random.default_rng(1)
     frames = []
     for a, sign in enumerate((1, -1)):

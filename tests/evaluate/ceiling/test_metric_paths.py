@@ -1,4 +1,5 @@
-"""Paths of metrics: the planted ones first, twins not missed, each step out by brute force."""
+"""Paths of metrics: planted metrics come first, removed duplicates cost nothing, and each removal agrees with brute
+force."""
 
 from __future__ import annotations
 
@@ -52,7 +53,7 @@ def test_a_twin_adds_nothing_and_is_not_missed() -> None:
     assert abs(on_top["twin"]["added"]) < 0.01
     assert on_top["second"]["added_low"] > 0.05
     assert on_top["first"]["added"] is None  # it is in use
-    assert on_top["twin"]["removed"] is None  # it is not
+    assert on_top["twin"]["removed"] is None  # it is unused
     assert on_top["first"]["removed_low"] > 0.1
     path = used.forward.filter(pl.col("target") == "style")
     assert path["step"].to_list() == [0, 1, 2, 3]
@@ -70,8 +71,8 @@ def test_taking_out_starts_with_what_is_least_missed() -> None:
     scores = {**planted(), ("twin", ""): planted()["second", ""] * 5 + 3}
     made = asked(scores, aspect="style")
     path = made.backward
-    assert path["step"].to_list() == [1, 2, 3, 4]  # one stays
-    assert set(path["metric"][:3]) == {"noise", "more-noise", "second"}  # the first of two that say the same
+    assert path["step"].to_list() == [1, 2, 3, 4]  # one remains
+    assert set(path["metric"][:3]) == {"noise", "more-noise", "second"}  # the first of two equivalent metrics
     assert path["metric"].to_list()[3] == "twin"
     assert (path["loss"][:3].abs() < 0.02).all()
     assert path["loss_low"][3] > 0.05
@@ -126,7 +127,7 @@ def test_the_only_metric_in_use_is_worth_its_own_score() -> None:
     own = rows(made.next, "style", "metric")["first"]
     start = rows(made.forward, "style", "step")[0]
     assert own["removed"] == pytest.approx(start["kendall"])
-    for end in ("_low", "_high"):  # a difference has another scale than a correlation
+    for end in ("_low", "_high"):  # A difference is on another scale than a correlation.
         assert own[f"removed{end}"] == pytest.approx(start[f"kendall{end}"], abs=0.01)
     lone = {key: values for key, values in planted().items() if key[0] in ("ann", "first")}
     alone = rows(asked(lone, aspect="style").next, "style", "metric")["first"]

@@ -1,4 +1,4 @@
-"""What people's other aspects know that no metric does, and what the lasso keeps."""
+"""Information in other human aspects that no metric has, and the features that the lasso keeps."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from tests.evaluate.ceiling.planted import ITEMS, SYSTEMS, asked, planted
 
 def test_the_ratio_of_errors_falls_where_people_know_more(made: Ceiling) -> None:
     style = made.information.filter(pl.col("target") == "style")
-    assert style["mse_ratio"][0] == pytest.approx(1)  # with the largest penalty nothing is used
+    assert style["mse_ratio"][0] == pytest.approx(1)  # With the largest penalty no feature is used.
     best = style.row(int(style["mse_both"].arg_min()), named=True)
-    # Left over: metrics alone 1.25 of variance; truth tells 80 % of the hidden 1.
+    # Residual variance: 1.25 from metrics alone; truth explains 80 % of the hidden component, whose variance is 1.
     assert best["mse_metrics"] == pytest.approx(1.25, rel=0.15)
     assert best["mse_ratio"] == pytest.approx(0.45 / 1.25, abs=0.1)
     assert best["mse_ratio_low"] < best["mse_ratio"] < best["mse_ratio_high"] < 0.6
@@ -34,4 +34,4 @@ def test_the_lasso_keeps_the_planted_metrics(made: Ceiling) -> None:
     assert dict(lasso.select("rater", "kind").rows())["human:truth"] == "human"
     last = lasso.filter(pl.col("alpha") == lasso["alpha"].min())
     weight = dict(last.select("rater", "weight").rows())
-    assert weight["first"] == pytest.approx(2 / 2.5, abs=0.08)  # 2 a, of a target with standard deviation 2.5
+    assert weight["first"] == pytest.approx(2 / 2.5, abs=0.08)  # 2 a, for a target with standard deviation 2.5

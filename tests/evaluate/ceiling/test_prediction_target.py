@@ -1,4 +1,4 @@
-"""A target, its folds and its held-out predictions: nothing of a fold reaches what is said of it."""
+"""A target, its folds and its held-out predictions: ratings of a fold never affect its predictions."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_kendall_is_that_of_scipy_on_every_fold_of_whole_items() -> None:
 
 @pytest.mark.parametrize("model", ["ridge", "xgboost"])
 def test_plain_folds_leak_the_item_and_whole_items_do_not(model: Any) -> None:
-    # What people say depends on the item alone, and each metric is a fingerprint of the item.
+    # Human ratings depend on the item alone, and each metric identifies the item.
     rng = np.random.default_rng(1)
     level = rng.normal(size=(40, 1)) + 0.3 * rng.normal(size=(40, SYSTEMS))
     scores: Planted = {("ann", ""): level}
@@ -59,11 +59,11 @@ def test_plain_folds_leak_the_item_and_whole_items_do_not(model: Any) -> None:
     assert abs(whole["kendall"]) < 0.2
     assert whole["kendall_low"] < 0.05
     assert leaky["kendall_item"] is None  # different models predict the outputs of an item
-    assert whole["kendall_item"] is None  # the metrics do not tell the systems of an item apart
+    assert whole["kendall_item"] is None  # The metrics do not distinguish the systems of an item.
 
 
 def test_a_held_out_score_does_not_steer_its_own_prediction() -> None:
-    # Whatever people said of the outputs of one fold, the predictions of that fold stay.
+    # The predictions of a fold do not depend on the human ratings of its outputs.
     scores = planted()
     study = judged(scores)
     target = target_of(rater_scores(study), 0, "item", 0, np.random.default_rng(0))

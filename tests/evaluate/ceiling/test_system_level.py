@@ -16,7 +16,7 @@ SYSTEMS = 14
 
 
 def many_systems(n: int = SYSTEMS) -> Planted:
-    """Quality of systems: style is known to `a`, truth to no metric; `noise` knows nothing."""
+    """Return qualities of systems: `a` predicts style, no metric predicts truth, and `noise` is random."""
     rng = np.random.default_rng(5)
     style, truth, *noise = rng.normal(size=(5, n))
     error = rng.normal(size=(8, 30, n))

@@ -39,7 +39,7 @@ def test_a_long_table_shows_annotators_and_the_metrics_nearest_to_them(metrics: 
 
 
 def same(one: Complementarity, other: Complementarity, rename: dict[str, str] | None = None) -> None:
-    """Equal distances, intervals and averages, whatever the order of the raters."""
+    """Assert equal distances, intervals and averages regardless of the order of raters."""
     rename = rename or {}
 
     def keyed(made: Complementarity, names: dict[str, str]) -> dict[tuple[str, ...], tuple[float, ...]]:
@@ -68,16 +68,16 @@ def test_distances_are_those_of_ranks_symmetric_and_within_0_and_1(seed: int, as
     ask: dict[str, Any] = {"level": level, "distance": rule, "resamples": 20}
     made = complementarity(judged(scores), **ask)
     assert all(0 <= value <= 1 for value in made.pairs["complementarity"].drop_nulls())
-    # A monotone transformation of metrics changes nothing.
+    # A monotone transformation of metrics has no effect.
     bent = {
         key: values if key[0] == "ann" else np.sign(values) * np.abs(values) ** power * 7 - 2
         for key, values in scores.items()
     }
     same(complementarity(judged(bent), **ask), made)
-    # Nor do the order of the rows and so of raters, items and systems.
+    # The order of rows, and so of raters, items and systems, has no effect.
     mixed = rows_of(scores).sample(fraction=1, shuffle=True, seed=seed)
     same(complementarity(study_from(mixed), **ask), made)
-    # Nor other names of metrics.
+    # Names of metrics have no effect.
     named = {("zeta" if key[0] == "bleu" else key[0], key[1]): values for key, values in scores.items()}
     same(complementarity(judged(named), **ask), made, {"zeta": "bleu"})
 
@@ -102,7 +102,7 @@ def test_direction_is_data_and_a_metric_that_runs_against_people_is_named() -> N
 
 
 def test_clusters_are_resampled_whole() -> None:
-    # Every item five times within a document: five times the rows, no more knowledge.
+    # Five copies of each item within a document add rows but no information.
     scores = small(2, items=12)
     copied = {key: np.repeat(values, 5, axis=0) for key, values in scores.items()}
     documents = pl.DataFrame({"item": [f"i{i:03}" for i in range(60)], "cluster": [f"d{i // 5:02}" for i in range(60)]})
@@ -113,7 +113,7 @@ def test_clusters_are_resampled_whole() -> None:
     widths = [
         made.averages["complementarity_high"] - made.averages["complementarity_low"] for made in (loose, clustered)
     ]
-    np.testing.assert_allclose(*widths, rtol=0.2)  # copies are found where no document is declared
+    np.testing.assert_allclose(*widths, rtol=0.2)  # Copies are detected where no document column is declared.
 
 
 def test_the_weight_of_an_item_is_how_often_it_counts() -> None:
@@ -206,9 +206,6 @@ def test_one_cluster_answers_without_intervals() -> None:
     assert "one-item" in [note.rule for note in made.notes]
 
 
-# --- the same answer -----------------------------------------------------------------------------------------------
-
-
 def test_the_mean_with_the_diagonal_counts_each_rater_once_at_distance_0() -> None:
     scores = {
         ("ann", "style"): [1, 2, 3],
@@ -221,7 +218,8 @@ def test_the_mean_with_the_diagonal_counts_each_rater_once_at_distance_0() -> No
     study = judged({key: np.tile(np.array(values, dtype=float), (2, 1)) for key, values in scores.items()})
     averages = complementarity(study, resamples=0).averages
     assert averages["kinds"].to_list() == ["human-human", "human-metric", "metric-metric"]
-    # By hand, from opposite pairs of three systems: 1/3; 0, 1, 1/3, 1/3, 2/3, 2/3; 1, 1/3, 2/3. `flat` has no ranking.
+    # By hand, from discordant pairs of three systems: 1/3; 0, 1, 1/3, 1/3, 2/3, 2/3; 1, 1/3, 2/3. `flat` has no
+    # ranking.
     assert averages["complementarity"].to_list() == pytest.approx([1 / 3, 1 / 2, 2 / 3])
     # The blocks of the matrix have 2 x 2, 2 x 3 and 3 x 3 cells.
     assert averages["mean_with_diagonal"].to_list() == pytest.approx([2 / 3 / 4, 1 / 2, 4 / 9])

@@ -45,7 +45,7 @@ def test_every_average_against_scipy_and_the_definition(rule: str, level: str, r
         average[row["kinds"]] = row["complementarity"]
     for row in made.gaps.iter_rows(named=True):
         assert row["difference"] == pytest.approx(average[row["kinds_a"]] - average[row["kinds_b"]], abs=1e-12)
-    for row in made.raters.iter_rows(named=True):  # equation 4: the mean over the others of that kind
+    for row in made.raters.iter_rows(named=True):  # equation 4: the mean over the other raters of that kind
         for column, kind in (("with_humans", "human"), ("with_metrics", "metric")):
             others = [n for n in NAMES.values() if n != row["rater"] and n.startswith("human") == (kind == "human")]
             own = [mean[pair] for pair in mean if row["rater"] in pair and (set(pair) - {row["rater"]}) & set(others)]
@@ -56,13 +56,13 @@ def test_every_average_against_scipy_and_the_definition(rule: str, level: str, r
 
 
 def student(estimate: float, drawn: np.ndarray, clusters: np.ndarray, *, bounded: bool) -> list[float]:
-    """Student's 90 % interval by definition; t of 5 and 11 degrees from a table."""
+    """Return Student's 90 % interval by definition, with t of 5 and 11 degrees of freedom from a table."""
     n = clusters.max() + 1
     t = {6: 2.015048, 12: 1.795885}[n]
     error = np.nanstd(drawn, ddof=1) * np.sqrt(n / (n - 1))
     if not bounded:
         return [estimate - t * error, estimate + t * error]
-    # Wilson's, the values p with |estimate - p| = t * error * root(p (1 - p) / (estimate (1 - estimate)))
+    # Wilson's bounds are the values p with |estimate - p| = t * error * root(p (1 - p) / (estimate (1 - estimate))).
     slope = (t * error) ** 2 / (estimate * (1 - estimate))
     return sorted(np.roots([1 + slope, -2 * estimate - slope, estimate**2]).tolist())
 
@@ -104,7 +104,7 @@ def test_intervals_at_the_system_level_are_those_of_a_brute_force_bootstrap() ->
 
 @pytest.mark.parametrize("rule", ["tau-b", "strict"])
 def test_intervals_at_the_utterance_level_are_close_to_those_of_resampled_items(rule: str) -> None:
-    # The influence of each item stands for the resample: exact to first order only.
+    # The influence of each item replaces the resample, which is exact to first order only.
     scores = small(8, items=60, systems=3, ties=rule == "tau-b")
     scores = {key: scores[key] for key in (("ann", "style"), ("bleu", ""), ("judge", "style"))}
     made = complementarity(judged(scores), level="utterance", distance=rule, resamples=200, rng=1)  # type: ignore[arg-type]
@@ -115,7 +115,7 @@ def test_intervals_at_the_utterance_level_are_close_to_those_of_resampled_items(
             own = zip(np.repeat(scores[a], w, axis=0).T, np.repeat(scores[b], w, axis=0).T, strict=True)
             if rule == "tau-b":
                 return float(np.mean([by_definition(x, y, rule) for x, y in own]))
-            # A copy of an item against itself is no pair.
+            # A copy of an item compared with the item is no pair.
             told = [by_definition_between_items(x, y, np.repeat(np.arange(60), w)) for x, y in own]
             return float(np.mean(told))
 

@@ -32,9 +32,9 @@ def test_the_space_is_that_of_what_every_rater_ranked(level: Any, fewest: bool) 
     ]
     assert made.summary["ranked"].to_list() == [n - len(gone)]
     place = {name: point for name, *point in made.coordinates.select("rater", "x", "y").rows()}
-    assert place["partial"] == pytest.approx(place["bleu"])  # on what both ranked they are one
+    assert place["partial"] == pytest.approx(place["bleu"])  # They coincide on the outputs that both ranked.
     assert set(made.clusters["rater"]) == {*NAMES.values(), "partial"}
-    # The space is that of a study of these things alone.
+    # The space equals that of a study of these outputs alone.
     kept = {key: np.delete(values, gone, axis=level == "system") for key, values in copied.items()}
     alone = complementarity(judged(kept), level=level, resamples=0)
     for name in ("explained_variance", "cumulative"):
@@ -58,7 +58,7 @@ def test_where_too_little_is_shared_raters_with_gaps_have_no_place(level: Any) -
 
 
 def disjoint() -> dict[Any, Any]:
-    """Eight people who agree, four on each half of the items, and two metrics on all."""
+    """Return eight annotators who agree, four on each half of the items, and two metrics on all items."""
     rng = np.random.default_rng(5)
     quality = rng.normal(size=(40, 6))
     scores = {(f"m{k}", ""): quality + rng.normal(size=quality.shape) for k in range(2)}
@@ -81,8 +81,8 @@ def test_raters_without_a_common_item_are_not_taken_for_opposites() -> None:
     ]
     people = dict(made.clusters.filter(kind="human").select("rater", "cluster").rows())
     halves = [{people[f"h{k}:x"] for k in range(start, 8, 2)} for start in (0, 1)]
-    assert halves[0] == halves[1]  # as similar as the average: no reason to part those that agree
-    # By definition: Louvain on similarities whose gaps hold the mean of the others.
+    assert halves[0] == halves[1]  # A similarity equal to the average gives no reason to separate raters that agree.
+    # By definition: Louvain on similarities whose gaps are filled with the mean of the others.
     names = made.raters["rater"].to_list()
     similarity = np.full((10, 10), np.nan)
     for one, other, value in made.pairs.select("rater_a", "rater_b", "complementarity").rows():
@@ -122,7 +122,7 @@ def test_three_raters_have_components_but_no_clusters() -> None:
 
 
 def test_clusters_without_components() -> None:
-    # Each of four missed another three of five systems: no three that all ranked, nobody who ranked all.
+    # Each of four raters lacks another three of five systems, so no three systems were ranked by all raters.
     scores: dict[Any, Any] = {}
     for k, name in enumerate(("ann", "m1", "m2", "m3")):
         seen = np.isin(np.arange(5), [k, (k + 1) % 5, (k + 2) % 5])
@@ -159,7 +159,7 @@ def test_two_families_are_two_clusters_in_one_dimension() -> None:
     assert made.components["explained_variance"].sum() == pytest.approx(1)
     x = dict(made.coordinates.select("rater", "x").rows())
     assert np.sign(x["like0"]) == np.sign(x["human:style"]) == -np.sign(x["unlike0"])
-    # The heat map: people first, then metrics, each family together.
+    # The heat map lists annotators first, then metrics, with each family contiguous.
     order = made.raters.sort("position")["rater"].to_list()
     assert order[0] == "human:style"
     assert len({name[:4] for name in order[1:4]}) == 1

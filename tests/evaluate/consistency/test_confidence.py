@@ -36,7 +36,8 @@ def test_each_verdict_is_a_forecast_and_the_brier_score_is_that_of_their_mean() 
     judge = told(1.0).with_columns(p_a=pl.when(pl.col("order") == "ab").then(1.0).otherwise(0.5), preference=pl.lit(1))
     judge = judge.with_columns(p_b=1 - pl.col("p_a"), p_tie=pl.lit(0.0))
     won = (people()["preference"] == 1).mean()
-    # half of the verdicts say .5 of either, of which half comes; the mean of both orders is (.75, 0, .25)
+    # Half of the verdicts state .5 for either system, and half of these occur; the mean of both orders is (.75, 0,
+    # .25).
     both, one = (won + 0.5) / 2, won
     scores = {"mean": 2 * (won * 0.25**2 + (1 - won) * 0.75**2), "first": 2 * (1 - won)}
     for orders, sure, confirmed, n in (("mean", 0.75, both, 2 * N), ("first", 1.0, one, N)):
@@ -52,7 +53,7 @@ def test_each_verdict_is_a_forecast_and_the_brier_score_is_that_of_their_mean() 
     "sight", [Sight(), Sight(runs=2, shared=0.5), Sight(orders=("ab",), runs=3), Sight(people=3, blur=1.0)]
 )
 def test_a_judge_that_is_right_in_each_order_and_run_is_not_accused(sight: Sight, orders: str) -> None:
-    # the mean over orders is about 10 points less sure than what comes, or 4 with half the noise shared
+    # The mean over orders is about 10 points less confident than accurate, or 4 with half of the noise shared.
     made = cu.consistency(calibrated(sight, 600, 1), resamples=0, orders=orders, alpha=0.001, confidence=0.999)
     assert made.findings.filter(kind="confidence")["finding"].item() == ""
     assert abs(made.confidence["overconfidence"].item()) < 5

@@ -20,7 +20,7 @@ INCONCLUSIVE = "inconclusive"
 
 
 def battles(*rows: tuple[object, ...], **more: Any) -> Study:
-    """Rows item, order, preference, and repeat where there are four."""
+    """Return rows of item, order, preference, and repeat if there are four values."""
     names = ["item", "order", "preference", "repeat"][: len(rows[0])]
     frame = pl.DataFrame([list(row) for row in rows], schema=names, orient="row")
     base = {"system_a": "A", "system_b": "B", "rater": "judge", "kind": "metric"} | more
@@ -37,7 +37,8 @@ def named(made: Consistency) -> set[tuple[str, str, str]]:
 
 
 def test_flips_margin_and_confusion_by_hand() -> None:
-    # 3 of 10 comparisons go to the first slot in either order, 1 to the second, 4 stay, 2 go from a win to a tie.
+    # 3 of 10 comparisons prefer the first slot in either order, 1 the second, 4 are consistent, 2 change from a win to
+    # a tie.
     rows = [(k, "ab", 1) for k in range(3)] + [(k, "ba", -1) for k in range(3)]
     rows += [(3, "ab", -1), (3, "ba", 1)]
     rows += [(k, order, 1 if k % 2 else -1) for k in range(4, 8) for order in ("ab", "ba")]
@@ -86,7 +87,7 @@ def test_planted_judges_are_named_as_they_are_and_nobody_else() -> None:
 def test_a_fair_judge_is_not_accused_where_noisy_people_leave_quality_in_the_slope() -> None:
     made = asked(planted(PLANTED[:1], World(items=80, noise=2.0, rho=0.8), 1))
     length = made.length.filter(rater="fair").row(0, named=True)
-    assert length["conditional_effect_low"] > 0  # what a naive reading would accuse
+    assert length["conditional_effect_low"] > 0  # the bias that a naive analysis would report
     assert made.findings.filter(rater="fair", kind="length")["p_value"].item() > 0.05
 
 
@@ -111,7 +112,7 @@ def test_one_order_dealt_at_random_tells_the_margin_and_a_fixed_one_does_not() -
 
 
 def test_an_order_that_goes_with_the_pair_is_no_margin() -> None:
-    # Every pair has one order most of the time, and its better system is mostly shown first.
+    # Every pair has mostly one order, and its better system is mostly shown first.
     rng = np.random.default_rng(0)
     rows = []
     for item in range(600):
@@ -160,12 +161,12 @@ def test_failures_are_counted_by_system_order_and_reason() -> None:
     rows = pl.DataFrame({"item": range(40), "model_a": "A", "model_b": ["B", "C"] * 20, "rater": "j", "kind": "metric"})
     winner = ["garbage" if k % 2 else "" if k == 0 else "tie" if k < 8 else "model_a" for k in range(40)]
     study = cu.read(rows.with_columns(winner=pl.Series(winner), order=pl.lit("ab")), invalid="force")
-    # The 20 verdicts on C are unreadable, one on B is empty; so nothing says that there is a system C.
+    # The 20 verdicts on C are unreadable and one on B is empty, so system C does not appear in any verdict.
     made = asked(study).missing
     whole = made.filter(factor="all").row(0, named=True)
     assert (whole["queried"], whole["empty_rate"], whole["unreadable_rate"]) == (40, 1 / 40, 0.5)
     assert whole["tie_rate"] == 3 / 40
-    assert "order" not in set(made["factor"])  # all have one order
+    assert "order" not in set(made["factor"])  # all verdicts have one order
     of_c = made.filter(factor="system", level="C").row(0, named=True)
     assert (of_c["queried"], of_c["failure_rate"]) == (20, 1)
     assert of_c["p_value"] < 0.001
@@ -237,7 +238,7 @@ def test_committees_by_hand() -> None:
     raters = pl.DataFrame({"rater": ["a", "b", "c"], "cost": [1.0, 2.0, 3.0]})
     made = asked(cu.read(pl.concat([*told, person]), raters=raters))
     row = made.committee.row(0, named=True)
-    # each errs on another fifth: phi = -(.2 x .2) / (.2 x .8)
+    # Each judge errs on another fifth: phi = -(.2 x .2) / (.2 x .8).
     assert row["error_correlation"] == pytest.approx(-0.25)
     assert row["effective_judges"] == pytest.approx(3 / (1 - 2 * 0.25))
     panels = {own["panel"]: own for own in made.panels.iter_rows(named=True)}
@@ -246,7 +247,7 @@ def test_committees_by_hand() -> None:
     assert panels["best majority"]["gain"] == pytest.approx(0.2, abs=0.1)
     assert panels["all"]["cost_per_correct"] == pytest.approx(6)
     assert panels["b"]["cost_per_correct"] == pytest.approx(2 / 0.8)
-    # the name of the annotators combined may be that of an annotator
+    # The name of the combined annotators may be the name of an annotator.
     same = asked(cu.read(pl.concat([*told, person.with_columns(rater=pl.lit("human"))]), raters=raters))
     assert same.committee.equals(made.committee)
     assert same.panels.equals(made.panels)

@@ -1,4 +1,4 @@
-"""Probes in `consistency`: the effect by hand, what is tested together, and what is not touched by them."""
+"""Probes in `consistency`: the effect by hand, joint tests, and the results that probes must not change."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FEW = probed(PLANTED, contradicts=0.2, seed=0, items=40)
 
 
 def length_only(*outcomes: tuple[float | None, float | None]) -> Study:
-    """A study with one probe of each of the first items."""
+    """Return a study with one probe for each of the first items."""
     rows = [
         {"item": f"i{i}", "system": "A", "against": "B", "rater": "judge", "probe": "length", "order": "ab"}
         | {"aspect": "", "plain": plain, "changed": changed}
@@ -32,7 +32,8 @@ def length_only(*outcomes: tuple[float | None, float | None]) -> Study:
 
 
 def test_the_effect_by_hand() -> None:
-    # 20 questions: 9 are won in the changed form alone, 1 in the plain form alone, 4 in both, 5 in neither, and a tie.
+    # 20 questions: 9 are won in the changed form alone, 1 in the plain form alone, 4 in both, 5 in neither, and one is
+    # a tie.
     outcomes = [(0.0, 1.0)] * 9 + [(1.0, 0.0)] + [(1.0, 1.0)] * 4 + [(0.0, 0.0)] * 5 + [(0.5, 1.0)]
     made = cu.consistency(length_only(*outcomes, (None, 1.0), (1.0, None)), resamples=0)
     (row,) = made.probes.filter(probe="length").to_dicts()
@@ -42,8 +43,8 @@ def test_the_effect_by_hand() -> None:
     assert row["effect"] == pytest.approx(100 * 8.5 / 20)
     assert row["change_rate"] == pytest.approx(11 / 20)
     (finding,) = made.findings.filter(kind="probe").to_dicts()
-    # the sum of the differences by the root of the sum of their squares; 11 clusters differ, so that z is at most the
-    # quantile of 2^-11 for z = sqrt(11)
+    # The sum of the differences divided by the root of the sum of their squares; 11 clusters differ, so z is at most
+    # the quantile of 2^-11 for z = sqrt(11).
     z = 8.5 / 10.25**0.5 / max(1.0, 11**0.5 / -norm.ppf(2.0**-11))
     assert finding["p_value"] == pytest.approx(2 * norm.cdf(-z), rel=1e-6)
     assert row["effect_low"] < row["effect"] < row["effect_high"]

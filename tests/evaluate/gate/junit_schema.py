@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 
 
 def check_junit(text: str) -> list[tuple[str, str, str]]:
-    """That a document has the structure that systems for CI read; the (classname, name, outcome) of its cases."""
+    """Check that a document has the structure that CI systems read; return (classname, name, outcome) of its cases."""
     assert text.startswith('<?xml version="1.0" encoding="utf-8"?>\n')
     root = ElementTree.fromstring(text)
     assert root.tag == "testsuites"

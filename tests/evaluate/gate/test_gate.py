@@ -1,4 +1,4 @@
-"""A gate: rules hold, fail or are inconclusive by simultaneous intervals; exit status and XML."""
+"""Gates: outcomes of rules by simultaneous intervals, exit status and XML."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.evaluate.studies import study_of
 
 
 def scores(seed: int = 0, items: int = 60, systems: int = 5, noise: tuple[float, ...] = (0.5, 1.0, 1.0)) -> np.ndarray:
-    """People (who round, so that they tie) and metrics of this noise; (raters, items, systems)."""
+    """Return rounded human scores, which have ties, and metrics with this noise, of shape (raters, items, systems)."""
     rng = np.random.default_rng(seed)
     quality = rng.normal(size=(items, systems)) + 0.5 * rng.normal(size=systems)
     made = quality + np.array(noise)[:, None, None] * rng.normal(size=(len(noise), items, systems))
@@ -42,7 +42,7 @@ def test_a_requirement_has_the_value_and_about_the_interval_of_agreement(statist
     study = study_of(scores())
     mine = row(gate(study, metric="m1", require=f"{statistic}>=0.5", resamples=1000))
     own = agreement(study, metrics="m1", resamples=1000, compare_by=()).metrics.row(0, named=True)
-    # soft pairwise accuracy rests on the same flips, the ends on resamples of their own
+    # Soft pairwise accuracy uses the same flips, its bounds use separate resamples.
     assert mine["value"] == pytest.approx(own[statistic], abs=1e-12)
     width = own[f"{statistic}_high"] - own[f"{statistic}_low"]
     for end in ("low", "high"):
@@ -53,7 +53,7 @@ def test_a_requirement_has_the_value_and_about_the_interval_of_agreement(statist
 @pytest.mark.parametrize("statistic", ["kendall_item", "sample_accuracy", "pairwise_accuracy", "pearson_global"])
 def test_not_worse_is_the_difference_on_common_ground(statistic: str) -> None:
     made = scores()
-    made[1, 40:] = np.nan  # the new metric is silent on some items, the old one on some outputs
+    made[1, 40:] = np.nan  # The new metric lacks some items, the old one some outputs.
     made[2, :10, 1] = np.nan
     study = study_of(made)
     mine = row(gate(study, metric="m1", not_worse_than="m2", statistic=statistic))
@@ -69,7 +69,7 @@ def test_not_worse_is_the_difference_on_common_ground(statistic: str) -> None:
             ]
         )
         assert mine["value"] == pytest.approx(np.nanmean(taus[:, 0] - taus[:, 1]), abs=1e-12)
-        for end in ("low", "high"):  # flips there, Student's t here
+        for end in ("low", "high"):  # sign flips for one, Student's t for the other
             assert mine[f"value_{end}"] == pytest.approx(own[f"difference_{end}"], abs=0.02)
 
 
@@ -113,7 +113,7 @@ def test_more_rules_make_wider_intervals_and_the_same_rule_makes_none() -> None:
     twice = gate(study, metric="m1", require=["kendall_item>=0.3", "kendall_item>=0.3"])
     assert twice.rules.equals(alone.rules)
     two = gate(study, metric="m1", require=["kendall_item>=0.3", "kendall_item>=0.4"])
-    assert row(two)["value_low"] == pytest.approx(row(alone)["value_low"], abs=0.003)  # one quantity
+    assert row(two)["value_low"] == pytest.approx(row(alone)["value_low"], abs=0.003)  # a single quantity
     more = gate(study, metric="m1", require=["kendall_item>=0.3", "pearson_system>=0.4"], not_worse_than="m2")
     assert row(more)["value_low"] < row(alone)["value_low"] - 0.005
     assert row(more)["p_value"] >= row(alone)["p_value"]
@@ -135,7 +135,7 @@ def test_every_rule_is_asked_of_every_aspect_and_aspects_share_their_resamples()
     unlike = gate(both_aspects(made, scores(1)), **rules)
     assert alike.rules["aspect"].to_list() == list("aabb")
     assert alike.rules["rule"].to_list() == ["kendall_item>=0.3", "not worse than m2"] * 2
-    # A second aspect that says the same takes nothing away; one that says something else does.
+    # A second, identical aspect costs no power; a different one does.
     a, same, other = (own.rules.filter(aspect="a")["value_low"].to_numpy() for own in (alone, alike, unlike))
     np.testing.assert_allclose(same, a, atol=0.003)
     assert (other < a - 0.004).all()
@@ -164,7 +164,7 @@ def test_outcomes_and_status() -> None:
 
 @pytest.mark.parametrize("by", [-0.04, 0.04])
 def test_how_many_times_as_many_items_would_tell(by: float) -> None:
-    # By definition: with the same ranks on k times as many items, the interval ends about at the threshold.
+    # By definition: with the same ranks on k times as many items, the bound is close to the threshold.
     made = scores()
     value = row(gate(study_of(made), metric="m1", require="kendall_item>=0.1"))["value"]
     rule = f"kendall_item>={value - by}"
@@ -179,13 +179,14 @@ def test_how_many_times_as_many_items_would_tell(by: float) -> None:
 
 
 def test_the_same_metric_twice_is_not_worse_only_where_there_are_items_enough() -> None:
-    # Alike on 60 items they may differ on 1 - .025 ** (1 / 60) = 6 % of others, where tau may differ by 2.
+    # Metrics that agree on 60 items may differ on 1 - .025 ** (1 / 60) = 6 % of others, where tau may differ by 2.
     for items, outcome in ((60, INCONCLUSIVE), (500, HOLDS)):
         made = scores(items=items)
         made[2] = made[1]
         told = row(gate(study_of(made), metric="m1", not_worse_than="m2"))
         assert told["value"] == 0
-        assert told["value_low"] == pytest.approx(-2 * (1 - 0.025 ** (1 / items)), rel=0.01)  # people tie on a few
+        # Human ratings tie on a few items.
+        assert told["value_low"] == pytest.approx(-2 * (1 - 0.025 ** (1 / items)), rel=0.01)
         assert told["outcome"] == outcome
 
 
@@ -218,7 +219,7 @@ def test_undefined_is_null_with_a_reason() -> None:
 
 
 def battles(seed: int = 0, items: int = 150) -> cu.Study:
-    """A person and two judges who give verdicts on two systems."""
+    """Return verdicts of an annotator and two judges on two systems."""
     rng = np.random.default_rng(seed)
     truth = rng.choice([-1, 0, 1], size=items, p=[0.3, 0.2, 0.5])
     frames = []
@@ -275,7 +276,7 @@ def test_bad_rules_are_one_clear_line(asked: dict[str, Any], fragments: list[str
 
 @pytest.fixture(scope="module")
 def mixed() -> Gate:
-    """One rule that holds, one that fails, one of which nothing can be said."""
+    """Return one rule that holds, one that fails and one that is inconclusive."""
     return gate(
         study_of(scores()), metric="m1", require=["kendall_item>=0.1", "kendall_item>=0.9"], not_worse_than="m2"
     )

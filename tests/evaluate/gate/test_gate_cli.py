@@ -1,4 +1,4 @@
-"""The verb: exit status 0, 1, 3 and 2; JUnit XML beside what is printed, whole or not at all."""
+"""The gate command: exit status 0, 1, 2 and 3, and a JUnit XML file that is complete or absent."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_xml_and_a_summary_in_one_run(capsys: pytest.CaptureFixture[str]) -> Non
     assert ElementTree.fromstring(xml).get("time") == "0.000"
     assert summary.startswith("**gate: fails (2 rules: 1 hold, 1 fail, 0 inconclusive)**\n\n| Outcome | Rule |")
     assert cli.run([*command[:-2], "summary.md", "--no-timing"]) == 1
-    assert Path("gate.xml").read_text() == xml  # the same command, the same bytes
+    assert Path("gate.xml").read_text() == xml  # the same command gives the same bytes
 
 
 def test_an_error_leaves_the_file_of_before(capsys: pytest.CaptureFixture[str]) -> None:

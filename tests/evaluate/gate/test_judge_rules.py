@@ -1,4 +1,4 @@
-"""Rules of a gate that need no human ratings have the numbers and the intervals of `consistency` and `rates`."""
+"""Rules of a gate without human ratings have the estimates and intervals of `consistency` and `rates`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ RULES = {
 
 
 def verdicts(n: int = 300, *, bias: float = 0.1, noise: float = 0.1, failures: float = 0.02) -> pl.DataFrame:
-    """Verdicts of a judge in both orders, twice each; a share depends on the position alone, and some are empty."""
+    """Return verdicts of a judge in both orders, twice each; some depend on the position alone, and some are empty."""
     rng = np.random.default_rng(3)
     rows = []
     for item in range(n):

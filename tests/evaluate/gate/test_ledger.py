@@ -1,4 +1,4 @@
-"""A gate with a ledger: outcomes without estimates, what the file detects, merged branches, generations of labels."""
+"""A gate with a ledger: outcomes without estimates, detection of edits, merged branches, generations of labels."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ RULE = "accuracy>=0.8"
 
 
 def candidate(accuracy: float, seed: int, *, n: int = 200, first: int = 0) -> pl.DataFrame:
-    """Labels of a judge with an accuracy, whose errors have a latent correlation of .8 with those of other seeds."""
+    """Return labels of a judge with this accuracy, whose errors have a latent correlation of .8 with those of other
+    seeds."""
     common = np.random.default_rng(99).standard_normal(1000)[first : first + n]
     gold = np.random.default_rng(98).random(1000)[first : first + n] < 0.6
     noise = np.random.default_rng(seed).standard_normal(n)
@@ -169,7 +170,7 @@ def test_two_branches_are_merged_by_keeping_the_lines_of_both(ledger: Path, tmp_
     assert merged["candidate"].item() == 5
     rows = lines(ledger)
     assert len(rows[-1]["parents"]) == 2
-    # Both branches spent a level of the second candidate; the next one has only the rest of the levels of five.
+    # Both branches spent a level on the second candidate, so the next one has only the rest of five levels.
     assert sum(row["candidate"]["spent"][0] for row in rows[1:]) < 0.04 * sum(spending(k) for k in range(1, 6))
 
 

@@ -8,7 +8,7 @@ from tests.evaluate.studies import scores_of, study_of
 
 
 def searched(human: np.ndarray, metric: np.ndarray) -> tuple[float, float]:
-    """The best mean over items of the share of right choices, and the least threshold that gives it."""
+    """Return the best mean accuracy over items and the smallest threshold that reaches it."""
     a, b = np.triu_indices(human.shape[1], 1)
     truth, apart = np.sign(human[:, a] - human[:, b]), metric[:, a] - metric[:, b]
     found = {}
@@ -40,5 +40,5 @@ def test_people_tie_as_they_are_told_to() -> None:
         for own, ties in ((scores, 1.0), (scores, None))
     )
     assert wide["acc_eq"] != exact["acc_eq"]
-    # nobody prefers anything: a metric that ties all is right throughout
+    # All human ratings are tied, so a metric that ties all outputs is always right.
     assert agreement(study_of(scores), resamples=0, human_ties=1e6).metrics["acc_eq"].to_list() == [1, 1]
