@@ -1,5 +1,3 @@
-"""What check finds."""
-
 import numpy as np
 import polars as pl
 
@@ -82,7 +80,7 @@ def test_scores_beyond_declared_bounds_are_found() -> None:
 
 def test_rounding_is_not_beyond_declared_bounds() -> None:
     scores = scores_of(3, items=50)
-    scores[1], scores[2] = 100.00000000000004, 100.001  # the first is sacrebleu's score of a text by itself
+    scores[1], scores[2] = 100.00000000000004, 100.001  # the first is sacrebleu's score of a text compared with itself
     bounds = pl.DataFrame({"rater": ["m1", "m2"], "low": [0.0] * 2, "high": [100.0] * 2})
     found = check(study_of(scores).describe(raters=bounds)).problems.filter(rule="beyond-declared")
     assert found["examples"].to_list() == [["m2"]]

@@ -1,4 +1,4 @@
-"""What check says of people alone, of metrics alone, and of raters who are no judges of their own."""
+"""Checks of annotators alone, of metrics alone, and of raters that share no comparisons."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.evaluate.studies import problems_of, scores_of, study_of
 
 
 def battles(rater: str = "human", kind: str = "human", *, systems: tuple[str, ...] = ("A", "B", "C")) -> pl.DataFrame:
-    """Verdicts of one rater on 40 items; every fourth is a tie."""
+    """Return verdicts of one rater on 40 items; every fourth is a tie."""
     pairs = [(a, b) for i, a in enumerate(systems) for b in systems[i + 1 :]]
     rows = [
         {
@@ -30,7 +30,7 @@ def battles(rater: str = "human", kind: str = "human", *, systems: tuple[str, ..
 
 
 def scored(**columns: np.ndarray) -> pl.DataFrame:
-    """A wide table of 40 items and 3 systems."""
+    """Return a wide table of 40 items and 3 systems."""
     shape = {"item": np.repeat(np.arange(40), 3), "system": np.tile(["A", "B", "C"], 40)}
     return pl.DataFrame(shape | columns)
 

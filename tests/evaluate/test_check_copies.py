@@ -1,4 +1,4 @@
-"""Traps that change the answer: references and copies among the systems, and items that stand several times."""
+"""Checks for references and copies among the systems and for repeated items."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def found(study: Study, **options: object) -> set[str]:
 
 
 def marks(seed: int, *, raters: int = 4, items: int = 40, systems: int = 5, levels: int = 0) -> np.ndarray:
-    """Scores of raters who see the same quality, which depends on the item and the system; 0 levels: continuous."""
+    """Return scores of raters of the same quality, by item and system; 0 levels are a continuous scale."""
     rng = np.random.default_rng(seed)
     quality = rng.normal(0, 1, (items, 1)) + rng.normal(0, 0.5, systems) + rng.normal(0, 0.5, (items, systems))
     scores = quality + rng.normal(0, 0.7, (raters, items, systems))
@@ -81,13 +81,13 @@ def test_a_system_whose_outputs_are_the_references() -> None:
     study = study_of(marks(3), people=2)
     texts = with_texts(study, lambda i, k: f"output {i} of {k}", lambda i: f"output {i} of 1")
     assert problems_of(texts)["reference-system"]["examples"] == ["S1"]
-    short = with_texts(study, lambda i, k: "yes", lambda i: "yes")  # everybody answers as the reference does
+    short = with_texts(study, lambda i, k: "yes", lambda i: "yes")  # All systems answer as the reference does.
     assert "reference-system" not in found(short)
 
 
 def test_systems_that_are_equal_on_all_items() -> None:
     scores = marks(4)
-    scores[2:, :, 4] = scores[2:, :, 0]  # metrics alone: people rate the same text differently
+    scores[2:, :, 4] = scores[2:, :, 0]  # Only metric scores are equal: annotators rate identical texts differently.
     problem = problems_of(study_of(scores, people=2))["identical-systems"]
     assert (problem["severity"], problem["examples"]) == ("warning", ["S0", "S4"])
     scores = marks(5, levels=5)
@@ -118,7 +118,7 @@ def test_the_intervals_of_repeated_items_are_those_of_the_items_alone() -> None:
     scores = marks(9)
     once, thrice = (cu.leaderboard(study_of(s, people=2)) for s in (scores, np.tile(scores, (1, 3, 1))))
     width = [(own.systems["win_rate_high"] - own.systems["win_rate_low"]).to_numpy() for own in (once, thrice)]
-    np.testing.assert_allclose(width[0], width[1], rtol=0.2)  # without clusters they are shorter by a factor of 1.7
+    np.testing.assert_allclose(width[0], width[1], rtol=0.2)  # Without clusters they are shorter by a factor of 1.7.
 
 
 def test_two_items_with_equal_scores_by_metrics_alone() -> None:
@@ -139,7 +139,7 @@ def test_as_many_nearly_equal_items_make_equal_ones_a_coincidence() -> None:
 def test_items_with_equal_texts_and_other_ratings() -> None:
     study = study_of(marks(11), people=2)
     same = with_texts(study, lambda i, k: f"output {i % 39} of {k}", lambda i: "")
-    assert found(same) == set()  # their sources differ
+    assert found(same) == set()  # The sources differ.
     assert same.outputs is not None
     sources = same.outputs.sources.with_columns(source=pl.lit("one source"))
     same = replace(same, outputs=replace(same.outputs, sources=sources))
@@ -225,7 +225,7 @@ def test_a_study_without_a_comparison_is_answered(case: str) -> None:
     assert rows["message"].str.contains(message).all()
     assert result.status == 1
     assert result.summary["items"][0] == frame["item"].n_unique()
-    with pytest.raises(cu.CustodesError, match=message):  # what needs a comparison still refuses
+    with pytest.raises(cu.CustodesError, match=message):  # A question that needs a comparison still raises an error.
         cu.leaderboard(cu.read(frame)) if "people," in case else cu.agreement(cu.read(frame))
 
 

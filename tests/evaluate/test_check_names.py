@@ -66,7 +66,7 @@ def test_systems_that_look_alike_are_named(twin: str) -> None:
     assert problem["severity"] == "warning"
     assert set(problem["examples"]) == {"Aster", twin}  # type: ignore[arg-type]
     assert str(problem["message"]).startswith("some systems have names that look equal but count as different: ")
-    assert str(problem["message"]).isascii()  # what cannot be seen is written out
+    assert str(problem["message"]).isascii()  # Invisible characters are escaped.
 
 
 def test_a_wide_table_without_kinds_names_the_raters_that_look_human() -> None:
@@ -80,7 +80,7 @@ def test_a_wide_table_without_kinds_names_the_raters_that_look_human() -> None:
     assert "these look human: human_coherence" in told
     ratings = pl.DataFrame({"item": [1, 1], "system": ["A", "B"], "rater": "ann", "score": [1.0, None]})
     with pytest.raises(cu.OptionError) as error:
-        cu.agreement(cu.read(ratings))  # a missing score is noted, which does not explain the error
+        cu.agreement(cu.read(ratings))  # A missing score is noted, but does not explain the error.
     assert str(error.value).endswith("consistency need no annotators); these look human: ann")
     columns = {"score": ["human_{aspect}_{rater}", "metric:{rater}"]}
     frame = wide(*TWO_ASPECTS, text=False).rename({"doc_id": "item", "model": "system"})

@@ -1,4 +1,4 @@
-"""Check of texts alone: how many outputs there are, and which are missing, equal or the same for every item."""
+"""Checks of texts alone: counts of outputs, and outputs that are missing, equal or the same for every item."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was used is told rater by rater, and mix-ups of raters and texts that were cut are warnings."""
+"""The data summary has one row per rater, and exchanged raters and truncated texts give warnings."""
 
 from __future__ import annotations
 

@@ -21,7 +21,8 @@ ASK = {
 
 
 def scores(items: int = 60, annotated: int = 45, documents: int | None = None) -> np.ndarray:
-    """(raters, items, 3 systems): a person on some items, a good metric and a blind one; a taste of each document."""
+    """Return scores (raters, items, 3 systems) of a sparse annotator, a good and an uninformative metric, with document
+    effects."""
     rng = np.random.default_rng(5)
     taste = rng.normal(size=(documents or items, 3)).repeat(items // (documents or items), axis=0)
     person = np.rint(np.array([0.6, 0.4, 0.0]) + taste + rng.normal(size=(items, 3)))
@@ -48,7 +49,7 @@ def test_without_declared_clusters_nothing_changes(question: str) -> None:
 
 
 def test_copies_of_items_decide_as_the_items_do() -> None:
-    # Failed before: ten copies in one document were ten items, and every difference was significant.
+    # A former version counted ten copies in one document as ten items, and every difference was significant.
     few = scores(30, 30)
     plain = study_of(few)
     copied = clustered(study_of(np.repeat(few, 10, axis=1)), [f"d{k // 10}" for k in range(300)])
@@ -63,7 +64,7 @@ def test_copies_of_items_decide_as_the_items_do() -> None:
     one, ten = (cu.correction(study, estimator=BY_COUNTS).pairs for study in (plain, copied))
     np.testing.assert_allclose(ten["margin"], one["margin"], atol=0.1)
     width = (one["margin_high"] - one["margin_low"]).to_numpy(), (ten["margin_high"] - ten["margin_low"]).to_numpy()
-    # a little wider: that each document is one item is estimated
+    # slightly wider, because the clustering of single-item documents is estimated
     assert (width[1] >= width[0] - 0.03).all()
     assert width[1].mean() < 1.15 * width[0].mean()
 

@@ -19,7 +19,7 @@ def test_each_system_against_each() -> None:
 
 
 def test_graph_of_a_circle_and_what_follows_from_it() -> None:
-    # a > b > c > a, all of them above d, d above e, and a above e as follows from that; f alone
+    # a > b > c > a, all of them above d, d above e, and a above e by transitivity; f is isolated
     beats = np.zeros((6, 6), dtype=bool)
     for winner, loser in [(0, 1), (1, 2), (2, 0), (0, 3), (1, 3), (2, 3), (3, 4), (0, 4)]:
         beats[winner, loser] = True

@@ -28,7 +28,7 @@ STATISTICS = [f"{kind}_{level}" for kind in ("pearson", "spearman", "kendall") f
 
 
 def study_of(seed: int, people: int) -> cu.Study:
-    """Six systems on 24 items; a metric and its copy, a constant, and linear functions of the mean of people."""
+    """Return six systems on 24 items with a metric and its copy, a constant, and linear functions of the human mean."""
     rng = np.random.default_rng(seed)
     quality = rng.normal(size=(24, 6)) + 0.4 * np.arange(6)
     marks = [np.clip(np.round(3 + quality + 0.7 * rng.normal(size=quality.shape)), 1, 5) for _ in range(people)]

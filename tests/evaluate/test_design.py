@@ -26,7 +26,7 @@ def made(items: tuple[str, ...] = ITEMS) -> Design:
 def test_items_in_their_order_with_cluster_weight_and_group() -> None:
     design = made()
     assert design.items == ITEMS
-    # an item without a cluster is one of its own
+    # An item without a cluster is a cluster of one.
     assert design.clusters == ("doc", "i1", "i4", "other")
     assert design.units.tolist() == [3, 0, 2, 0, 1]
     assert design.n_units == 4

@@ -33,7 +33,7 @@ def test_no_error_is_null_with_a_reason_and_few_errors_are_marked() -> None:
 
 
 def test_confusion_is_human_by_metric() -> None:
-    # ann prefers A on both items; the metric ties on the first and prefers B on the second.
+    # ann prefers A on both items; the metric ties the first and prefers B on the second.
     scores = np.array([[[2.0, 1], [2, 1]], [[1, 1], [0, 1]]])
     row = favoritism(study_of(scores), resamples=20).confusion.row(0, named=True)
     assert {name: row[name] for name in CELLS if row[name]} == {"win_tie": 1, "win_loss": 1}
@@ -103,7 +103,7 @@ def test_counts_and_study_agree() -> None:
 
 
 def test_partiality_finds_what_was_planted_and_nothing_else() -> None:
-    # m1 sees quality with noise; m2 adds a bonus to S1; people are three, with noise of their own
+    # m1 measures quality with noise, m2 adds a bonus to S1, and three annotators rate with independent noise.
     rng = np.random.default_rng(2)
     quality = np.array([1.0, 0.6, 0.3, 0.0, -0.4, -0.8]) + rng.normal(size=(150, 6))
     people = quality + rng.normal(size=(3, 150, 6))
@@ -115,7 +115,7 @@ def test_partiality_finds_what_was_planted_and_nothing_else() -> None:
         ("m4", "S1", "favoured")
     ]
     row = table.filter(metric="m4", system="S1").row(0, named=True)
-    # by brute force: its win rate as it is, and with the bonus taken off again
+    # by brute force: the win rate of S1 with and without the bonus
     others = [0, 2, 3, 4, 5]
     rates = [(partial[:, [1]] - off > partial[:, others]).mean() for off in (0.0, 1.0)]
     assert row["partiality_low"] < 100 * (rates[0] - rates[1]) < row["partiality_high"]

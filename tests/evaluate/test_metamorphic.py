@@ -32,8 +32,9 @@ OPTIONS: dict[str, dict[str, Any]] = {
 }
 OF_A_STUDY = [
     name for name in QUESTIONS if name not in ("validate", "rates", "labelling", "route")
-]  # which need a model, or labels
-OF_VERDICTS = [name for name in OF_A_STUDY if name not in ("ceiling", "combine", "complementarity")]  # of scores
+]  # These need a model or labels.
+# These need scores.
+OF_VERDICTS = [name for name in OF_A_STUDY if name not in ("ceiling", "combine", "complementarity")]
 WITHOUT_RESAMPLES = [
     name for name in OF_A_STUDY if "resamples" in OPTIONS.get(name, {}) and name not in ("gate", "verdict")
 ]
@@ -50,7 +51,7 @@ SHIFTS = {"h0": -64.0, "h1": -64.0, "h2": -64.0, "m0": -256.0, "m1": -8.0, "m2":
 
 @cache
 def ratings() -> pl.DataFrame:
-    """Six systems on 16 items in two aspects: three people, and three metrics, with gaps."""
+    """Return six systems on 16 items in two aspects, rated by three annotators and three metrics, with gaps."""
     rng = np.random.default_rng(0)
     quality = 0.5 * np.arange(6) + rng.normal(size=(16, 6))
     rows = []
@@ -67,7 +68,8 @@ def ratings() -> pl.DataFrame:
 
 @cache
 def verdicts() -> pl.DataFrame:
-    """Four systems on 12 items: one order by each of seven people, both orders by two judges, with failures."""
+    """Return four systems on 12 items: one order by each of seven annotators, both orders by two judges, with
+    failures."""
     rng = np.random.default_rng(1)
     strength, rows = np.arange(4) * 0.4, []
     for rater in [*(f"h{k}" for k in range(7)), "j0", "j1"]:
@@ -90,13 +92,13 @@ def answer(question: str, frame: pl.DataFrame, **options: Any) -> Result:
 
 @cache
 def usual(question: str, frame: Any) -> Result:
-    """The answer about ratings or verdicts as they are."""
+    """Return the result on the original ratings or verdicts."""
     is_gate = question == "gate" and frame is verdicts
     return answer(question, frame(), **({"metric": "j0", "require": "sample_accuracy>=0.1"} if is_gate else {}))
 
 
 def oriented(table: pl.DataFrame) -> pl.DataFrame:
-    """Pairs of raters, which stand in the order of the file, in alphabetical order."""
+    """Return rows with the raters of each pair in alphabetical order instead of the order of the file."""
     if "metric_a" not in table.columns:
         return table
     swapped = pl.col("metric_a") > pl.col("metric_b")
@@ -113,7 +115,7 @@ def oriented(table: pl.DataFrame) -> pl.DataFrame:
 
 
 def in_order(table: pl.DataFrame) -> pl.DataFrame:
-    """Rows sorted by what is no number: raters stand in the order of the file."""
+    """Return rows sorted by columns without numbers, because raters follow the order of the file."""
     table = oriented(table)
     if {"rater_a", "rater_b"} <= set(table.columns):
         swapped = pl.col("rater_a") > pl.col("rater_b")
@@ -131,7 +133,7 @@ def in_order(table: pl.DataFrame) -> pl.DataFrame:
 
 
 def assert_same(made: Result, expected: Result, *, without: tuple[str, ...] = (), rel_tol: float = 1e-9) -> None:
-    """Equal tables but for columns, which are named without the end of an interval."""
+    """Assert equal tables except for columns with these stems."""
     tables = expected.tables()
     assert made.tables().keys() == tables.keys()
     for name, table in tables.items():
@@ -143,13 +145,13 @@ def assert_same(made: Result, expected: Result, *, without: tuple[str, ...] = ()
 
 @pytest.mark.parametrize("question", OF_A_STUDY)
 def test_a_constant_added_to_the_scores_of_a_rater_changes_nothing(question: str) -> None:
-    # Negative scores, as those of MQM, are among these.
+    # They include negative scores, as those of MQM.
     moved = ratings().with_columns(score=pl.col("score") + pl.col("rater").replace_strict(SHIFTS))
     assert_same(answer(question, moved), usual(question, ratings), without=MOVED)
 
 
 def in_units(unit: float) -> pl.DataFrame:
-    """The ratings in another unit, and those of one metric in a third."""
+    """Return the ratings in another unit, and those of one metric in a third."""
     factor = pl.when(rater="m2").then(1024 * unit).otherwise(unit)
     return ratings().with_columns(pl.col("score") * factor)
 

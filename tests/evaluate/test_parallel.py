@@ -12,7 +12,7 @@ from custodes.progress import silent
 
 
 def drawn(labels: list[str], seed: int = 0) -> dict[str, list[float]]:
-    """What each part draws."""
+    """Return a random number of each part."""
 
     def answer(label: str, rng: np.random.Generator) -> tuple[str, list[float]]:
         return label, rng.random(4).tolist()

@@ -17,7 +17,7 @@ GIVEN: dict[str, dict[str, Any]] = {"gate": {"metric": "m1", "require": "kendall
 
 
 def wide(folder: Path) -> Path:
-    """Scores of two metrics, and an empty column for a person."""
+    """Write scores of two metrics and an empty column of an annotator."""
     rng = random.Random(0)
     rows = [
         {"item": f"i{i}", "system": system, "ann": "", "m1": f"{rng.random():.2f}", "m2": f"{rng.random():.2f}"}
@@ -30,7 +30,7 @@ def wide(folder: Path) -> Path:
 
 
 def long(folder: Path, *, aspect: str = "", keep: bool = True) -> Path:
-    """The same as long rows with kinds; without the person's rows unless they are kept."""
+    """Return the same data as long rows with kinds; the annotator's rows are optional."""
     made = pl.read_csv(wide(folder), infer_schema=False).unpivot(
         ["ann", "m1", "m2"], index=["item", "system"], variable_name="rater", value_name="score"
     )
@@ -42,7 +42,7 @@ def long(folder: Path, *, aspect: str = "", keep: bool = True) -> Path:
 
 
 def shaped(shape: str, folder: Path) -> tuple[cu.Study, dict[str, Any]]:
-    """A study of this shape, and how people are named in it."""
+    """Return a study from a table of this shape, and the arguments that name the annotators."""
     if shape == "wide":
         return cu.read(wide(folder)), {"human": "ann"}
     if shape in ("rows", "aspect"):
@@ -71,7 +71,7 @@ def test_every_question_answers_or_says_so_in_one_line(shape: str, tmp_path: Pat
             continue
         given = {**people, **GIVEN.get(name, {}), **({"model": model} if name == "validate" else {})}
         if name == "complementarity" and shape == "verdicts":
-            continue  # which has no scores, whoever gave them
+            continue  # It has no scores of any rater.
         if name in ALONE:
             made = asked(study, **given)
             if shape != "raters" and name in ("verdict", "report"):

@@ -39,7 +39,7 @@ def test_borda_is_the_sum_of_ranks_on_complete_data() -> None:
 
 
 def test_errors_against_people() -> None:
-    # Five pairs by hand: people say + + + = =; the metric + - = + =.
+    # Five pairs by hand: the human signs are + + + = =, those of the metric + - = + =.
     table = {
         "+": [[40, 0, 0], [0, 0, 0], [0, 0, 0]],
         "inverted": [[0, 0, 40], [0, 0, 0], [0, 0, 0]],
@@ -58,7 +58,7 @@ def test_errors_against_people() -> None:
         metrics=("m",),
     )
     result = ranking(counts, resamples=0)
-    # people win 40 times, the metric loses 40 times: z is the root of 40; one pair points the other way
+    # The human ratings win 40 times, the metric loses 40 times: z is the root of 40; one pair is reversed.
     assert result.reversals.rows() == [("", *names[1], ["m"], pytest.approx(2 * norm.sf(40**0.5)))]
     # A wins all of its 40 comparisons with each other system, so it has rank 1 on 40 items.
     assert result.consensus.filter(rater="human", system="A")["borda"].to_list() == [40]
@@ -98,7 +98,7 @@ def test_reversals_by_definition() -> None:
 
 
 def test_a_circle_of_wins_is_one_node_and_noted() -> None:
-    # Rock, paper, scissors on every item, and D below all.
+    # Rock, paper, scissors on every item, with D below all.
     items = [{"A": 2, "B": 1, "C": 0}, {"B": 2, "C": 1, "A": 0}, {"C": 2, "A": 1, "B": 0}]
     scores = np.array([[[item[s] for s in "ABC"] + [-1] for item in items * 30]] * 2, dtype=float)
     result = ranking(study_of(scores, list("ABCD")), resamples=0)
@@ -121,7 +121,7 @@ def test_intervals_hold_the_point_and_kld_is_zero_for_people_themselves() -> Non
 
 
 def test_a_reversal_is_one_of_the_items_that_both_rated() -> None:
-    # the metric copies people on the only items that it rated, where they happen to prefer the other system
+    # The metric equals the human ratings on its few items, where these happen to prefer the other system.
     rng = np.random.default_rng(0)
     human = np.where(rng.random((300, 1)) < 0.8, [1.0, 0.0], [0.0, 1.0])
     human[:100] = np.where(rng.random((100, 1)) < 0.2, [1.0, 0.0], [0.0, 1.0])

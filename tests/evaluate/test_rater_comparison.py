@@ -61,7 +61,7 @@ def test_calibrated_signs_are_those_of_thresholds_searched_on_the_other_folds() 
     def signs(apart: np.ndarray, epsilon: float) -> np.ndarray:
         return np.where(np.abs(apart) <= epsilon, 0, np.sign(apart))
 
-    right, place = [], np.argsort(np.argsort([f"i{k}" for k in range(23)]))  # items are sorted by their labels
+    right, place = [], np.argsort(np.argsort([f"i{k}" for k in range(23)]))  # Items are sorted by their labels.
     for item in range(23):
         others = place % 5 != place[item] % 5
         candidates = [0.0, *np.sort(np.abs(apart[others]).ravel())]
@@ -72,7 +72,7 @@ def test_calibrated_signs_are_those_of_thresholds_searched_on_the_other_folds() 
 
 
 def test_a_verdict_counts_only_where_there_are_no_scores() -> None:
-    # The metric's scores say A twice and nothing of z; its verdicts say B of x and A of z.
+    # The metric's scores prefer A twice and do not cover z; its verdicts prefer B on x and A on z.
     scores = [
         (item, system, rater, score)
         for item in "xy"
@@ -130,7 +130,8 @@ def test_system_level_scores_are_kept_apart() -> None:
 
 
 def test_scores_of_outputs_are_compared_with_system_scores_of_people() -> None:
-    # The file scores both systems for people; m1 scored an output of both, but of another item, and m2 of one alone.
+    # The file has human scores of both systems; m1 scored an output of each, but of different items, and m2 scored one
+    # system.
     rows = [*grid("ann", "", [[1.0, 2.0]]), ("", "S0", "ann", "", 1.0), ("", "S1", "ann", "", 2.0)]
     rows += [("i1", "S0", "m1", "", 1.0), ("i1", "S1", "m1", "", 2.0), ("i1", "S0", "m2", "", 1.0)]
     (made,) = compare(rated(rows, {"ann": "human", "m1": "metric", "m2": "metric"}))

@@ -139,7 +139,7 @@ def test_a_metric_that_bears_the_name_of_people_is_refused() -> None:
 
 
 def test_people_who_rated_without_an_aspect_do_not_stand_in_for_one() -> None:
-    # Else all aspects would hold the same ratings, and predict each other.
+    # Otherwise all aspects would hold the same ratings and predict each other.
     scores = {**BASE, ("cy", ""): drawn(7, 6, 3)}
     who = rater_scores(judged(scores))
     assert who.names[:3] == ("human:style", "human:truth", "human")
@@ -171,7 +171,8 @@ def test_variants_are_averaged_after_standardising_each_by_aspect() -> None:
 @pytest.mark.parametrize("variants", ["*", "bleu*,ble*", "judge*,bleu"])
 def test_variants_need_a_name_of_their_own(variants: str) -> None:
     if variants == "judge*,bleu":
-        assert "judge:style" in rater_scores(judged(BASE), variants=variants).names  # one metric each: nothing changes
+        # With one metric each, nothing changes.
+        assert "judge:style" in rater_scores(judged(BASE), variants=variants).names
         return
     with pytest.raises(OptionError, match="variants=.*a metric can match only one"):
         rater_scores(judged(BASE), variants=variants)

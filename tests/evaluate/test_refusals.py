@@ -18,7 +18,8 @@ PAIRS = (("Aster", "Birch"), ("Aster", "Cedar"), ("Birch", "Cedar"))
 
 
 def asked(rng: np.random.Generator, *, sided: bool) -> pl.DataFrame:
-    """Ninety questions of nine people; some refuse much, or (`sided`) where they would prefer another than Aster."""
+    """Return ninety answers of nine annotators; refusals depend on the annotator or, if `sided`, on a rival of
+    Aster."""
     rows = []
     for n in range(90):
         person, pair = int(rng.integers(9)), PAIRS[n % 3]
@@ -45,11 +46,11 @@ def test_nobody_refused_and_two_systems() -> None:
     rows = asked(np.random.default_rng(0), sided=True)
     assert rules(rows.with_columns(refused=pl.lit(False))) == []
     assert rules(rows.head(0)) == []
-    assert rules(rows.filter(system_b="Birch")) == ["refusals"]  # nothing to compare with
+    assert rules(rows.filter(system_b="Birch")) == ["refusals"]  # no other system to compare with
 
 
 def study(path: Path, *, running: bool) -> Path:
-    """Seven of ten answers prefer Aster, and eight people could not judge."""
+    """Write a study where seven of ten answers prefer Aster and eight annotators could not judge."""
     new_file(path, items=[f"d{n}" for n in range(20)], systems=("Aster", "Birch"), running=running)
     with closing(connected(path)) as base:
         for n in range(10):

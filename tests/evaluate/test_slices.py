@@ -1,4 +1,4 @@
-"""Slices of items in agreement, favoritism and consistency: the numbers of each slice are those of its items alone."""
+"""Slices of items in agreement, favoritism and consistency have the results of a study of their items alone."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ DOMAINS = ("law", "news", "sport")
 
 
 def scored(items: int = 90) -> cu.Study:
-    """Scores of six systems by an annotator and two metrics; `blind` is noise on items of law."""
+    """Return scores of six systems by an annotator and two metrics; `blind` is noise on the items of law."""
     rng = np.random.default_rng(20_260_201)
     quality = rng.normal(size=(items, len(SYSTEMS))) + np.linspace(-0.5, 0.5, len(SYSTEMS))
     good = quality + 0.4 * rng.normal(size=quality.shape)
@@ -87,7 +87,7 @@ def test_consistency_in_a_slice_is_that_of_its_items() -> None:
 
 
 def test_quality_is_no_bias_for_the_first_position() -> None:
-    """A judge without a bias, in one order; the system that is shown first is better on one topic only."""
+    """The judge is unbiased and sees one order; the system that is shown first is better on one topic only."""
     rng = np.random.default_rng(20_260_206)
     rows = [
         (f"i{i}", ("code", "text")[i % 2], "A", "B", "j", "metric", "ab", 1 if rng.random() < (0.9, 0.3)[i % 2] else -1)
@@ -172,5 +172,5 @@ def test_the_verdict_names_slices_that_differ(study: cu.Study) -> None:
 
 def test_the_report_has_the_slices_of_each_question(study: cu.Study) -> None:
     made = cu.report(study, by="group", resamples=20).html
-    # agreement and favoritism: no verdict has an order, none repeats
+    # agreement and favoritism: no verdict has an order or a repetition
     assert made.count('aria-label="By slice (group)"') == 2

@@ -11,7 +11,7 @@ from tests.evaluate.studies import study_of
 
 
 def gaps(seed: int, share: float, *, people: int = 3) -> np.ndarray:
-    """Scores of three people with gaps, and of a metric."""
+    """Return scores of three annotators with gaps, and of a metric."""
     rng = np.random.default_rng(seed)
     scores = rng.integers(1, 6, (people + 1, 40, 4)).astype(float)
     scores[:people][rng.random((people, 40, 4)) < share] = np.nan
@@ -19,7 +19,7 @@ def gaps(seed: int, share: float, *, people: int = 3) -> np.ndarray:
 
 
 def counted(persons: np.ndarray) -> int:
-    """By definition: both outputs have a rating, and no annotator rated both."""
+    """Count comparisons by definition: both outputs have a human rating, and no annotator rated both."""
     rated = np.isfinite(persons)
     return sum(
         bool(rated[:, i, a].any() and rated[:, i, b].any() and not (rated[:, i, a] & rated[:, i, b]).any())

@@ -36,7 +36,7 @@ def test_alone_they_are_refused_in_one_line() -> None:
 def test_alone_with_people_they_are_compared_system_by_system() -> None:
     made = cu.agreement(study(PEOPLE, CORPUS), **QUICK)
     row = made.metrics.row(0, named=True)
-    # people's means are 4/3, 2, 8/3, in the order of the corpus scores
+    # The human means are 4/3, 2, 8/3, in the order of the corpus scores.
     assert (row["pairwise_accuracy"], row["kendall_system"]) == (1.0, 1.0)
     assert (row["n"], row["sample_accuracy"], row["kendall_item"], row["acc_eq"]) == (0, None, None, None)
     beside = cu.agreement(study(PEOPLE, CORPUS, SINGLE), **QUICK).metrics.row(0, named=True)

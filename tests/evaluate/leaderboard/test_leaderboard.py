@@ -29,7 +29,7 @@ def battles(
     ties: float = 0.15,
     first: float = 0.0,
 ) -> pl.DataFrame:
-    """Battles of random pairs, one an item; the system in the first place has `first` more log odds."""
+    """Return battles of random pairs, one per item; the system in the first place gains `first` in log odds."""
     own, k = np.array(strength), len(strength)
     a = rng.integers(0, k, n)
     b = (a + rng.integers(1, k, n)) % k
@@ -44,7 +44,7 @@ def by(table: pl.DataFrame, rater: str, kind: str) -> pl.DataFrame:
 
 
 def of(board: Leaderboard, rater: str = "human", table: str = "systems") -> dict[str, dict[str, Any]]:
-    """The rows of a rater by system."""
+    """Return the rows of a rater by system."""
     return {row["system"]: row for row in board.to_frame(table).filter(rater=rater).iter_rows(named=True)}
 
 
@@ -81,7 +81,7 @@ def test_strengths_order_ranks_and_groups() -> None:
 
 @pytest.mark.parametrize("tie_model", ["davidson", "half"])
 def test_expected_points_add_up_to_those_that_were_won(tie_model: Any) -> None:
-    """The score equations of both models: over all battles each system gets the points that it is expected to get."""
+    """By the score equations of both models, each system's points over all battles equal its expected points."""
     table = battles(np.random.default_rng(1)).drop("order")
     board = cu.leaderboard(cu.read(by(table, "ann", "human")), tie_model=tie_model, resamples=0)
     pairs = board.pairs.with_columns(gap=(pl.col("expected") - pl.col("win_rate")) * pl.col("battles"))
@@ -92,7 +92,7 @@ def test_expected_points_add_up_to_those_that_were_won(tie_model: Any) -> None:
 
 
 def test_the_first_place_is_held_equal() -> None:
-    """A is shown first mostly, and the first place wins: without the order it would look better than B."""
+    """A is mostly shown first and the first place wins, so A would rank above B without the adjustment for order."""
     rng = np.random.default_rng(3)
     n = 3000
     a_first = rng.random(n) < 0.8
@@ -114,13 +114,13 @@ def test_the_first_place_is_held_equal() -> None:
     rows = of(board, "judge")
     assert rows["A"]["strength_low"] < 0 < rows["A"]["strength_high"]
     assert rows["A"]["win_rate_low"] > 0.6
-    # the order is known, and always the same: nothing is held equal
+    # With a constant order there is no adjustment.
     always = by(table.with_columns(order=pl.lit("ab")), "judge", "metric")
     assert cu.leaderboard(cu.read(always), resamples=0).effects.height == 0
 
 
 def longer(rng: np.random.Generator, table: pl.DataFrame, log_odds: float) -> tuple[list[Any], pl.DataFrame]:
-    """Texts of which E's are long and A's short, and battles in which a longer text has so many more log odds."""
+    """Return texts, long for E and short for A, and battles with `log_odds` per unit of log length ratio."""
     items, systems = table["item"].to_list(), sorted({*table["system_a"], *table["system_b"]})
     words = {(i, s): int(rng.integers(5, 40)) * (1 + systems.index(s)) for i in items for s in systems}
     texts = [{"item": str(i), "outputs": {s: "word " * words[i, s] for s in systems}} for i in items]
@@ -138,7 +138,7 @@ def test_a_length_is_held_equal(tmp_path: Path) -> None:
     by(table, "judge", "metric").write_csv(tmp_path / "battles.csv")
     study = cu.read(tmp_path / "battles.csv", tmp_path / "outputs.jsonl")
     plain, controlled = (cu.leaderboard(study, covariates=own, **QUICK) for own in ((), "length"))
-    assert of(plain, "judge")["E"]["strength_low"] > 0.2  # it writes most
+    assert of(plain, "judge")["E"]["strength_low"] > 0.2  # E writes the longest texts.
     assert of(controlled, "judge")["E"]["strength_low"] < 0 < of(controlled, "judge")["E"]["strength_high"]
     (effect,) = controlled.effects.iter_rows(named=True)
     assert effect["value_low"] < 1.0 < effect["value_high"]
@@ -153,11 +153,12 @@ def test_a_score_is_held_equal_and_is_no_rater_then() -> None:
     )
     assert board.systems["rater"].unique(maintain_order=True).to_list() == ["human", "judge"]
     effect = board.effects.filter(rater="human", effect="learned").row(0, named=True)
-    assert effect["value_low"] > 0  # people like what it likes
+    assert effect["value_low"] > 0  # Annotators prefer the outputs that `learned` prefers.
 
 
 def test_people_corrected_by_a_biased_metric() -> None:
-    """The metric favours A; people judged 300 of 3,000 battles. The target: what they would say of all."""
+    """The metric over-rates A; annotators labelled 300 of 3,000 battles. The target is human preference over all
+    battles."""
     rng = np.random.default_rng(5)
     strength = np.array([0.0, 0.6, 0.2, -0.2, -0.6])
     all_of_people = battles(rng, strength=strength.tolist(), n=3000, ties=0.1)
@@ -185,11 +186,11 @@ def test_people_corrected_by_a_biased_metric() -> None:
         assert own["win_rate"] is None
     assert of(board, "judge")["A"]["strength_low"] > 0.1
     assert best_corrected(board)["metric"].to_list() == ["judge"]
-    assert main_rows(board, board.effects).equals(board.effects)  # few raters are all shown
+    assert main_rows(board, board.effects).equals(board.effects)  # With few raters all rows are printed.
 
 
 def chosen_by(wins: bool) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """A metric's battles, and people's on those that A or B fight, or those that the metric gave to one side."""
+    """Return a metric's battles and human battles that depend on a system (A) or on the metric's winner."""
     rng = np.random.default_rng(6)
     table = battles(rng, n=2000, ties=0.1)
     metric = table.with_columns(
@@ -250,7 +251,7 @@ def test_human_comparisons_count_by_the_inverse_of_their_probability() -> None:
 
 @pytest.mark.parametrize("shift", [0.3, 3.0])
 def test_known_probabilities_must_fit_how_many_were_judged(shift: float) -> None:
-    """400 of 2,000 items are judged by a chance of .2; the table says a third of it, or three times as much."""
+    """400 of 2,000 items are annotated with probability .2; the table says a third of it, or three times as much."""
     rng = np.random.default_rng(14)
     table = battles(rng, n=2000)
     metric, people = noisy(rng, table), table.filter(pl.Series(rng.random(2000) < 0.2))
@@ -264,8 +265,8 @@ def test_known_probabilities_must_fit_how_many_were_judged(shift: float) -> None
 
 
 def shown_first(rng: np.random.Generator, *, n: int = 2000) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Equal systems, a judge and people who both like the first place; the first of a pair is there in .8 of battles.
-    -> all battles of the judge, and 400 of people's."""
+    """Return battles of equal systems by a judge and 400 by annotators, who both prefer the first place; the first
+    system of a pair takes it in .8 of battles."""
     table = battles(rng, strength=(0.0, 0.0, 0.0), n=n, ties=0)
     first = rng.random(n) < np.where(table["system_a"] < table["system_b"], 0.8, 0.2)
     view = np.where(first, 1.0, -1.0) + rng.normal(0, 0.7, n)
@@ -276,20 +277,20 @@ def shown_first(rng: np.random.Generator, *, n: int = 2000) -> tuple[pl.DataFram
 
 
 def test_the_order_is_held_equal_in_what_is_corrected() -> None:
-    """Without it the pair's first looks better: a false best system in 20 of 20 such studies."""
+    """Without adjustment the first system of the pair is called best, in 20 of 20 such studies."""
     false, told = 0, 0
     for seed in range(10):
         judge, people = shown_first(np.random.default_rng(seed))
         study = cu.read(pl.concat([by(judge, "judge", "metric"), by(people, "ann", "human")]))
         board = cu.leaderboard(study, resamples=100)
         rows = board.systems.filter(rater="corrected:judge")
-        if rows.is_empty():  # a random part is refused in .01 of studies
+        if rows.is_empty():  # The test of a random part rejects in .01 of studies.
             continue
         told += 1
         false += rows["may_be_first"].sum() < 3
         assert board.effects.filter(rater="corrected:judge", effect="shown first")["value_low"][0] > 0
     assert told >= 8
-    assert false <= 2  # more in .01 of such tests
+    assert false <= 2  # A larger number has a probability of .01.
 
 
 @pytest.mark.parametrize(
@@ -315,8 +316,8 @@ def test_nothing_is_corrected_where_annotators_saw_one_system_first(of_judge: An
 
 
 def random_places(rng: np.random.Generator, judged: str, *, useless: bool = False, items: int = 300) -> pl.DataFrame:
-    """Verdicts of annotators on a fifth of the items, either system first at random, which wins more often; and of a
-    judge in both orders, in one, or by scores."""
+    """Return verdicts of annotators on a fifth of the items and of a judge. Annotators see the systems in random order
+    and prefer the first place; the judge sees both orders or one, or gives scores."""
     quality = np.array([0.6, 0.1, -0.7]) + rng.normal(0, 0.8, (items, 3))
     tables = []
     for a, b in ((0, 1), (0, 2), (1, 2)):
@@ -353,7 +354,8 @@ def test_random_places_of_annotators_are_averaged_out(judged: str) -> None:
 @pytest.mark.parametrize("judged", ["both", "one", "scores"])
 @pytest.mark.parametrize("useless", [False, True])
 def test_coverage_where_places_are_averaged_out(judged: str, useless: bool) -> None:
-    """The truth is the strength by human verdicts on very many items; widths beside those of human verdicts alone."""
+    """The truth is the strength by human verdicts on very many items; widths are compared with those of human verdicts
+    alone."""
     rng = np.random.default_rng(7)
     many = random_places(rng, "scores", items=60_000).filter(kind="human").with_columns(order=pl.lit(""))
     truth = dict(cu.leaderboard(cu.read(many), resamples=0).systems.select("system", "strength").iter_rows())
@@ -368,14 +370,14 @@ def test_coverage_where_places_are_averaged_out(judged: str, useless: bool) -> N
             widths.append(
                 (one["strength_high"] - one["strength_low"]) / (other["strength_high"] - other["strength_low"])
             )
-    assert len(covered) >= 285  # a random part is refused in .01 of studies
+    assert len(covered) >= 285  # The test of a random part rejects in .01 of studies.
     assert 0.9 <= np.mean(covered) <= 0.99
     assert np.mean(widths) <= 1.02
 
 
 @pytest.mark.parametrize(("different", "n"), [(0, 60), (4, 60), (5, 60)])
 def test_how_a_metric_errs_must_have_been_seen(different: int, n: int) -> None:
-    """Where people and the metric hardly differ its errors look like none, and intervals would be far too short."""
+    """Where humans and the metric hardly differ, intervals would be far too short."""
     table = battles(np.random.default_rng(16), n=1000, ties=0)
     wrong = pl.col("item").lt(different) | (pl.col("item").ge(n) & (pl.col("item") % 7 == 0))
     metric = table.with_columns(preference=pl.when(wrong).then(-pl.col("preference")).otherwise("preference"))
@@ -402,14 +404,15 @@ def test_no_saving_where_people_alone_have_somebody_unbeaten() -> None:
 
 
 def noisy(rng: np.random.Generator, table: pl.DataFrame) -> pl.DataFrame:
-    """Battles of which a fifth is turned round."""
+    """Return battles with a fifth of the preferences reversed."""
     turned = pl.Series(rng.random(table.height) < 0.2)
     return table.with_columns(preference=pl.when(turned).then(-pl.col("preference")).otherwise("preference"))
 
 
 @pytest.mark.parametrize("n", [0, 1, 2, 5, 12])
 def test_hardly_any_people(n: int) -> None:
-    """No label corrects nothing; a few are no error, and do not show how the metric errs."""
+    """Without labels nothing is corrected; a few labels raise no error and are too few to estimate the metric's
+    errors."""
     table = battles(np.random.default_rng(12), n=400)
     elsewhere = table[:3].with_columns(item=pl.col("item") + 1000)
     people = pl.concat([table[:n], elsewhere[: 3 if n == 0 else 0]])
@@ -531,7 +534,7 @@ def test_a_metric_of_whole_outputs_says_the_same_on_every_aspect(monkeypatch: py
     for table in (board.systems, board.pairs):
         one, other = (table.filter(rater="overlap", aspect=own).drop("aspect") for own in ("coherence", "fluency"))
         assert one.equals(other)
-    assert len(forecasts) == 3  # people on two aspects, and the metric once
+    assert len(forecasts) == 3  # human ratings on two aspects, metric scores on one
 
 
 def test_sides_are_no_systems() -> None:
@@ -603,7 +606,8 @@ def test_thresholds_cannot_be_calibrated_without_people() -> None:
 
 
 def test_counts_say_what_the_study_says_where_each_battle_is_of_its_own_item() -> None:
-    """The sandwich over items is then a sum over kinds of battles: order effect, ties and intervals are the same."""
+    """With one battle per item the sandwich over items is a sum over kinds of battles, so effects and intervals are
+    equal."""
     rng = np.random.default_rng(4)
     n, systems = 400, np.array(["M", "N", "O", "P"])
     first = rng.integers(4, size=n)
@@ -640,7 +644,7 @@ def test_counts_of_battles_that_share_items_have_no_intervals() -> None:
 
 
 def test_no_decision_depends_on_the_seed_or_on_the_number_of_resamples() -> None:
-    """Sixteen equal systems and a few better ones: many p-values are close to the level."""
+    """Sixteen equal systems and a few better ones give many p-values close to the level."""
     rng = np.random.default_rng(8)
     strength = rng.normal(0, 0.35, 16).tolist()
     study = cu.read(by(battles(rng, strength=strength, n=2500), "ann", "human"))
@@ -654,11 +658,11 @@ def test_no_decision_depends_on_the_seed_or_on_the_number_of_resamples() -> None
 
 
 def test_a_pair_at_the_threshold_is_not_decided_and_says_so() -> None:
-    """With the level at the p-value itself no number of draws settles it."""
+    """With the level at the p-value itself no number of draws decides the pair."""
     rng = np.random.default_rng(8)
     study = cu.read(by(battles(rng, strength=rng.normal(0, 0.35, 8).tolist(), n=1500), "ann", "human"))
     level = 0.05
-    for _ in range(3):  # the p-value at this level, with the draws that the level makes necessary
+    for _ in range(3):  # the p-value at this level, with the draws that the level requires
         pairs = cu.leaderboard(study, confidence=1 - level).pairs
         level = min(pairs["p_adjusted"], key=lambda p: abs(p - level))
     close = cu.leaderboard(study, confidence=1 - level).pairs.filter(pl.col("note") == "at the threshold")
@@ -668,7 +672,7 @@ def test_a_pair_at_the_threshold_is_not_decided_and_says_so() -> None:
 
 
 def in_a_cycle(wins: int, n: int) -> pl.DataFrame:
-    """Three systems, each of which wins so many of n comparisons against the next; D loses nearly all."""
+    """Return three systems, each of which wins so many of n comparisons against the next; D loses nearly all."""
     rows = [
         (f"{a}{b}{item}", a, b, 1 if item < won else -1)
         for a, b, won in (("A", "B", wins), ("B", "C", wins), ("C", "A", wins), *((s, "D", n - 5) for s in "ABC"))

@@ -1,4 +1,5 @@
-"""The answers a protocol collects: outcomes, orders, the simulated metric, and the null without a difference."""
+"""Annotations that a protocol collects: outcomes, orders, the simulated metric, and the null hypothesis of no
+difference."""
 
 from dataclasses import replace
 
@@ -26,7 +27,7 @@ def test_null_permutes_systems_within_items() -> None:
     (comparison,) = compare(study_of(scores_of(6, strength=3.0)))
     asked = rated_pairs(comparison, "m1")
     drawn = [permuted(asked, np.random.default_rng(seed)) for seed in range(200)]
-    # every item keeps its number of ties and of (transitive) preferences; no pair keeps its margin
+    # Every item keeps its number of ties and of (transitive) preferences; no pair keeps its margin.
     for one in drawn[:20]:
         assert (np.abs(one.human).sum(axis=0) == np.abs(asked.human).sum(axis=0)).all()
         assert ((one.human == one.metric).sum(axis=0) == (asked.human == asked.metric).sum(axis=0)).all()
@@ -42,7 +43,7 @@ def test_null_has_no_winner_on_the_metrics_further_items_either() -> None:
     assert abs(total[0] - total[2]) > 0.5 * total.sum()
     more = np.array([permuted(asked, np.random.default_rng(seed)).metric_more for seed in range(100)])
     assert (more.sum(axis=2) == 500).all()
-    # wins and losses change places at random, ties stay: shares of 300,000 answers have an sd below .001
+    # Wins and losses are exchanged at random and ties stay; proportions of 300,000 answers have an sd below .001.
     even = np.array([(total[0] + total[2]) / 2, total[1], (total[0] + total[2]) / 2]) / total.sum()
     np.testing.assert_allclose(more.sum(axis=(0, 1)) / more.sum(), even, atol=0.005)
     decided = replace(asked, metric_more=asked.metric_more * np.array([1, 0, 1]))  # no ties
@@ -90,7 +91,7 @@ def test_answers_come_in_the_order_of_their_seed() -> None:
     np.testing.assert_array_equal(answers.kinds[0], answers.kinds[2])
     assert (answers.kinds[0] != answers.kinds[1]).any()
     np.testing.assert_array_equal(answers.available, np.tile((asked.human != ABSENT).sum(axis=1), (3, 1)))
-    # each annotation once, those that do not exist at the end
+    # each annotation once, missing ones at the end
     for pair, own in enumerate(answers.kinds[0]):
         n = answers.available[0, pair]
         assert (own[:n] < KINDS).all()

@@ -1,4 +1,5 @@
-"""Many people at once: pairs judged by themselves on complete prefixes, whoever is quick; budgets; what is undone."""
+"""Concurrent annotation: decisions of each pair on complete prefixes in any order of answers, budgets, and undone
+answers."""
 
 from collections.abc import Callable
 from typing import Any
@@ -36,7 +37,7 @@ def asking(
 def answered(
     study: ConcurrentAnnotation, signs: np.ndarray, choose: Callable[[list[int]], int]
 ) -> ConcurrentAnnotation:
-    """To the end, in the order that is chosen among all places wanted."""
+    """Answer all requested places in the order that `choose` gives."""
     while study.open_pairs():
         wanted = [(pair, place) for pair in study.open_pairs() for place in study.wanted(pair)]
         pair, place = wanted[choose(list(range(len(wanted))))]
@@ -46,7 +47,8 @@ def answered(
 
 @pytest.mark.parametrize("seed", range(12))
 def test_what_is_possible_after_all_is_asked_again(seed: int) -> None:
-    """Whatever came before, a look wants what is free in it, and is judged on all usable places before its end."""
+    """An interim analysis requests its free places and uses all usable places before its end, in any sequence of
+    events."""
     rng, study = np.random.default_rng(seed), asking(pairs=2, stop="decided", boundary=9.0)
     impossible: dict[int, list[int]] = {0: [], 1: []}
     leased: list[tuple[int, int]] = []
@@ -102,7 +104,7 @@ def test_a_look_ends_where_it_would_have_ended() -> None:
     assert study.wanted(0) == fresh.wanted(0)
     for place in (0, 2):
         study.impossible(0, place)
-    study.answer(0, 6, 1)  # behind what is asked without the two
+    study.answer(0, 6, 1)  # beyond the places that are requested without the two
     study.possible(0, [0, 2])
     assert (study.wanted(0), study.target) == ([0, 1, 2, 3, 4, 5], [7])
 
@@ -162,7 +164,7 @@ def test_a_ruling_says_what_it_rests_on() -> None:
     assert ruling is not None
     assert ruling[:6] == (0, 0, 5, 4, 1, 0)
     assert ruling.used == (0, 1, 3, 4, 5)
-    # theta = P(Beta(5, 1) > 1/2) = 1 - 2^-5, not beyond .975: undecided, and the interval holds 0.
+    # theta = P(Beta(5, 1) > 1/2) = 1 - 2^-5, below .975: undecided, and the interval contains 0.
     assert (ruling.theta, ruling.decision, ruling.is_open) == (1 - 2**-5, 0, True)
     assert ruling.low < 0 < ruling.margin < ruling.high
     assert not study.in_present_look(0, 5)
@@ -195,7 +197,7 @@ def test_items_that_run_out_make_a_look_smaller() -> None:
 
 
 def test_the_last_of_a_budget_is_shared_by_place_when_all_have_theirs() -> None:
-    # 6 x 5 answers, then 6 x 7 are too many for a budget of 47: 17 are shared, the first pairs one more.
+    # After 6 x 5 answers, 6 x 7 exceed the budget of 47: the remaining 17 are shared, and the first pairs get one more.
     study = asking(budget=47, stop="decided")
     for pair in (5, 0, 3, 1, 2):
         for place in study.wanted(pair):
@@ -214,7 +216,7 @@ def test_the_last_of_a_budget_is_shared_by_place_when_all_have_theirs() -> None:
 
 
 def test_a_budget_covers_a_look_that_some_pairs_have_reached() -> None:
-    # Two pairs with 5 answers each; the first asks for 7 more, then both for 12: 24 answers are enough.
+    # Two pairs have 5 answers each; the first requests 7 more, then both go up to 12, so 24 answers are enough.
     study = asking(pairs=2, budget=24, stop="decided")
     for place in study.wanted(0):
         study.answer(0, place, 0)
@@ -222,7 +224,7 @@ def test_a_budget_covers_a_look_that_some_pairs_have_reached() -> None:
     less = asking(pairs=2, budget=23, stop="decided")
     for place in less.wanted(0):
         less.answer(0, place, 0)
-    assert less.wanted(0) == []  # the second look of both pairs needs 24
+    assert less.wanted(0) == []  # The second interim analysis of both pairs needs 24.
     for place in less.wanted(1):
         less.answer(1, place, 0)
     assert [len(less.wanted(pair)) for pair in (0, 1)] == [7, 6]
@@ -236,7 +238,7 @@ def test_a_pair_that_comes_later_has_its_own_looks() -> None:
     answered(study, preferences_of(4), at_random(1))
     assert study.rulings[: len(early)] == early
     assert {own.pair for own in study.rulings[len(early) :]} == {3}
-    # Items that came with it, too: of one document each.
+    # Items added later belong to one document each.
     more = study.add(list(range(N_ITEMS, N_ITEMS + 8)), (1, 2))
     for place in study.wanted(more):
         study.answer(more, place, 1)
@@ -287,7 +289,8 @@ def test_the_margin_of_a_pair_that_ended_is_the_stage_wise_one() -> None:
         ruling = study.answer(0, place, -1 if place == 4 else 1)
     assert ruling is not None
     assert (ruling.decision, ruling.is_open, ruling.look) == (1, False, 1)
-    # Of people alone: the mean preference, and its spread with as many wins as losses (one of each more, of 3 kinds).
+    # Human ratings alone: the mean preference, and its spread with equal wins and losses (one pseudo-count of each of 3
+    # kinds).
     score, error = np.array([10 / 12]), np.sqrt([(12 + 2) / (12 + 3) / 12])
     after = stagewise(score, error, n=np.array([5, 12]), bounds=np.array(study.rule.bounds[:2]), level=0.05)
     assert (ruling.margin, ruling.low, ruling.high) == (after.margin[0], after.low[0], after.high[0])
@@ -295,5 +298,5 @@ def test_the_margin_of_a_pair_that_ended_is_the_stage_wise_one() -> None:
     stopped = asking(pairs=1, stop="decided")
     for place in range(5):
         stopped.answer(0, place, -1 if place == 4 else 1)
-    # Whoever stops may have looked: what holds at all looks stays.
+    # After a stop by hand, the interval that is valid at all interim analyses still applies.
     assert stopped.rulings[-1].low < 0 < stopped.rulings[-1].margin

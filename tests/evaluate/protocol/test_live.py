@@ -1,4 +1,4 @@
-"""The live engine: a study's answers, given one by one, lead where the replay leads; files, orders, bad input."""
+"""The live engine: a study's answers, added one by one, give the results of the replay; files, orders, bad input."""
 
 from collections import Counter
 
@@ -18,7 +18,7 @@ ITEMS = tuple(f"i{k}" for k in range(30))
 
 
 def driven(state: live.State, signs: np.ndarray, *, swap: bool = False) -> live.State:
-    """Answer everything from known preferences, through a file between any two rounds."""
+    """Answer all requests from the preferences, through a file between any two rounds."""
     place = {pair: k for k, pair in enumerate(zip(*pairs_of(SYSTEMS), strict=True))}
     while wanted := live.next_annotations(state):
         verdicts = []
@@ -67,13 +67,13 @@ def test_answers_in_parts_and_resumed_from_a_file(tmp_path) -> None:
     assert len(set(wanted)) == 24
     half = [(*ask, 0) for ask in wanted[:10]]
     state = live.record(state, half)
-    # Two pairs have all of their first look and go on; nobody waits for the others.
+    # Two pairs have completed their first interim analysis and go on without waiting for the others.
     now = live.next_annotations(state)
     assert set(wanted[10:]) < set(now)
     assert Counter((ask.system_a, ask.system_b) for ask in now) == dict.fromkeys(state.pairs, 4) | {("A", "D"): 2}
     (tmp_path / "state.json").write_bytes(state.to_json())
     assert live.State.read(tmp_path / "state.json") == state
-    # the same answer twice is no second annotation
+    # A repeated answer is no second annotation.
     assert live.record(state, half) == state
     assert max(driven(state, signs).asking.look) > 0
 

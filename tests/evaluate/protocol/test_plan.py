@@ -1,4 +1,4 @@
-"""Plans: against closed forms, against the protocol's own replay, what a metric saves, bad input."""
+"""Plans: closed forms, the protocol's replay, the saving by a metric, bad input."""
 
 from dataclasses import replace
 
@@ -26,7 +26,7 @@ def test_one_look_is_the_exact_power() -> None:
     made = plan(margins=[0.0, 0.3], tie_rate=0.2, items=60, stopping=Stopping(looks=[60]), replications=2000)
     exact = made.power.filter(pl.col("annotations") == 60)
     (row,) = made.plan.rows(named=True)
-    # correct: the better one found where there is one, nothing where there is none; Monte Carlo sd about .007
+    # Correct means the better system or, without a difference, no decision; the Monte Carlo sd is about .007.
     first, second = exact["power"].to_list()
     false = first + exact["wrong"][0]
     assert row["correct"] == pytest.approx((second + 1 - false) / 2, abs=0.03)
@@ -73,7 +73,7 @@ def test_pilot_foretells_its_own_protocol() -> None:
 
 
 def correlation_of(joint: np.ndarray) -> float:
-    """Of preferences 1, 0, -1 with the joint chances (3, 3) [human, metric]."""
+    """Return the correlation of preferences 1, 0, -1 with joint probabilities (3, 3) [human, metric]."""
     values = np.array([1.0, 0.0, -1.0])
     human, metric = values[:, None] - values @ joint.sum(axis=1), values[None, :] - values @ joint.sum(axis=0)
     moments = [(joint * power).sum() for power in (human * metric, human**2, metric**2)]
@@ -84,7 +84,7 @@ def test_a_pilots_metric_answers_alike_in_both_orders_of_a_pair() -> None:
     scores = scores_of(3, items=60, systems=3, strength=1.5)
     a, b = np.triu_indices(3, 1)
     human, metric = (np.sign(own[:, a] - own[:, b]).astype(int) for own in scores)
-    table = np.ones((3, 3))  # one of each for the prior, then every answer, and every answer the other way round
+    table = np.ones((3, 3))  # one pseudo-count each as the prior, then every answer, and every answer reversed
     for h, m in zip(human.ravel(), metric.ravel(), strict=True):
         table[1 - h, 1 - m] += 1
         table[1 + h, 1 + m] += 1
@@ -101,8 +101,9 @@ def test_a_pilots_metric_answers_alike_in_both_orders_of_a_pair() -> None:
 
 
 def test_a_metric_narrows_the_interval_by_the_variance_it_saves() -> None:
-    # One look at 40 of 100 items, of 300 that the metric rates in all: nobody stops before. The variance of a mean of
-    # 1, 0, -1 falls by correlation^2, as far as the metric rates what people do not (Angelopoulos et al. 2023).
+    # One interim analysis at 40 of 100 items, of 300 that the metric rates in all; no pair stops before. The variance
+    # of a mean of 1, 0, -1 falls by correlation^2, as far as the metric rates items without human ratings (Angelopoulos
+    # et al. 2023).
     margins, ties, channel = [0.1, 0.5], 0.2, np.array([[0.8, 0.1, 0.1], [0.2, 0.6, 0.2], [0.05, 0.15, 0.8]])
     made = plan(
         margins=margins,
@@ -148,13 +149,13 @@ def test_pilot_and_assumptions_contradict() -> None:
 
 
 def beginning(study: Study, n: int) -> Study:
-    """The study with the first items only."""
+    """Return the study with its first items only."""
     names = study.ratings.frame["item"].unique(maintain_order=True).head(n).to_list()
     return replace(study, ratings=Ratings(frame=study.ratings.frame.filter(pl.col("item").is_in(names))))
 
 
 def test_a_forecast_ends_where_the_rule_does_and_not_before_what_is_spent() -> None:
-    """Widened intervals stay between what the pilot took and what the last look takes."""
+    """Widened intervals stay between the numbers of the pilot and of the last interim analysis."""
     rule = Stopping(looks=[10, 20, 40], boundary="pocock")
     for seed, strength in ((0, 0.0), (1, 0.3), (2, 3.0)):
         pilot = beginning(study_of(scores_of(seed, items=100, systems=4, strength=strength)), 10)

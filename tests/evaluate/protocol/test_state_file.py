@@ -1,4 +1,4 @@
-"""The file of a running protocol: what `record` took is read back; an edit is refused in one line, whatever it is."""
+"""State files of a running protocol: `record` and `read` agree, and any edit is rejected with a one-line message."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.edits import as_json, edited, torn
 
 
 def running(*, metric: bool = False, **options: Any) -> State:
-    """A protocol of three systems and four items, some of it answered."""
+    """Return a protocol of three systems and four items with some answers."""
     named = {"systems": ("A", "B", "C"), "items": ("i0", "i1", "i2", "i3")}
     signs = np.array([[1, 0, -1, 1], [1, 1, 1, -128], [0, 0, 0, 1]], dtype=np.int8)[:, np.newaxis]
     given = {"metric": Comparisons.of_signs(signs, raters=("m",), **named)} if metric else {}
@@ -40,7 +40,7 @@ FILES = [json.loads(state.to_json()) for state in STATES]
 
 
 def read(content: bytes) -> State | None:
-    """The state, or nothing where it is refused in one line that says what to do."""
+    """Return the state, or None if it is rejected with a one-line message that says what to do."""
     try:
         return State.from_json(content)
     except InputError as problem:
@@ -55,7 +55,7 @@ def read(content: bytes) -> State | None:
 
 
 def used(state: State) -> None:
-    """Go on to the end; and a file can hold it at any time."""
+    """Answer all requests; the state fits in a file at any time."""
     for _ in range(50):
         wanted = live.next_annotations(state)
         live.decisions(state)
@@ -66,7 +66,7 @@ def used(state: State) -> None:
 
 
 def signed(content: Any) -> Any:
-    """The same with a digest that fits, where there is a state at all: an edit by who knows how."""
+    """Return the content with a valid digest, if it has a state at all, as an edit by an expert would."""
     try:
         return {**content, "digest": digest(_FILE.decode(as_json(content)).state)}
     except (ValueError, TypeError):
@@ -76,7 +76,7 @@ def signed(content: Any) -> Any:
 def examined(content: Any, *, known: bool) -> None:
     state = read(as_json(signed(content) if known else content))
     if state is not None:
-        assert known or state in STATES  # another spelling of the same
+        assert known or state in STATES  # another spelling of the same value
         used(state)
 
 

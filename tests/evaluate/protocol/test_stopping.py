@@ -1,4 +1,4 @@
-"""Stopping: one spelling, what it means for a number of annotations, bad values in one line."""
+"""Stopping rules: normalised spelling, meaning for a number of annotations, one-line messages for bad values."""
 
 from dataclasses import fields, replace
 from typing import Any

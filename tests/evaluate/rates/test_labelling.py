@@ -87,7 +87,7 @@ def test_targets_allocate_differently_and_versions_are_planned_together() -> Non
     assert difference["by_judge"] <= difference["random"] * 1.05
     coarse = plan(versions, difference=0.2)
     assert needed(coarse, "difference")["by_judge"] < difference["by_judge"] / 3
-    # Two proportions at a power of .8 with unpooled variances, such as in Fleiss, Levin and Paik (2003), equation 4.14
+    # Two proportions at a power of .8 with unpooled variances, as in Fleiss, Levin and Paik (2003), equation 4.14
     # without the correction for continuity.
     counts = coarse.allocation.with_columns(positive=pl.col("n") * pl.col("positive_rate")).group_by("system")
     rates = counts.agg(pl.col("positive").sum() / pl.col("n").sum())["positive"].to_numpy()

@@ -17,7 +17,7 @@ from custodes.evaluate.rates.outputs import labelled_outputs
 def table(
     n: int = 600, *, rate: float = 0.7, tpr: float = 0.95, tnr: float = 0.7, labelled: float = 0.25, seed: int = 0
 ) -> pl.DataFrame:
-    """Labels of one application by a judge, and by an expert on a random part."""
+    """Return labels of one application by a judge, and by an expert on a random part."""
     rng = np.random.default_rng(seed)
     good = rng.random(n) < rate
     judge = np.where(good, rng.random(n) < tpr, rng.random(n) >= tnr)
@@ -85,7 +85,7 @@ def test_order_of_rows_and_names_do_not_matter() -> None:
 
 
 def versions(rate_a: float, rate_b: float, tnr_b: float, *, seed: int = 1, n: int = 600) -> pl.DataFrame:
-    """Two versions on the same items, judged with a TNR of .7 and another."""
+    """Return two versions on the same items, labelled by a judge with a TNR of .7 and another."""
     parts = [
         table(n, rate=rate, tnr=tnr, labelled=0.5, seed=seed + k).with_columns(prompt_version=pl.lit(name))
         for k, (name, rate, tnr) in enumerate((("v1", rate_a, 0.7), ("v2", rate_b, tnr_b)))
@@ -103,7 +103,7 @@ def test_a_judge_that_errs_differently_is_named_and_does_not_decide() -> None:
     text = "\n".join(cu.verdict(versions(0.5, 0.5, 0.2)).lines())
     assert "judge over-rates v2 relative to v1: its TNR differs" in text
     assert "v1 and v2 do not differ significantly" in text
-    turned = {"pass": "fail", "fail": "pass"}  # so that TPR and TNR change places
+    turned = {"pass": "fail", "fail": "pass"}  # so that TPR and TNR are exchanged
     relabelled = versions(0.5, 0.5, 0.2).with_columns(pl.col("judge", "expert").replace(turned))
     text = "\n".join(cu.verdict(relabelled).lines())
     assert "judge over-rates v1 relative to v2: its TPR differs" in text
@@ -198,7 +198,7 @@ def test_a_golden_set_is_corrected_by_its_error_rates() -> None:
     rates = row(cu.rates(both, sampling="by-label").rates)
     assert rates["method"] == "rogan-gladen"
     assert rates["human_rate"] is None
-    assert rates["n"] == 4000  # the golden set has no part in the rate
+    assert rates["n"] == 4000  # The golden set is not part of the rate.
     share = data["judge"].eq("pass").mean()
     hits, false_alarms = judge[gold].mean(), judge[~gold].mean()
     assert rates["corrected_rate"] == pytest.approx((share - false_alarms) / (hits - false_alarms))

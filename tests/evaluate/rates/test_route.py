@@ -1,4 +1,4 @@
-"""Which judgements are accepted, which outputs are labelled, and the rate from both."""
+"""Routing: accepted judgements, outputs to label, and the rate from both."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from custodes.errors import InputError, OptionError
 
 
 def traces(n: int = 2000, *, labelled: int = 400, auc: float = 0.9, seed: int = 0) -> pl.DataFrame:
-    """Outputs of a judge that errs in 15 %; its confidence separates errors with an area `auc` under the ROC curve."""
+    """Return outputs of a judge with 15 % errors; its confidence separates errors with an area `auc` under the ROC
+    curve."""
     rng = np.random.default_rng(seed)
     good, wrong = rng.random(n) < 0.7, rng.random(n) < 0.15
     latent = rng.normal(size=n) + np.sqrt(2) * norm.ppf(auc) * wrong
@@ -41,7 +42,7 @@ def only(table: pl.DataFrame) -> dict[str, Any]:
 
 
 def answered(data: pl.DataFrame, result: cu.Route) -> pl.DataFrame:
-    """The data with the labels that were to be added, and the probabilities."""
+    """Return the data with the requested labels and their probabilities."""
     assert result.outputs["item"].to_list() == data["id"].to_list()
     label_next = result.outputs["label_next"]
     return data.select(
@@ -141,7 +142,7 @@ def test_alarm_when_accepted_judgements_get_worse() -> None:
 
 
 def confidences(**columns: Any) -> pl.DataFrame:
-    """60 outputs with a confidence that some column has."""
+    """Return 60 outputs with a confidence that a column holds."""
     rows = np.arange(60)
     judge = np.where(rows % 2, "pass", "fail")
     return pl.DataFrame({"id": rows.astype(str), "judge": judge, **columns, "human": judge})

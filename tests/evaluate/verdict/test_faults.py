@@ -1,4 +1,4 @@
-"""The verdict tells what was found of judges, those first whom a reader would trust, and nothing that was not found."""
+"""The verdict reports the findings on judges, those of recommended judges first, and no others."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from custodes.evaluate.verdict.view import AspectResults
 
 @pytest.fixture(scope="module")
 def results() -> dict[str, Any]:
-    """Of a judge that names what it is shown first, in both orders of three quarters of the comparisons."""
+    """Return results of a judge that prefers the first position, in both orders for three quarters of the
+    comparisons."""
     rows = []
     for item in range(40):
         for a, b in (("A", "B"), ("A", "C"), ("B", "C")):

@@ -1,5 +1,3 @@
-"""The verdict and the report without human ratings."""
-
 from __future__ import annotations
 
 import numpy as np
@@ -10,7 +8,7 @@ import custodes as cu
 
 
 def scored(metrics: dict[str, tuple[float, ...]], items: int = 60, noise: float = 1.0) -> pl.DataFrame:
-    """Scores of three systems; each metric adds its own amount to each system."""
+    """Return scores of three systems with a system effect for each metric."""
     rng = np.random.default_rng(20_260_230)
     quality = rng.normal(size=(items, 3))
     rows = [

@@ -1,4 +1,4 @@
-"""The verdict says what constructed results hold, and no more."""
+"""Verdicts from constructed results state these results and no others."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ BASIS = ("check", "agreement", "favoritism", "ranking")
 
 @pytest.fixture(scope="module")
 def results() -> dict[str, Any]:
-    """What the verdict is made from: the embedded demo, asked with few resamples."""
+    """Return the results of all questions on the embedded demo with few resamples."""
     study = cu.read("demo")
     bounds = {name: {} if name == "check" else {"resamples": 100} for name in BASIS}
     made = {name: getattr(cu, name)(study, **bounds[name]) for name in BASIS}
@@ -38,15 +38,15 @@ def said(result: Verdict, aspect: str, kind: str) -> str:
 
 
 def findings(result: Verdict, aspect: str) -> list[tuple[str, str, str]]:
-    """The metric, the system and the text of every line on a finding of partiality."""
+    """Return the metric, the system and the text of every line on a finding of partiality."""
     lines = result.verdict.filter(aspect=aspect, kind="favours")["text"]
     found = ((re.match(r"(\S+) (?:over|under)-rates (\S+) by ", text), text) for text in lines)
     return [(*match.groups(), text) for match, text in found if match]
 
 
 def standing(result: Any, values: dict[str, Ends], worse: tuple[str, ...] | None = ()) -> Any:
-    """Agreement whose metrics stand like this on every aspect: value and interval of each, best first; `worse` are
-    that the best is clearly better than, all others share its letter (None: nothing was tested)."""
+    """Return agreement with these values and intervals of the metrics on every aspect, best first. The best metric is
+    significantly better than those of `worse`; all others share its letter (None: no tests)."""
     rows = [
         {
             "aspect": aspect,
@@ -79,7 +79,7 @@ def everyone(results: dict[str, Any]) -> list[str]:
 
 
 def test_the_planted_truth_of_the_demo_is_found(results: dict[str, Any]) -> None:
-    # custodes.data.simulate.demo_simulation plants these: selfeval favours Dogwood, noise sees nothing
+    # custodes.data.simulate.demo_simulation defines: selfeval favours Dogwood, and noise is unrelated to quality
     result = told(results)
     assert "noise" in said(result, "coherence", "chance")
     assert "selfeval over-rates Dogwood by " in said(result, "coherence", "favours")
@@ -88,10 +88,11 @@ def test_the_planted_truth_of_the_demo_is_found(results: dict[str, Any]) -> None
         "%, misses a difference in 20 % and finds"
     ) in said(result, "coherence", "flips")
     assert "selfeval over-rates Dogwood on both aspects" in said(result, "", "favours")
-    # errors of noise lift the weakest system against every other one, and that is no favour
+    # Random errors raise the weakest system against every other one, which is no favoritism.
     noise = results["favoritism"].systems.filter(metric="noise", system="Fir", aspect="coherence").row(0, named=True)
     assert noise["favi_min"] > 0
-    # on coherence nobody else is accused; on fluency those that rate the mean of both aspects may well be
+    # On coherence no other metric has a finding; on fluency the metrics that rate the mean of both aspects may have
+    # one.
     assert {metric for metric, *_ in findings(result, "coherence")} == {"selfeval"}
 
 
@@ -101,7 +102,7 @@ def test_the_number_in_the_sentence_is_of_the_statistic_that_ranks(results: dict
         metrics = results["agreement"].metrics.filter(aspect=aspect)
         first, second = verdict.filter(aspect=aspect, kind="trust")["text"]
         best = metrics.filter(metric=first.split()[0]).row(0, named=True)
-        # the highest of all by that statistic, and by it in the text
+        # the highest value of that statistic, also in the text
         assert best["kendall_item"] == metrics["kendall_item"].max()
         assert first.startswith(
             f"{best['metric']} agrees best with the annotators (Kendall's τ within items"
@@ -222,8 +223,8 @@ def test_partiality_is_told_of_few_metrics_and_of_none(results: dict[str, Any]) 
     every = finding("favoured")
     metrics = [metric for metric, *_ in findings(told(results, favoritism=every), "coherence")]
     assert len(metrics) == len({*metrics}) == 3
-    assert "noise" not in metrics  # it is not trusted anyway
-    # noise is neither counted nor among those that it is counted of
+    assert "noise" not in metrics  # It is not recommended in any case.
+    # noise is neither in the count nor in its total.
     assert "In all, 6 of 6 metrics that are significantly better than chance over-rate or under-rate some" in said(
         told(results, favoritism=every), "coherence", "favours"
     )
@@ -234,8 +235,8 @@ def test_partiality_is_told_of_few_metrics_and_of_none(results: dict[str, Any]) 
 
 
 def board(result: Any, systems: dict[str, tuple[int | None, bool]], *, rater: str = "human", **corrected: Any) -> Any:
-    """A leaderboard on which these systems stand like this on every aspect: highest rank, and whether they may be
-    first; the best first. `corrected` is a row of that table."""
+    """Return a leaderboard with this highest rank and top group on every aspect, best system first. `corrected` gives
+    values of a row of that table."""
     rows = [
         {
             "aspect": aspect,
@@ -315,7 +316,7 @@ def test_people_who_judged_few_are_corrected_by_the_best_metric(results: dict[st
     )
     assert text.startswith(f"Annotators {best}d 40 of the 400 comparisons that {best} {best}d.")
     assert "A is better than B" in text
-    # people are not few, or judged no random part: then nothing is corrected
+    # Human ratings are not few, or do not cover a random part, so nothing is corrected.
     many = board(results["leaderboard"], systems, **{**few, "labels": 300})
     assert "People judged" not in said(told(results, leaderboard=many), "fluency", "best")
     uneven = board(results["leaderboard"], systems, **{**few, "reason": "labels are no random part"})
@@ -353,7 +354,7 @@ def test_systems_that_never_met_are_not_ranked_together(results: dict[str, Any])
         "of all systems is unknown."
     )
     assert said(told(results, leaderboard=replace(made, systems=parts)), "", "best") == ""
-    # who never met is no open pair: A and B, C and D are
+    # Pairs without comparisons are not undecided; A and B, C and D are.
     grouped = parts.with_columns(group=pl.format("{}a", pl.col("part")))
     text = said(told(results, leaderboard=replace(made, systems=grouped)), "fluency", "labels")
     assert text.startswith("2 of 2 pairs of systems are undecided (all pairs tested together)")
@@ -366,7 +367,7 @@ def test_undecided_pairs_and_forecasts_are_of_the_leaderboard(results: dict[str,
         undecided = board.pairs.filter(aspect=aspect, rater="human", decision="=")
         text = said(made, aspect, "labels")
         assert text.startswith(f"{undecided.height} of 15 pairs of systems are undecided (all pairs tested together)")
-        # no pair that cannot change the best system is listed
+        # No listed pair is unable to change the best system.
         systems = board.systems.filter(aspect=aspect, rater="human")
         top = set(systems.filter(pl.col("may_be_first") | (pl.col("rank") == 1))["system"])
         for row in undecided.to_dicts():
@@ -376,7 +377,7 @@ def test_undecided_pairs_and_forecasts_are_of_the_leaderboard(results: dict[str,
             elif row["more_comparisons"] is not None:
                 about = f"About {rounded(row['more_comparisons'])} more human comparisons of"
                 assert any(f"{about} {own} would give 50 % power to tell which is better." in text for own in named)
-        # a row of the table is a sentence, or several
+        # A row of the table is one sentence or several.
         assert all(text.endswith(".") for text in made.verdict.filter(kind="labels")["text"])
     far = replace(board, pairs=board.pairs.with_columns(more_comparisons=pl.lit(None, pl.Int64)))
     text = said(told(results, leaderboard=far), "fluency", "labels")
@@ -411,7 +412,7 @@ def test_pairs_with_the_leader_come_first(results: dict[str, Any]) -> None:
 
 
 def test_the_worst_finding_about_the_recommended_metric_comes_first(results: dict[str, Any]) -> None:
-    # more significant findings about metrics that are not recommended, and a smaller one about the one that is
+    # more significant findings about metrics that are not recommended, and a smaller one about the recommended metric
     best, *others = results["agreement"].standing.filter(aspect="coherence")["metric"]
     favoritism = results["favoritism"]
     rows = [(best, "Aster", -20.0, 0.001), (best, "Elm", 40.0, 0.04)]
@@ -458,7 +459,7 @@ def test_every_finding_that_is_counted_is_of_a_metric_that_may_be_named(
 def partiality_of(
     favoritism: Any, rows: list[tuple[str, str, float, float]], copies: dict[str, list[str]]
 ) -> pl.DataFrame:
-    """The table `partiality` with these findings only: metric, system, points, adjusted p-value."""
+    """Return the table `partiality` with these findings only: metric, system, points, adjusted p-value."""
     findings = {(metric, system): (size, p) for metric, system, size, p in rows}
     made = []
     for row in favoritism.partiality.to_dicts():
