@@ -17,7 +17,7 @@ SAID = st.lists(st.lists(st.integers(-1, 4), min_size=3, max_size=3), min_size=2
 
 
 def alpha_by_pairs(said: np.ndarray, kind: str) -> float:
-    """Krippendorff's definition, by going through pairs of values: within units, and of all values anywhere."""
+    """Return Krippendorff's alpha from all pairs of values within units and overall."""
     units = [[int(own) for own in row if own >= 0] for row in said]
     units = [row for row in units if len(row) > 1]
     values = [value for row in units for value in row]

@@ -72,7 +72,7 @@ def test_models_beat_votes_where_some_only_guess(name: str) -> None:
 
 
 def test_guessers_have_no_competence_and_others_theirs() -> None:
-    """A count of right answers as known ones, as another program has it, gives guessers a third."""
+    """Estimates from the number of correct answers, as in another program, give guessers a competence of a third."""
     knows = np.array([0.9, 0.8, 0.7, 0.6, 0.0, 0.0])
     own, _ = planted(np.random.default_rng(4), tasks=2000, people=6, each=4, knows=knows)
     made = mace(own, restarts=5, iterations=50, rng=np.random.default_rng(0))
@@ -96,7 +96,7 @@ def test_a_tie_of_votes_is_no_label() -> None:
 
 
 def test_a_weight_counts_a_task_so_often() -> None:
-    """A task with weight 2 is that task twice; tasks of weight 0 get labels and teach nothing."""
+    """A task with weight 2 equals the task twice; tasks of weight 0 get labels and do not affect the model."""
     own, _ = planted(np.random.default_rng(5), tasks=30, people=4, each=3, knows=np.full(4, 0.7))
     twice = own.task < 10
     doubled = AnnotatorLabels.of(

@@ -20,7 +20,7 @@ ROWS = st.lists(
 
 
 def of_rows(rows: np.ndarray, trusted: np.ndarray | None = None) -> tuple[np.ndarray, PeerAgreement]:
-    """Sorted rows, and their agreement."""
+    """Return sorted rows and their agreement."""
     rows = rows[np.lexsort((rows[:, 1], rows[:, 0]))]
     task, worker = rows[:, 0].astype(int), rows[:, 1].astype(int)
     trusted = np.ones(5, dtype=bool) if trusted is None else trusted
@@ -42,7 +42,7 @@ def test_with_all_tasks_by_all_it_is_the_mean_of_spearman() -> None:
 
 
 def written_out(rows: np.ndarray, trusted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The same by loops over answers."""
+    """Return the same by loops over answers."""
     shared = [(rows[:, 0] == t).sum() > 1 for t in rows[:, 0]]
     score, spread = np.zeros(len(rows)), np.full(5, np.nan)
     for w in range(5):
@@ -92,8 +92,8 @@ def test_severity_and_use_of_the_scale_do_not_matter(rows: list[tuple[int, int, 
 
 
 def test_coarse_answers_estimate_the_correlation_of_fine_ones() -> None:
-    """A mark that one answer in ten exceeds: without the correction the ratio is .58. Errors here are normal, and the
-    correction is exact where the regression on ranks is linear."""
+    """One answer in ten exceeds the threshold: without the correction the ratio is .58. Errors are normal here, and the
+    correction is exact if the regression on ranks is linear."""
     rng = np.random.default_rng(1)
     value = rng.normal(size=(20_000, 1)) + 0.7 * rng.normal(size=(20_000, 3))
     value[:, 0] = value[:, 0] > 1.28 * np.sqrt(1.49)
@@ -162,7 +162,7 @@ def test_long_rows_have_the_same_p_as_exact_ones(monkeypatch: pytest.MonkeyPatch
 
 
 def test_fair_people_are_seldom_named_and_clickers_always() -> None:
-    """The level is .05 or less one by one, with pairs whose orders are balanced, or two to one."""
+    """The level is at most .05 for each annotator, with pairs of balanced orders or of two to one."""
     rng = np.random.default_rng(3)
     for often in (0.5, 2 / 3):
         p = []

@@ -86,7 +86,7 @@ def test_metrics_that_share_their_outputs_are_grouped() -> None:
     human = np.array([[1.0, 2.0], [np.nan, 4.0]])
     metrics = np.zeros((3, 2, 2))
     metrics[1, 0, 0] = np.nan
-    metrics[2, 1, 0] = np.nan  # the person lacks it as well
+    metrics[2, 1, 0] = np.nan  # the annotator lacks it as well
     groups = {tuple(m): o.tolist() for m, o in same_outputs(human, metrics)}
     assert groups == {(0, 2): [0, 1, 3], (1,): [1, 3]}
 
@@ -211,7 +211,7 @@ def test_coverage(n: int, p: float, size: int) -> None:
 
 
 def test_at_the_bound_resamples_tell_how_much_an_observation_is_worth() -> None:
-    # decisions of three pairs that turn in resamples are about three observations, however many items there are
+    # The decisions of three pairs that change in resamples amount to about three observations for any number of items.
     rng = np.random.default_rng(0)
     resamples = rng.binomial(3, 0.8, 2000) / 3
     low, high = student_interval(np.append(1.0, resamples), confidence=0.95, n_units=100, bounds=SHARE)
@@ -228,13 +228,13 @@ def test_percentiles_of_a_certain_proportion_have_a_width() -> None:
 
 
 def estimates_of(draws: np.ndarray, **more: object) -> list[ResampledEstimate]:
-    """draws (1 + B, k)."""
+    """Return estimates with the data first: draws (1 + B, k)."""
     about = {"population": None, "n_units": 200, "bounds": ANY, "width": 1.0}
     return [ResampledEstimate(draws=own, **{**about, **more}) for own in draws.T]  # type: ignore[arg-type]
 
 
 def normal(correlation: np.ndarray, n: int = 4000, seed: int = 0) -> np.ndarray:
-    """(1 + n, k) with exactly this correlation, around 0."""
+    """Return normal draws (1 + n, k) around 0 with exactly this correlation."""
     made = np.random.default_rng(seed).normal(size=(n, len(correlation)))
     made -= made.mean(axis=0)
     made = (
@@ -279,7 +279,7 @@ def test_p_of_one_is_that_of_students_t() -> None:
 
 @pytest.mark.parametrize("n_draws", [20, 1000])
 def test_few_draws_keep_the_level(n_draws: int) -> None:
-    # A normal estimate with a known error, from so many normal draws: the level is that of a simulation.
+    # A normal estimate with a known error from n normal draws: the level equals that of a simulation.
     rng, hits, n = np.random.default_rng(n_draws), 0, 2000
     for _ in range(n):
         draws = np.concatenate([[rng.normal()], rng.normal(size=n_draws)])
@@ -326,7 +326,8 @@ def test_the_same_estimate_many_times_costs_nothing() -> None:
 
 
 def test_where_no_resample_departs_the_error_is_unknown_and_not_0() -> None:
-    # By definition: had a share p of clusters been unlike the others, none of 30 would be met with (1 - p)^30.
+    # By definition: if a proportion p of clusters differed from the others, none of 30 would be sampled with (1 -
+    # p)^30.
     (alike,) = estimates_of(np.ones((101, 1)), bounds=SHARE, n_units=30)
     low, high = alike.interval(0.95)
     assert (low**30, high) == (pytest.approx(0.025), 1.0)
@@ -381,7 +382,7 @@ def test_intervals_hold_all_true_values_together() -> None:
 
 
 def test_the_distance_to_a_bound_is_where_the_interval_reaches_it() -> None:
-    # Without spread the interval at a level with tail t reaches 1 - t^(1 / G) up: to 1 from .9 where t = .9^G.
+    # Without variation the interval at a level with tail t extends 1 - t^(1 / G) upwards: from .9 to 1 for t = .9^G.
     (same,) = estimates_of(np.full((101, 1), 0.9), bounds=(0.0, 1.0), n_units=10)
     assert same.distance(1.0) == pytest.approx(-stats.norm.ppf(0.9**10), abs=1e-6)
 

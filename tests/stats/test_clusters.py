@@ -36,7 +36,7 @@ def test_the_effect_is_the_ratio_of_variances_of_statsmodels() -> None:
         fit = sm.OLS(signs, np.ones(signs.size)).fit(
             cov_type="cluster", cov_kwds={"groups": units, "df_correction": True}
         )
-        # One pseudo-item in 401 moves ours; statsmodels multiplies by G / (G - 1) and (n - 1) / (n - k) = 1.
+        # One pseudo-item in 401 shifts this estimate; statsmodels multiplies by G / (G - 1) and (n - 1) / (n - k) = 1.
         expected = fit.bse[0] ** 2 / (signs.var() / signs.size)
         assert effect == pytest.approx(max(expected, 1), rel=0.04)
 
@@ -49,12 +49,12 @@ def test_influence_is_the_jackknife() -> None:
 
 @pytest.mark.parametrize("own", BY_COUNTS, ids=lambda own: own.name)
 def test_copies_of_items_are_worth_the_items(own) -> None:
-    # Every item ten times, in a cluster of its own: the truth is a design effect of ten.
+    # Every item occurs ten times in a cluster, so the true design effect is ten.
     human, metric, _ = studies(20, (1,) * 60, icc=0, mean=0.3, annotated="half", seed=1)
     copied = effect_of(
         own.point, np.repeat(human, 10, axis=1), np.repeat(metric, 10, axis=1), np.repeat(np.arange(60), 10)
     )
-    # but for C / (C - 1), with C from about 20 annotated items to 60
+    # except for C / (C - 1), with C from about 20 annotated items to 60
     assert ((copied.effect > 9.5) & (copied.effect < 11)).all()
     assert (copied.divisor(0.95) > copied.effect).all()
 
@@ -75,7 +75,7 @@ def test_a_sign_test_of_copies_is_that_of_the_items(signs: list[int], copies: in
 
 @pytest.mark.parametrize("n", range(3, 13))
 def test_few_clusters_show_no_more_than_their_flips(n: int) -> None:
-    effect = clusters.null_effect(np.array(10 * n), np.array(100 * n), np.array(n))  # ten alike in each
+    effect = clusters.null_effect(np.array(10 * n), np.array(100 * n), np.array(n))  # ten equal items in each cluster
     p_value = sign_test(10 * n / effect, np.array(0.0), test="asymptotic")
     assert p_value == pytest.approx(max(2.0 ** (1 - n), 2 * norm.sf(n**0.5)), rel=1e-6)
 
@@ -108,7 +108,7 @@ def test_nothing_rated_is_undefined_and_divides_by_one() -> None:
 
 
 def test_the_mixture_of_effective_counts_is_a_posterior() -> None:
-    # The exact sampler against self-normalised draws from the prior: a small table, so that these are worth enough.
+    # The exact sampler against self-normalised draws from the prior: the table is small, so that these are effective.
     counts = Counts(
         np.array([[2.4, 0.3, 0.0], [0.6, 1.2, 0.3], [0.3, 0.0, 1.5]]), np.array([3.3, 1.2, 2.1]), np.zeros(3)
     )
@@ -125,7 +125,7 @@ def test_the_mixture_of_effective_counts_is_a_posterior() -> None:
 
 @pytest.mark.parametrize("test", ["asymptotic", "exact"])
 def test_sign_tests_of_equals_in_documents(test) -> None:
-    # before: 31 % false decisions (ICC of signs .3, forty documents of ten)
+    # 31 % false decisions without clusters (ICC of signs .3, forty documents of ten)
     assert sign_tests("40 x 10", icc=0.3, mean=0, n=1000, by=False, test=test) > 0.25
     assert not_above(sign_tests("40 x 10", icc=0.3, mean=0, n=1000, test=test), 0.06, 1000)
     assert sign_tests("40 x 10", icc=0.3, mean=0.5, n=1000, test=test) > 0.9
@@ -147,7 +147,7 @@ def test_favi_scores_cover_in_documents() -> None:
 
 
 def documents(rng: np.random.Generator, *, pairs: int, clusters: int, size: int, rho: float) -> np.ndarray:
-    """(pairs, items) fair coins, of which a share sqrt(rho) say what their document says: correlation rho."""
+    """Return (pairs, items) fair coins that equal the coin of their document with probability sqrt(rho)."""
     shared = rng.choice([-1, 1], size=(pairs, clusters)).repeat(size, axis=1)
     own = rng.choice([-1, 1], size=shared.shape)
     return np.where(rng.random(shared.shape) < np.sqrt(rho), shared, own).astype(np.int8)
@@ -168,7 +168,7 @@ def test_few_clusters_are_allowed_for() -> None:
     found = [
         pooled_design_effect(documents(rng, pairs=1, clusters=10, size=10, rho=0.3), units=units) for _ in range(300)
     ]
-    # the estimate and its standard error: in four of five studies at least the truth, 3.7
+    # the estimate plus its standard error: in at least four of five studies no less than the truth, 3.7
     assert np.mean(np.array(found) >= 3.7) > 0.6
     assert np.max(found) <= 10
 
@@ -177,7 +177,7 @@ def test_nothing_changes_without_shared_clusters() -> None:
     signs = np.random.default_rng(2).choice(np.array([1, 0, -1, ABSENT], dtype=np.int8), size=(3, 5, 30))
     assert not is_clustered(np.arange(30))
     assert (pooled_design_effect(signs, units=np.arange(30)) == 1).all()
-    # one annotation of each document, the others absent
+    # one annotation of each document, the others missing
     signs[..., 1::2] = ABSENT
     units = np.repeat(np.arange(15), 2)
     assert is_clustered(units)
@@ -188,5 +188,5 @@ def test_documents_that_agree_with_themselves_are_one_annotation_each() -> None:
     units = np.repeat(np.arange(8), 5)
     signs = np.random.default_rng(3).choice(np.array([1, -1], dtype=np.int8), size=(6, 8)).repeat(5, axis=1)
     np.testing.assert_allclose(pooled_design_effect(signs, units=units), 5)
-    # no spread at all: they may agree because they share a document
+    # No variation at all: the items may agree because they share a document.
     np.testing.assert_allclose(pooled_design_effect(np.ones((1, 40), dtype=np.int8), units=units), 5)

@@ -18,7 +18,7 @@ def similarity_of(rng: np.random.Generator, n: int, *, missing: float = 0.0) -> 
 
 
 def planted(labels: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Similarities near .8 within a community and near .3 across."""
+    """Return similarities near .8 within a community and near .3 across."""
     noise = rng.normal(scale=0.02, size=(len(labels), len(labels)))
     return np.where(labels[:, np.newaxis] == labels, 0.8, 0.3) + (noise + noise.T) / 2
 
@@ -38,7 +38,7 @@ def partition(labels: np.ndarray) -> set[frozenset[int]]:
 
 
 def every_partition(n: int) -> np.ndarray:
-    """All labels (Bell number, n) in which a community's number is new or was there before."""
+    """Return the labels of all partitions (Bell number, n), with communities numbered by first occurrence."""
     partitions = [[0]]
     for _ in range(n - 1):
         partitions = [[*labels, own] for labels in partitions for own in range(max(labels) + 2)]
@@ -46,7 +46,7 @@ def every_partition(n: int) -> np.ndarray:
 
 
 def highest_modularity(similarity: np.ndarray) -> float:
-    """By definition, over every partition."""
+    """Return the highest modularity over all partitions."""
     weights = np.nan_to_num(similarity) * (1 - np.eye(len(similarity)))
     degree, labels = weights.sum(axis=0), every_partition(len(similarity))
     excess = (weights - np.outer(degree, degree) / weights.sum()) / weights.sum()
@@ -54,7 +54,7 @@ def highest_modularity(similarity: np.ndarray) -> float:
     return float((together * excess).sum(axis=(1, 2)).max())
 
 
-# not Hypothesis: a heuristic may miss the optimum of a rare graph
+# no Hypothesis: a heuristic may miss the optimum of a rare graph
 @pytest.mark.parametrize("seed", range(8))
 def test_no_partition_of_few_nodes_is_better(seed: int) -> None:
     rng = np.random.default_rng(seed)

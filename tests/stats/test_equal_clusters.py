@@ -36,7 +36,7 @@ def test_codes_tell_all_signs_apart_however_many_raters() -> None:
 
 @pytest.mark.parametrize("per_cluster", [1, 3])
 def test_the_law_of_drawn_kinds_is_that_of_drawn_clusters(per_cluster: int) -> None:
-    """Means and covariances of sums over 20,000 resamples, and of a square, which needs whole clusters."""
+    """Compare means and covariances of sums over 20,000 resamples, and of a square, which depends on whole clusters."""
     rng = np.random.default_rng(per_cluster)
     n, n_units, draws = 60 * per_cluster, 60, 20_000
     pair, sign = np.sort(rng.integers(0, 3, n)), rng.integers(-1, 2, n)
@@ -57,7 +57,7 @@ def test_the_law_of_drawn_kinds_is_that_of_drawn_clusters(per_cluster: int) -> N
     error = np.sqrt((np.outer(covariance.diagonal(), covariance.diagonal()) + covariance**2) / draws)
     assert (np.abs(drawn[1:].mean(axis=0) - drawn[0]) < 4 * np.sqrt(covariance.diagonal() / draws)).all()
     assert (np.abs(np.cov(drawn[1:].T) - covariance) < 4.5 * error).all()
-    # and as clusters themselves are drawn
+    # and by resampling the clusters directly
     old = bootstrap_weights(n_units, draws, np.random.default_rng(1))[1:] @ per_unit.T
     for level in (0.05, 0.5, 0.95):
         apart = np.quantile(drawn[1:], level, axis=0) - np.quantile(old, level, axis=0)

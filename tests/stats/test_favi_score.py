@@ -16,7 +16,7 @@ def swap(counts):
 
 
 def margins(counts):
-    """Wins minus losses by people and by the metric."""
+    """Return wins minus losses by humans and by the metric."""
     return tuple(np.asarray(counts, dtype=float).sum(axis=axis) @ [1, 0, -1] for axis in (-1, -2))
 
 
@@ -58,7 +58,7 @@ def test_without_errors_there_is_no_favoritism():
     for undefined in (favi_score(counts), result.low, result.high):
         assert np.isnan(undefined).all()
     assert np.isnan(sample_accuracy(counts)).tolist() == [False, True]
-    # a decision can still flip by errors not yet seen; without any comparison nothing can be said
+    # Unobserved errors can still flip a decision; without any comparison the result is undefined.
     assert np.isnan(result.flip_probability).tolist() == [False, True]
 
 
@@ -110,7 +110,7 @@ REFERENCE_TABLES = np.array(
         [[10, 1, 0], [2, 3, 0], [0, 0, 9]],
         [[2000, 30, 5], [12, 700, 40], [9, 60, 1990]],
         [[0, 0, 0], [0, 0, 0], [3, 0, 0]],
-        [[90, 3, 10], [1, 100, 1], [10, 3, 90]],  # its own mirror image
+        [[90, 3, 10], [1, 100, 1], [10, 3, 90]],  # symmetric
     ]
 )
 
@@ -125,7 +125,7 @@ def test_posterior_is_the_dirichlet_one(table):
     favi = (cells * ERROR_COST).sum((1, 2)) / (cells * (ERROR_COST != 0)).sum((1, 2))
     low, high = np.quantile(favi, [0.025, 0.975])
     point = favi_score(table)
-    # the sd of a quantile over 100,000 draws is under 0.004 here, so of a difference under 0.006
+    # The sd of a quantile over 100,000 draws is below 0.004 here, that of a difference below 0.006.
     assert result.low == pytest.approx(min(low, point), abs=0.02)
     assert result.high == pytest.approx(max(high, point), abs=0.02)
     assert result.flip_probability == pytest.approx(np.mean(human * metric < 0), abs=0.01)
@@ -133,7 +133,7 @@ def test_posterior_is_the_dirichlet_one(table):
 
 def test_other_tables_change_nothing_but_the_noise():
     whole = posterior(REFERENCE_TABLES, draws=20_000)
-    others = np.random.default_rng(0).integers(0, 50, (300, 3, 3))  # more than are drawn at a time
+    others = np.random.default_rng(0).integers(0, 50, (300, 3, 3))  # more than one block of draws
     among_others = posterior(np.concatenate([REFERENCE_TABLES, others]), draws=20_000)
     for a, b in zip(whole, among_others, strict=True):
         np.testing.assert_allclose(a, b[: len(a)], atol=0.05)

@@ -66,7 +66,7 @@ def test_layers_are_longest_paths(adjacency):
 
 
 def test_a_cycle_is_one_place():
-    # by hand: 3 beats the circle 0 > 1 > 2 > 0, which beats 4; 5 stands alone
+    # by hand: 3 beats the cycle 0 > 1 > 2 > 0, which beats 4; 5 is isolated
     beats = np.zeros((6, 6), dtype=bool)
     for a, b in [(0, 1), (1, 2), (2, 0), (3, 0), (1, 4), (3, 4)]:
         beats[a, b] = True
@@ -87,7 +87,7 @@ def test_two_share_a_letter_exactly_where_they_are_not_told_apart(seed: int) -> 
         for b in range(n):
             assert words[a].isdisjoint(words[b]) == bool(apart[a, b])
     assert "a" in words[order[0]]
-    # no letter says less than another one
+    # no letter is a subset of another one
     held = {name: {thing for thing, own in enumerate(words) if name in own} for name in set().union(*words)}
     assert not any(one < other for one in held.values() for other in held.values())
 
@@ -118,4 +118,4 @@ def test_a_cycle_of_each_part_has_the_strongest_weakest_edge(adjacency, random):
         (part,) = (part for part in parts if {*cycle} <= part)
         strong = nx.DiGraph([(a, b) for a, b in graph.subgraph(part).edges if edge[a, b] > weakest])
         assert weakest > 0
-        assert nx.is_directed_acyclic_graph(strong)  # without the weaker edges no cycle is left
+        assert nx.is_directed_acyclic_graph(strong)  # Without the weaker edges no cycle remains.

@@ -13,14 +13,14 @@ CRITICAL = float(norm.ppf(0.975))
 
 
 def sign_test_gain(wins: np.ndarray, losses: np.ndarray, critical: float = CRITICAL) -> np.ndarray:
-    """The gain for a sign test, in which a comparison without a tie is one unit of information."""
+    """Return the gain for a sign test, in which an untied comparison is one unit of information."""
     seen = (wins + losses).astype(float)
     with np.errstate(invalid="ignore", divide="ignore"):
         return information_gain((wins - losses) / np.sqrt(seen), seen, critical=critical)
 
 
 def test_half_of_the_pairs_are_decided_with_that_gain() -> None:
-    # truth: margins are normal around 0; every pair goes on until it has the gain
+    # simulation: margins are normal around 0, and every pair goes on until it has the gain
     rng, seen, pairs = np.random.default_rng(3), 60, 2000
     win = (1 + rng.normal(0, 0.15, size=pairs).clip(-0.9, 0.9)) / 2
     wins = rng.binomial(seen, win)

@@ -12,7 +12,7 @@ from custodes.stats.multiple_testing import Family, Flips, bootstrap_tests, flip
 
 
 def means(values: np.ndarray, flips: np.ndarray | Flips, confidence: float = 0.95, alpha: float = 0.05) -> Family:
-    """Tests of the means of columns of values (units, k), NaN where a unit has nothing."""
+    """Return tests of the means of columns of values (units, k), NaN for missing."""
     weights, _ = without_block(len(values), most=1000)
     present = np.isfinite(values)
     with np.errstate(invalid="ignore"):
@@ -23,7 +23,7 @@ def means(values: np.ndarray, flips: np.ndarray | Flips, confidence: float = 0.9
 
 
 def bootstrapped(draws: np.ndarray, n_units: int) -> Family:
-    """Tests of draws (1 + B, k), the data first."""
+    """Return tests of draws (1 + B, k), the data first."""
     return bootstrap_tests(
         lambda part: draws[:, part].T, draws.shape[::-1], n_units=n_units, confidence=0.95, alpha=0.05
     )
@@ -46,7 +46,7 @@ def test_of_means_it_is_fishers_test_and_the_error_is_students() -> None:
         exact = (np.abs(flips @ values[:, k]) >= abs(values[:, k].sum()) - 1e-9).sum()
         assert made.p_value[k] == pytest.approx((exact + 1) / 257)
         t = stats.ttest_1samp(values[:, k], 0)
-        # half the interval is the critical t of the flips times Student's standard error
+        # Half of the interval is the critical t of the flips times Student's standard error.
         all_t = np.abs([stats.ttest_1samp(flip * values[:, k], 0).statistic for flip in flips])
         critical = np.sort(all_t)[-int(0.05 * 257)]
         error = values[:, k].mean() / t.statistic
@@ -102,7 +102,7 @@ def test_nothing_is_nothing() -> None:
     values[:, 2] = np.nan
     made = means(values, flips)
     assert made.p_value[0] == 1  # no difference at all
-    assert made.p_value[1] == pytest.approx(1 / 100)  # the same everywhere: only all signs alike do as well
+    assert made.p_value[1] == pytest.approx(1 / 100)  # a constant difference, which only equal signs reproduce
     assert np.isnan(made.p_value[2])
     assert np.isnan(means(values[:4] + 1, flips[:, :4]).low[0])  # too few for an interval
     none = means(values, flips[:0])
@@ -163,7 +163,7 @@ def test_flips_of_few_blocks_are_all_there_are() -> None:
 
 @pytest.mark.parametrize("ragged", [False, True])
 def test_close_p_values_get_more_flips_and_what_stays_close_is_marked(ragged: bool) -> None:
-    """Against 60,000 flips by the definition: clear decisions are right, and p-values near the level are precise."""
+    """Compared with 60,000 flips, clear decisions are correct and p-values near the level are precise."""
     rng = np.random.default_rng(6)
     values = rng.normal(size=(30, 40)) + rng.normal(size=(30, 1)) + rng.normal(0, 0.8, 40)
     if ragged:

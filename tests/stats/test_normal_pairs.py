@@ -10,7 +10,7 @@ from custodes.stats.normal_pairs import NormalMaximum, pair_tests
 
 
 def family(seed: int, systems: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Estimates that sum to 0, their covariance, and all pairs."""
+    """Return estimates that sum to 0, their covariance, and all pairs."""
     rng = np.random.default_rng(seed)
     centre = np.eye(systems) - 1 / systems
     covariance = centre @ np.diag(rng.uniform(0.1, 0.3, systems) ** 2) @ centre
@@ -35,7 +35,7 @@ def test_by_definition_with_many_plain_draws(seed: int, systems: int) -> None:
         most = max(left, key=lambda k: observed[k])
         worst = max(worst, float((null[:, left].max(axis=1) >= observed[most]).mean()))
         assert made.p_adjusted[most] == pytest.approx(worst, abs=0.03)
-        if 0.03 < worst < 0.08:  # close to the level more directions are drawn
+        if 0.03 < worst < 0.08:  # More directions are drawn close to the level.
             assert made.p_adjusted[most] == pytest.approx(worst, abs=0.006)
         left.remove(most)
 
@@ -62,7 +62,7 @@ def test_one_pair_is_students_t() -> None:
 
 
 def test_what_is_too_close_to_the_level_is_marked_and_the_rest_is_settled(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The level is set to a p-value that many directions give; a p-value elsewhere stays as it is."""
+    """The level is set to a p-value that many directions give; a p-value elsewhere does not change."""
     sharp = made_of(3, 8, alpha=0.05).p_adjusted
     exact = float(np.sort(sharp)[(np.sort(sharp) > 0.01).argmax()])
     near = made_of(3, 8, alpha=exact)
@@ -76,7 +76,7 @@ def test_what_is_too_close_to_the_level_is_marked_and_the_rest_is_settled(monkey
 
 
 def test_decisions_agree_with_other_random_directions(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The class of errors: a decision that another stream of random numbers reverses must carry the mark."""
+    """A decision that another stream of random numbers reverses must carry the mark."""
     reversed_, marked = 0, 0
     for seed in range(40):
         monkeypatch.setattr(normal_pairs, "STREAM", 1)
@@ -102,7 +102,7 @@ def test_without_spread_or_units_nothing_is_tested() -> None:
 
 @pytest.mark.parametrize("scale", [1e-4, 1.0, 100.0])
 def test_a_copy_of_a_system_does_not_change_the_tests_of_the_others(scale: float) -> None:
-    # With a copy of the first of two estimates all differences but that of the copies are the same one: Student's t.
+    # With two identical estimates, all nonzero differences are equal: Student's t.
     covariance = np.eye(2)[np.ix_([0, 1, 0], [0, 1, 0])] * scale
     covariance[2, 2] *= 1 + 1e-14  # rounding error
     gap = np.sqrt(2 * scale) * stats.t.isf(0.02, 99)
@@ -114,7 +114,7 @@ def test_a_copy_of_a_system_does_not_change_the_tests_of_the_others(scale: float
 
 @pytest.mark.parametrize("seed", range(3))
 def test_the_critical_value_is_the_quantile_of_the_largest_difference(seed: int) -> None:
-    # reference: 200,000 plain draws, of which .05 exceed it with a standard error of .0005
+    # reference: 200,000 draws, of which .05 exceed it with a standard error of .0005
     rng = np.random.default_rng(seed)
     n = 3 + 2 * seed
     root = rng.normal(size=(n, n)) / 2 + np.eye(n)

@@ -11,9 +11,9 @@ HOMES = {
     r"kendall|tau_b|concordan|discordan": {"stats/correlation.py", "stats/pooled_correlation.py"},
     r"spearman|pearson": {"stats/correlation.py", "stats/pooled_correlation.py"},
     r"mid_?rank|ranks_within|lower_before|inversions|tie_runs": {"stats/ranks.py"},
-    # Of tables of counts, and of comparisons in resamples.
+    # Tables of counts, and comparisons in resamples.
     r"sample_accuracy": {"stats/favi_score.py", "evaluate/agreement/choices.py"},
-    # Of probabilities of labels, of verdicts of judges, and of the mode of one task's answers.
+    # Probabilities of labels, verdicts of judges, and the mode of one task's answers.
     r"majority": {"stats/annotator_models.py", "stats/judging/committee.py"},
     r"(merge|settle)\w*_orders|average\w*_orders": {"data/ties_and_orders.py"},
     r"mean_of_defined|mean_over_(people|annotators)": {"stats/ratios.py"},
@@ -36,4 +36,4 @@ def test_no_statistic_is_defined_a_second_time() -> None:
                 if re.fullmatch(ELSEWHERE, called):
                     found.append(f"{place}: {called}")
     assert found == []
-    assert homes == HOMES  # a home without a definition is out of date
+    assert homes == HOMES  # A path without a definition is outdated.

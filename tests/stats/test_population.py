@@ -8,7 +8,7 @@ from custodes.stats.population import population_values
 
 
 def resampled(rng: np.random.Generator, n: int = 300, systems: int = 6, noise: float = 0.5) -> np.ndarray:
-    """(people and metric, 1 + B, 1, systems)."""
+    """Return estimates (human and metric, 1 + B, 1, systems)."""
     truth = rng.normal(size=(2, 1, 1, systems))
     point = truth + noise * rng.normal(size=truth.shape)
     return np.concatenate([point, point + noise * rng.normal(size=(2, n, 1, systems))], axis=1)
@@ -62,7 +62,7 @@ def test_without_resamples_there_is_nothing() -> None:
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("distance", [0.0, 1e-15, 1e-12, 1e-9, 1e-6, 1e-3])
 def test_a_linear_function_of_people_correlates_perfectly(distance: float, seed: int) -> None:
-    # `distance` from the line, in units of people's values: the line is a limit and no special case
+    # `distance` from the line, in units of human values: the line is a limit and no special case
     rng = np.random.default_rng(seed)
     human = resampled(rng, n=100, noise=10.0 ** rng.uniform(-4, 1))[0]
     slope, level = rng.choice([-1, 1]) * 10.0 ** rng.uniform(-3, 3), rng.normal() * 10

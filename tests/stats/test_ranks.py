@@ -12,7 +12,7 @@ SEEDS = st.integers(0, 2**32 - 1)
 
 
 def rankings(seed: int, *, complete: bool = False) -> np.ndarray:
-    """(raters, units, n) with ties, and missing cells unless complete."""
+    """Return rankings (raters, units, n) with ties, and missing cells unless complete."""
     rng = np.random.default_rng(seed)
     shape = tuple(rng.integers(1, (4, 6, 8)))
     values = rng.integers(0, rng.integers(1, 12), shape).astype(float)

@@ -33,7 +33,7 @@ def test_nobody_has_no_shares() -> None:
 
 
 def uneven(rng: np.random.Generator, *, icc: float) -> tuple[np.ndarray, ...]:
-    """One group: 8 people, who answered a fifth to all of 12 items."""
+    """Return one group of 8 annotators, each with answers to between a fifth and all of 12 items."""
     answered = rng.random((8, 12)) < rng.uniform(0.2, 1, 8)[:, None]
     worker, item = np.nonzero(answered)
     own, of_item = rng.normal(0, np.sqrt(icc), 8), rng.normal(0, 0.5, 12)
@@ -49,7 +49,7 @@ def test_taste_does_not_depend_on_the_level_of_scores(icc: float) -> None:
         made.append(taste(group, item, worker, value).icc)
         for level in (-4.0, 100.0, 1e6):
             assert taste(group, item, worker, value + level).icc == pytest.approx(made[-1], abs=1e-8)
-    # an item's share of the variance is not taste; of 300 studies: -.000 and .159, standard deviations .07 and .13
+    # The variance of items is not individual preference; means of 300 studies: -.000 and .159, sd .07 and .13.
     assert np.mean(made) == pytest.approx(icc / 1.25, abs=0.06)
 
 
@@ -79,7 +79,7 @@ def test_the_interval_of_taste_holds_it() -> None:
         value = rng.normal(0, np.sqrt(0.2), 20)[worker] + rng.normal(0, np.sqrt(0.8), 200)
         made = taste(np.zeros(200, dtype=int), np.arange(200), worker, value)
         held.append(abs(made.icc - 0.2) <= 2.09 * made.error)
-    assert 0.85 < np.mean(held) < 0.99  # measured: .92 of 300; 10 people: .90, 40: .94
+    assert 0.85 < np.mean(held) < 0.99  # measured: .92 of 300; 10 annotators: .90, 40: .94
 
 
 def test_one_person_or_one_answer_each_tells_nothing_of_taste() -> None:

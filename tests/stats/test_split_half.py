@@ -24,7 +24,7 @@ def test_many_annotators_are_split_at_random() -> None:
 
 CUTS = {
     "continuous": None,
-    "skewed": [-2.0, -1.6, -1.3, -0.9],  # five marks, most of them the best
+    "skewed": [-2.0, -1.6, -1.3, -0.9],  # five levels, most ratings at the best
     "binary": [0.3],
     "even": [-1.0, -0.3, 0.3, 1.0],
 }
@@ -41,7 +41,7 @@ def mean(people: np.ndarray) -> np.ndarray:
 
 
 def made(people: np.ndarray, *, most: int = 20) -> tuple[float, float]:
-    """Halves' tau-b, and what it says is attainable."""
+    """Return the tau-b of halves, and the attainable tau-b estimated from it."""
     ways = halves(len(people), most=most, rng=np.random.default_rng(0))
     between = np.mean([tau(mean(people[one]), mean(people[other])) for one, other in ways])
     return float(between), attainable(np.array(between), people, ways, rng=np.random.default_rng(5)).item()
@@ -59,7 +59,7 @@ def made(people: np.ndarray, *, most: int = 20) -> tuple[float, float]:
     ],
 )
 def test_attainable_is_what_the_truth_reaches(cuts: str, reliability: float, total: int) -> None:
-    # Simulation with known truth: normal opinions, independent normal errors, cut into marks.
+    # Simulation with known truth: normal opinions with independent normal errors, cut into five levels.
     rng = np.random.default_rng(3)
     truth = rng.normal(size=15_000)
     people = np.sqrt(reliability) * truth + np.sqrt(1 - reliability) * rng.normal(size=(total, truth.size))
@@ -76,7 +76,7 @@ def test_annotators_with_gaps_and_scales_of_their_own() -> None:
     people = np.stack(
         [np.digitize(own, cut) for own, cut in zip(latent, np.linspace(-1, 1, 18).reshape(6, 3), strict=True)]
     )
-    # All rate a fifth of the outputs; the rest has one annotator each, so that the mean of all is mostly one voice.
+    # All annotators rate a fifth of the outputs; the rest has one annotator each, which dominates the mean.
     alone = rng.permuted(np.arange(6)[:, np.newaxis] + np.zeros_like(people), axis=0) == 0
     people = np.where(alone | (np.arange(truth.size) % 5 == 0), people, np.nan)
     _, best = made(people, most=10)
@@ -87,7 +87,7 @@ def test_ties_bound_what_is_attainable() -> None:
     rng = np.random.default_rng(1)
     people = np.repeat((rng.random(2000) < 0.3).astype(float)[None], 3, axis=0)
     best = attainable(np.array([1.0, 0.95]), people, halves(3, most=5, rng=rng), rng=rng)
-    # Without an error every tie of the marks stays one: tau-b of a ranking without ties is at most sqrt(1 - ties).
+    # Without errors every tie remains: the tau-b of a ranking without ties is at most sqrt(1 - ties).
     assert best[0] == pytest.approx(np.sqrt(2 * 0.3 * 0.7), abs=0.02)
     assert best[1] > best[0]  # a few errors break ties in the mean of all
 

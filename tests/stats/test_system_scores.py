@@ -23,7 +23,7 @@ REFERENCES = {"pearson": stats.pearsonr, "spearman": stats.spearmanr, "kendall":
 
 
 def dummies(scores: np.ndarray, rated: np.ndarray, weight: np.ndarray) -> np.ndarray:
-    """Effects of systems (up to a constant) by weighted least squares on dummies of items and systems."""
+    """Return effects of systems (up to a constant) by weighted least squares on dummies of items and systems."""
     item, system = np.nonzero(rated)
     design = np.zeros((len(item), sum(rated.shape)))
     design[np.arange(len(item)), item] = design[np.arange(len(item)), len(rated) + system] = 1
@@ -52,12 +52,12 @@ def test_complete_items_give_means() -> None:
     fit = system_fit(scores, rated, **options)
     np.testing.assert_allclose(fit[0], scores[:, rated[:, 0]].mean(axis=1), atol=1e-9)
     assert is_complete(rated)
-    # nearly complete: nearly the means, level included
+    # Nearly complete data give nearly the means, level included.
     rated[0, 0] = False
     assert not is_complete(rated)
     near = system_fit(scores, rated, **options)
     assert np.abs(near - system_means(np.where(rated, scores, np.nan), **options)).max() < 0.3
-    # difficulty of items, whatever it is, changes no difference of systems
+    # The difficulty of items has no effect on differences of systems.
     moved = system_fit(scores + 100 * rng.normal(size=(12, 1)), rated, **options)
     np.testing.assert_allclose(np.diff(moved), np.diff(near), atol=1e-7)
 

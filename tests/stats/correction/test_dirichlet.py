@@ -1,4 +1,4 @@
-"""The posterior from people alone, against SciPy's distributions, draws and the swap."""
+"""The posterior from human ratings alone, against SciPy's distributions, draws and exchanged systems."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_margin_interval_holds_its_share_of_draws(counts):
 
 
 def test_margin_interval_in_closed_form():
-    # no ratings: p_win - p_loss has the density 1 - |x|, so its lower 2.5 % end at sqrt(.05) - 1
+    # Without ratings p_win - p_loss has the density 1 - |x|, so its lower 2.5 % bound is sqrt(.05) - 1.
     got = human_posterior(np.zeros(3), confidence=0.95)
     np.testing.assert_allclose([got.margin_low, got.margin_high], [np.sqrt(0.05) - 1, 1 - np.sqrt(0.05)], atol=1e-8)
     # close to the median, where the density has its kink

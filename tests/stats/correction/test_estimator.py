@@ -1,4 +1,5 @@
-"""What estimators take and give: counts and their mirror images, intervals by t, evidence as far as draws go."""
+"""Input and output of estimators: counts and their mirror images, intervals by t, evidence within the precision of
+draws."""
 
 from __future__ import annotations
 
@@ -17,12 +18,12 @@ TABLES = hnp.arrays(np.int64, st.tuples(st.integers(1, 6), st.just(15)), element
 
 
 def counts_of(rows: np.ndarray) -> Counts:
-    """Tables from rows of 15: nine paired, three of the metric alone, three of people alone."""
+    """Return tables from rows of 15: nine paired counts, three of the metric alone, three of annotators alone."""
     return Counts(rows[:, :9].reshape(-1, 3, 3), rows[:, 9:12], rows[:, 12:])
 
 
 def mirrored(rows: np.ndarray) -> np.ndarray:
-    """Rows of tables with the two systems exchanged."""
+    """Return rows of tables with the two systems exchanged."""
     return np.concatenate([rows[:, 8::-1], rows[:, 11:8:-1], rows[:, :11:-1]], axis=1)
 
 
@@ -89,7 +90,7 @@ def drawn(theta: list[float], draws: float) -> Estimate:
 
 
 def test_draws_resolve_no_more_than_their_number():
-    # 98 draws, all on one side, and one on either side of a uniform prior: 99/100
+    # 98 draws on one side, and one pseudo-draw on either side for a uniform prior: 99/100.
     seen = drawn([0.0, 0.004, 0.5, 1.0], 98.0).resolved(gamma=0.1)
     assert seen.theta.tolist() == pytest.approx([0.01, 0.01, 0.5, 0.99])
     closed = drawn([0.0, 1e-9, 1.0], np.nan).resolved(gamma=0.1)
@@ -159,7 +160,7 @@ def test_estimates_of_parts_are_joined_in_order():
 def test_four_errors_from_a_threshold_decide():
     theta = np.array([0.976, 0.980, 0.974, 0.0249, 0.020, 0.5])
     made = Estimate.of_margin(*np.zeros((3, 6)), theta)
-    assert not made.at_threshold(gamma=0.05).any()  # no draws, no error
+    assert not made.at_threshold(gamma=0.05).any()  # without draws no error
     assert made.theta_error.shape == (6,)
     drawn = replace(made, theta_error=np.full(6, 0.001))
     assert drawn.at_threshold(gamma=0.05).tolist() == [True, False, True, True, False, False]

@@ -1,4 +1,4 @@
-"""What all estimators have in common: symmetry, known truths, tables without annotations."""
+"""Properties of all estimators: symmetry, results on known truths, tables without annotations."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_quick_estimates_agree_with_those_with_intervals(name):
     options = {"confidence": None, "gamma": 0.05, "rng": np.random.default_rng(0)}
     quick = ESTIMATORS[name].estimate(counts, **options).resolved(gamma=0.05)
     careful = ask(name, *counts).resolved(gamma=0.05)
-    # a few hundred draws do, far from .025 and .975; the sd of a normal is its interval / 3.92
+    # A few hundred draws are enough far from .025 and .975; the sd of a normal is its interval / 3.92.
     assert quick.theta == pytest.approx(careful.theta, abs=0.06)
     assert quick.margin == pytest.approx(careful.margin, abs=0.02)
     assert quick.sd == pytest.approx(careful.sd, rel=0.1)
@@ -54,14 +54,14 @@ def test_large_counts_find_the_truth(name):
     metric_only = np.random.default_rng(1).multinomial(100_000, p @ CHANNEL)
     estimate = ask(name, paired, metric_only)
     truth = p @ CHANNEL if name == "naive" else p
-    # standard errors are at most .012, that of inversion
+    # Standard errors are at most .012, that of inversion.
     assert estimate.margin == pytest.approx(truth[0] - truth[2], abs=0.04)
     assert estimate.margin_low < estimate.margin < estimate.margin_high
     if name not in ("ppi", "inversion"):
         np.testing.assert_allclose(estimate.p, truth, atol=0.02)
     else:
         assert np.isnan(estimate.p).all()
-    # taken at its word the metric, which sees a loss more easily than a win, turns the pair round
+    # The uncorrected metric, which detects losses more often than wins, reverses the pair.
     assert decide(estimate.theta, gamma=0.05) == (-1 if name == "naive" else 1)
 
 
@@ -76,7 +76,7 @@ def test_without_annotations_nothing_breaks(name):
     if name == "naive":
         assert estimate.theta == pytest.approx([0.5, 1.0])
         return
-    # theta of the mixture leans by its prior, but decides nothing
+    # The prior shifts the theta of the mixture, but decides nothing.
     assert estimate.theta == pytest.approx(0.5, abs=0.1)
     assert (estimate.margin_low < -0.5).all()
     assert (estimate.margin_high > 0.5).all()
@@ -103,7 +103,7 @@ def test_many_tables_are_answered_one_by_one(name):
     metric_only, human_only = rng.integers(0, 50, (2, 2, 3, 3))
     together = ask(name, paired, metric_only, human_only)
     alone = ask(name, paired[1, 2], metric_only[1, 2], human_only[1, 2])
-    # draws of inversion are shared between tables: 1,000 of them leave .016 in theta
+    # Tables share the draws of inversion, and 1,000 draws leave an error of .016 in theta.
     tolerance = 0.08 if name == "inversion" else 1e-9
     assert together.theta.shape == (2, 3)
     assert together.theta[1, 2] == pytest.approx(alone.theta, abs=tolerance)
@@ -130,5 +130,5 @@ def test_quick_moments_are_those_of_the_dirichlet_posterior(human):
     np.testing.assert_allclose(quick.p, [posterior.mean()])
     assert quick.margin == pytest.approx([posterior.mean()[0] - posterior.mean()[2]])
     assert quick.sd == pytest.approx([np.sqrt(covariance[0, 0] + covariance[2, 2] - 2 * covariance[0, 2])])
-    # a closed form: nothing is kept away from 0 and 1
+    # A closed form is not kept away from 0 and 1.
     assert quick.theta == pytest.approx([stats.beta.sf(0.5, human[0] + 1, human[2] + 1)], rel=1e-9)

@@ -1,4 +1,4 @@
-"""Pooled margins against statsmodels' clustered least squares, and the test of additivity against its level."""
+"""Pooled margins against statsmodels' clustered least squares, and the level of the test of additivity."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def pairs(n_systems: int) -> np.ndarray:
 
 
 def additive(levels: np.ndarray, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
-    """Signs (..., pairs, items) with E[sign of (a, b)] = level_a - level_b and a tie in a fifth of the cases."""
+    """Return signs (..., pairs, items) with E[sign of (a, b)] = level_a - level_b and a fifth of ties."""
     margin = (levels[pairs(len(levels))] @ [1, -1])[:, None]
     u = rng.random((*shape[:-1], len(margin), shape[-1]))
     return np.where(u < (0.8 + margin) / 2, 1, np.where(u < 0.8, -1, 0)).astype(np.int8)
@@ -49,7 +49,7 @@ def test_is_clustered_least_squares(seed):
     design = np.zeros((len(pair), n_systems))
     design[np.arange(len(pair)), systems[pair, 0]] = 1
     design[np.arange(len(pair)), systems[pair, 1]] = -1
-    # the first system's level is 0; statsmodels' own correction has (N - 1) / (N - K) besides G / (G - 1)
+    # The first system's level is 0; statsmodels' correction has (N - 1) / (N - K) besides G / (G - 1).
     model = OLS(signs[pair, item].astype(float), design[:, 1:])
     groups = {"groups": units[item], "use_correction": False}
     result = model.fit(cov_type="cluster", cov_kwds=groups)
@@ -140,7 +140,7 @@ def test_a_circle_is_not_additive_and_falls_back_to_each_pair():
 
 
 def test_each_pair_of_its_own_respects_clusters():
-    # Failed before: copies of an item counted as items. With 80 clusters the design effect of copies is 5 * 80 / 79.
+    # A former version counted copies of an item as items. With 80 clusters the design effect of copies is 5 * 80 / 79.
     rng = np.random.default_rng(0)
     systems, signs = pairs(3), additive(np.zeros(3), (80,), rng)
     signs[0] = np.where(rng.random(80) < 0.8, 1, -1)
@@ -154,9 +154,9 @@ def test_each_pair_of_its_own_respects_clusters():
 
 @pytest.mark.parametrize(("seed", "n_items"), [(0, 12), (1, 30), (2, 60)])
 def test_the_test_of_additivity_by_its_definition(seed, n_items):
-    # A pair's own mean minus its pooled margin, times the root of its annotations, is a sum over clusters: of what the
-    # cluster puts on the pair's own residuals, and less what it puts on the pooled margin (its influence). The null
-    # turns the signs of whole clusters.
+    # A pair's mean minus its pooled margin, times the root of its annotations, is a sum over clusters: the cluster's
+    # residuals in this pair minus its influence on the pooled margin. The null distribution flips the signs of whole
+    # clusters.
     rng = np.random.default_rng(seed)
     systems, units = pairs(3), np.arange(n_items) // 2
     signs = additive(rng.uniform(-0.3, 0.3, 3), (n_items,), rng)

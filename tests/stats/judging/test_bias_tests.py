@@ -33,7 +33,8 @@ def test_nothing_seen_is_nothing_said() -> None:
 
 
 def studies(n: int, comparisons: int, document: int, slot: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
-    """Scores and sizes by document of so many studies: a judge with noise, ties, documents that pull to one slot."""
+    """Return scores and sizes by document of many studies of a judge with noise, ties and a document effect on the
+    slot."""
     rng = np.random.default_rng(comparisons)
     pull = np.repeat(rng.normal(size=(n, comparisons // document)), document, axis=1) * (0.3 if document > 1 else 0.0)
     quality = rng.normal(size=(n, comparisons))

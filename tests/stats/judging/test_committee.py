@@ -79,8 +79,8 @@ def test_errors_of_people_count_as_shared_errors_of_judges() -> None:
 
     judges, once = erring(0.2, 4), np.ones((1, truth.size))
     for rate, expected in ((0.0, 4.0), (0.1, 2.64), (0.2, 2.23)):
-        # Given people: errors agree by chance s = (1 - p) e + p (1 - e), and two judges both differ with
-        # (1 - p) e^2 + p (1 - e)^2: rho = (that - s^2) / (s (1 - s)), and 4 / (1 + 3 rho).
+        # Conditional on human labels: errors occur with s = (1 - p) e + p (1 - e), and two judges both err with (1 - p)
+        # e^2 + p (1 - e)^2: rho = (that - s^2) / (s (1 - s)), and 4 / (1 + 3 rho).
         errors = 1 - correct(judges, erring(rate, 1)[0])
         correlation = error_correlation(errors, units=np.arange(truth.size), weights=once)
         assert effective_size(4, correlation).item() == pytest.approx(expected, abs=0.1)

@@ -47,21 +47,22 @@ def test_a_fair_judge_is_left_alone_where_quality_goes_with_length_and_a_biased_
 def test_symmetries() -> None:
     judge, people, length = made(bias=0.3)
     one = asked(judge, people, length)
-    close(one, asked(-judge, -people, -length))  # systems swapped
+    close(one, asked(-judge, -people, -length))  # systems exchanged
     close(one, asked(judge, people, -length), -1)
     close(one, asked(judge, people[::-1], length))
     close(one, asked(judge, people, 7 * length))
     pairs = np.arange(len(judge)) % 4
-    mixed = np.where(pairs % 2, 1, -1).astype(np.int8)  # each pair of systems either way round
+    mixed = np.where(pairs % 2, 1, -1).astype(np.int8)  # each pair of systems in either order
     several = asked(judge, people, length, strata=pairs)
     close(several, asked(mixed * judge, mixed * people, mixed * length, strata=pairs))
-    close(several, asked(judge, people, length + pairs, strata=7 - pairs))  # how long systems are does not count
+    # The average length of a system has no effect.
+    close(several, asked(judge, people, length + pairs, strata=7 - pairs))
 
 
 def test_pairs_of_systems_that_tell_nothing_are_left_out() -> None:
     judge, people, length = made()
     one = asked(judge, people, length)
-    won = np.ones(300, dtype=np.int8)  # one system wins always; and nine comparisons of another pair
+    won = np.ones(300, dtype=np.int8)  # One system always wins; another pair has nine comparisons.
     more = np.concatenate([judge, won, judge[:9]])
     panel = np.concatenate([people, np.stack([won] * 3), people[:, :9]], axis=1)
     long = np.concatenate([length, RNG.normal(size=300), length[:9]])
@@ -70,7 +71,7 @@ def test_pairs_of_systems_that_tell_nothing_are_left_out() -> None:
 
 
 def unequal(seed: int, *, gap: float, bias: float = 0.0) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Six systems whose quality and length go together (.8), on 200 items; three people give one of five points."""
+    """Return six systems whose quality and length correlate (.8) on 200 items; three annotators rate on five points."""
     rng = np.random.default_rng(seed)
     systems = rng.normal(size=6) * gap
     quality = systems + rng.normal(size=(200, 6)) * 0.8
@@ -108,7 +109,7 @@ def test_one_person_gives_a_bound_that_holds_what_several_say() -> None:
         judge, people, length = made(4000, bias=bias)
         several, alone = asked(judge, people, length), asked(judge, people[:1], length)
         assert alone.low - 0.05 <= several.excess <= alone.high + 0.05
-    assert not asked(*made(people=1)).identified  # direct and reverse regression differ in sign for a fair judge
+    assert not asked(*made(people=1)).identified  # Direct and reverse regression differ in sign for a fair judge.
 
 
 def test_slopes_are_those_of_statsmodels() -> None:
@@ -130,7 +131,7 @@ def test_slopes_are_those_of_statsmodels() -> None:
 def test_slopes_that_do_not_exist_are_nan() -> None:
     length = RNG.normal(size=30)
     own = logit_slopes(verdicts(length), np.full(30, np.nan), length, units=np.arange(30), confidence=0.95)
-    assert np.isnan(own.slope).all()  # separated; no people
+    assert np.isnan(own.slope).all()  # separated data, without annotators
 
 
 @pytest.mark.parametrize("steep", [0.3, 5.0])

@@ -12,7 +12,7 @@ SEEDS = st.integers(0, 2**32 - 1)
 
 
 def study(seed: int, p: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """x (rows, p), column 0 constant, y, fold with unused rows: about 20 rows are trained on."""
+    """Return x (rows, p) with a constant column 0, y, and folds with unused rows; about 20 rows are trained on."""
     rng = np.random.default_rng(seed)
     x = rng.uniform(-1, 1, (40, p)) * 10.0 ** rng.integers(-2, 3, p) + 1
     x[:, 0] = 0.3

@@ -14,14 +14,14 @@ Function = Callable[[np.ndarray], np.ndarray]
 
 
 def branin(points: np.ndarray) -> np.ndarray:
-    """The negative of Branin's function: its three maxima are all -0.397887 (Dixon and Szego 1978)."""
+    """Return the negative of Branin's function: its three maxima are all -0.397887 (Dixon and Szego 1978)."""
     x, y = 15 * points[:, 0] - 5, 15 * points[:, 1]
     bowl = (y - 5.1 / (4 * np.pi**2) * x**2 + 5 / np.pi * x - 6) ** 2
     return -(bowl + 10 * (1 - 1 / (8 * np.pi)) * np.cos(x) + 10)
 
 
 def corner(points: np.ndarray) -> np.ndarray:
-    """Largest where the first half of the coordinates is 1 and the other 0: there 0."""
+    """Return a function with maximum 0 where the first half of the coordinates is 1 and the other 0."""
     half = points.shape[1] // 2
     return -((1 - points[:, :half]) ** 2).sum(axis=1) - (points[:, half:] ** 2).sum(axis=1)
 
@@ -36,7 +36,7 @@ def test_finds_the_maximum_of_branin(seed: int) -> None:
 
 
 def test_finds_a_corner_of_many_dimensions() -> None:
-    # 105 random points come no closer than about -5
+    # The best of 105 random points is about -5.
     assert searched(corner, n_dims=30, n_iterations=100).value > -0.5
 
 
@@ -99,7 +99,7 @@ def test_without_iterations_it_is_random_search() -> None:
 
 
 def matern(a: np.ndarray, b: np.ndarray, length: float) -> np.ndarray:
-    """The kernel by its general definition (Rasmussen and Williams 2006, equation 4.14), nu = 5/2."""
+    """Return the kernel by its general definition (Rasmussen and Williams 2006, equation 4.14) with nu = 5/2."""
     r = np.maximum(cdist(a, b), 1e-9) * np.sqrt(5) / length
     return 2**-1.5 / special.gamma(2.5) * r**2.5 * special.kv(2.5, r)
 

@@ -15,7 +15,7 @@ NONE = np.arange(0)
 
 
 def study(seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """x (column 2 constant), y, fold with unused rows."""
+    """Return x (column 2 constant), y, and folds with unused rows."""
     rng = np.random.default_rng(seed)
     n, p = rng.integers(15, 40), rng.integers(3, 7)
     x = rng.uniform(-1, 1, (n, p)) * 10.0 ** rng.integers(-2, 3, p) + 1
@@ -27,7 +27,7 @@ def study(seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 def forward_path(
     x: np.ndarray, y: np.ndarray, fold: np.ndarray, *, given: np.ndarray, steps: int, costs: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The order and the mean squared error at every step."""
+    """Return the order and the mean squared error at every step."""
     path = stepwise_path(x, y, fold, included=given, steps=steps, costs=costs)
     return path.order, np.nanmean((path.predicted - y) ** 2, axis=1)
 
@@ -77,7 +77,7 @@ def test_units_and_direction_do_not_matter(seed: int) -> None:
 
 def test_the_errors_of_the_path_are_those_of_its_subsets() -> None:
     rng = np.random.default_rng(5)
-    x, fold = rng.standard_t(2, (120, 30)), np.arange(120) % 5  # with outliers, and missing values
+    x, fold = rng.standard_t(2, (120, 30)), np.arange(120) % 5  # with outliers and missing values
     y = x[:, :4].sum(axis=1) + rng.normal(size=120)
     x[rng.random(x.shape) < 0.1] = np.nan
     order, errors = forward_path(x, y, fold, given=NONE, steps=30)
@@ -86,7 +86,7 @@ def test_the_errors_of_the_path_are_those_of_its_subsets() -> None:
     predicted = [toggled_predictions(x, y, fold, included=order[:k])[0] for k in range(31)]
     np.testing.assert_allclose(((np.array(predicted) - y) ** 2).mean(axis=1), errors, rtol=1e-9)
     assert errors[4] < errors[0] / 2
-    assert errors[-1] > errors[4]  # noise columns cost: the curve is not cut where it rises
+    assert errors[-1] > errors[4]  # Noise columns increase the error: the curve continues where it rises.
 
 
 def test_between_copies_the_first_is_taken() -> None:
@@ -105,7 +105,7 @@ def test_a_constant_column_is_never_chosen_even_where_nothing_is_to_gain() -> No
 
 
 def test_with_three_folds_two_are_enough_to_choose_in() -> None:
-    # each fold's path is chosen with the folds of the other two as they are, not with their groups dealt anew
+    # Each fold's path is chosen with the existing folds of the other two, not with new folds of their groups.
     rng = np.random.default_rng(3)
     x = rng.normal(size=(60, 5))
     y = x[:, 3] + 0.5 * x[:, 1] + 0.5 * rng.normal(size=60)
@@ -207,7 +207,7 @@ def test_choosing_among_many_noise_columns_does_not_look_good() -> None:
         rng = np.random.default_rng(seed)
         x, y, fold = rng.normal(size=(60, 40)), rng.normal(size=60), np.arange(60) % 5
         _, errors = forward_path(x, y, fold, given=NONE, steps=5)
-        assert errors[5] < errors[0]  # the path's own error is an optimistic one
+        assert errors[5] < errors[0]  # The error of the path itself is too optimistic.
         path = nested_path(x, y, fold, groups=np.arange(60), included=NONE, steps=5)
         scores.append([np.corrcoef(path.predicted[5, fold == f], y[fold == f])[0, 1] for f in range(5)])
     own = np.mean(scores, axis=1)
@@ -230,7 +230,8 @@ def test_two_folds_choose_by_the_groups_left_and_one_group_by_nothing() -> None:
 
 @pytest.mark.parametrize("power", [1, 60])
 def test_ranks_alone_are_those_of_the_column(power: int) -> None:
-    """Of values over one or over sixty orders of magnitude: by SciPy, within three deviations of the training part."""
+    """Columns of values over one or over sixty orders of magnitude have SciPy's ranks, within three sd of the training
+    part."""
     rng = np.random.default_rng(0)
     fold, y = np.arange(80) % 4, rng.normal(size=80)
     x = np.column_stack([10.0 ** (power * rng.uniform(-1, 0, 80)), -y, np.ones(80)])

@@ -35,7 +35,8 @@ def mean(values: list[float]) -> float:
 
 
 def study(seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """target, predictions, fold (by row: items are split), units, weights; ties, missing cells, unused rows."""
+    """Return target, predictions, fold (by row: items are split), units, weights; with ties, missing cells, unused
+    rows."""
     rng = np.random.default_rng(seed)
     n_items, n_systems, m = rng.integers(1, 8), rng.integers(1, 5), rng.integers(1, 4)
     target = rng.integers(0, 4, (n_items, n_systems)).astype(float)
@@ -81,7 +82,7 @@ def test_kendall_by_fold_is_invariant(seed: int) -> None:
         return heldout(pooled_kendall, target, predictions, fold, units=units, weights=weights)
 
     np.testing.assert_allclose(again(target, -predictions, fold), -found, atol=1e-12)
-    shifted = np.exp(predictions) + 10 * fold  # each fold has its own model, hence its own level
+    shifted = np.exp(predictions) + 10 * fold  # Each fold has a separate model and hence a separate level.
     np.testing.assert_allclose(again(target, shifted, fold), found, atol=1e-12)
     renamed = np.where(fold < 0, -1, 5 - fold)
     np.testing.assert_allclose(again(target, predictions, renamed), found, atol=1e-12)
@@ -140,7 +141,7 @@ def test_any_statistic_by_fold_equals_scipy_on_repeated_data(kind, reference) ->
 
 
 def accuracy(target: np.ndarray, prediction: np.ndarray) -> tuple[int, int]:
-    """Pairs of one item that people order, and those that the prediction orders alike."""
+    """Return the accuracy on pairs of one item that the human ratings order."""
     right, decided = 0, 0
     for i in range(len(target)):
         for j in range(i):

@@ -21,7 +21,7 @@ seeds = st.integers(0, 2**32 - 1)
 
 
 def drawn(seed: int, *, n_items: int = 20, p: int = 4) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """x, coarse y with ties, and items of 1 to 6 rows in mixed order; columns differ in size and offset."""
+    """Return x, coarse y with ties, and items of 1 to 6 rows in mixed order; columns differ in scale and offset."""
     rng = np.random.default_rng(seed)
     items = rng.permutation(np.repeat(np.arange(n_items) * 7, rng.integers(1, 7, n_items)))
     quality = rng.normal(size=len(items))
@@ -31,7 +31,7 @@ def drawn(seed: int, *, n_items: int = 20, p: int = 4) -> tuple[np.ndarray, np.n
 
 
 def differences(x: np.ndarray, y: np.ndarray, items: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """By definition: x of one row less that of another of its item, and whether people prefer it; ties left out."""
+    """Return differences of x within pairs of an item by definition, and the human preferences; ties are left out."""
     pairs = [(a, b) for a, b in combinations(range(len(y)), 2) if items[a] == items[b] and y[a] != y[b]]
     return np.array([x[a] - x[b] for a, b in pairs]).reshape(-1, x.shape[1]), np.array([y[a] > y[b] for a, b in pairs])
 
@@ -80,7 +80,7 @@ def test_weights_are_those_of_statsmodels_with_next_to_no_penalty() -> None:
 @pytest.mark.parametrize("by", ["item", "two clusters", "three clusters", "row"])
 @pytest.mark.parametrize("seed", [3, 4, 5])
 def test_the_penalty_is_that_of_the_highest_held_out_likelihood(seed: int, by: str) -> None:
-    """Groups that split items too: a pair between two folds is neither trained on nor held out."""
+    """Folds also split items: a pair between two folds is neither trained on nor held out."""
     x, y, items = drawn(seed)
     groups = {
         "item": items.astype(str),
@@ -109,7 +109,7 @@ def test_the_penalty_is_that_of_the_highest_held_out_likelihood(seed: int, by: s
 
 def test_smaller_penalties_are_not_tried_once_the_likelihood_has_fallen_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     x, y, items = drawn(0, n_items=12, p=8)
-    x = np.column_stack([x, np.ones(len(x))])  # of a constant column the penalty is the whole curvature
+    x = np.column_stack([x, np.ones(len(x))])  # For a constant column the penalty is the whole curvature.
     tried: list[float] = []
     solve = np.linalg.solve
 
@@ -123,12 +123,12 @@ def test_smaller_penalties_are_not_tried_once_the_likelihood_has_fallen_twice(mo
     n = len(penalties)
     assert penalties == descending[:n].tolist()
     assert 3 <= n < len(descending)
-    best = descending[[n - 3]]  # the last before both falls
+    best = descending[[n - 3]]  # the last before both decrease
     np.testing.assert_array_equal(pairwise_logistic(x, y, items=items, groups=items, penalties=best), weights)
 
 
 def test_between_equal_penalties_the_larger() -> None:
-    # every item is a fold of its own but one, whose pair cannot be told by a column that is constant elsewhere
+    # Every item but one is a fold; the remaining pair depends on a column that is constant elsewhere.
     x = np.array([[1.0], [1.0], [1.0], [1.0], [2.0], [1.0]])
     y = np.array([1.0, 0.0, 1.0, 0.0, 1.0, 0.0])
     items = np.repeat(np.arange(3), 2)
@@ -152,9 +152,9 @@ def test_what_changes_nothing_and_what_turns_the_weights(seed: int) -> None:
     close = {"rtol": 1e-4, "atol": 1e-6}
     order = rng.permutation(len(y))
     np.testing.assert_allclose(weigh(x[order], y[order], items[order], groups[order]), weights, **close)
-    np.testing.assert_allclose(weigh(x, y, -items, groups), weights, **close)  # labels of items say nothing
+    np.testing.assert_allclose(weigh(x, y, -items, groups), weights, **close)  # Labels of items have no effect.
     np.testing.assert_allclose(weigh(x, -y, items, groups), -weights, **close)
-    np.testing.assert_allclose(weigh(x, np.exp(y), items, groups), weights, **close)  # only the order counts
+    np.testing.assert_allclose(weigh(x, np.exp(y), items, groups), weights, **close)  # Only the order matters.
     shift = rng.normal(scale=50, size=(items.max() + 1, x.shape[1]))[items]
     np.testing.assert_allclose(weigh(x + shift, y, items, groups), weights, **close)
     times = 10.0 ** rng.uniform(-3, 3, x.shape[1]) * rng.choice([-1, 1], x.shape[1])
@@ -182,7 +182,7 @@ def test_unrated_rows_and_float_noise_are_no_preference() -> None:
     x, y, items = drawn(7)
     unrated = np.where(np.arange(len(y)) % 5 == 0, np.nan, y)
     rated = ~np.isnan(unrated)
-    one = np.array([1e-9])  # so small that the scale of columns, over all rows, does not matter
+    one = np.array([1e-9])  # so small that the scale of columns, over all rows, has no effect
     expected = pairwise_logistic(x[rated], y[rated], items=items[rated], groups=items[rated], penalties=one)
     np.testing.assert_allclose(
         pairwise_logistic(x, unrated, items=items, groups=items, penalties=one), expected, rtol=1e-5
@@ -218,7 +218,7 @@ def test_separable_data_have_a_finite_answer(size: float) -> None:
 
 @pytest.mark.parametrize(("reuse", "error"), [(0.0, 1e-6), (1 / 16, 1e-4)])
 def test_newton_halves_a_step_that_overshoots(reuse: float, error: float) -> None:
-    """From far off, where the curvature has vanished, a whole step would land a thousand times further off."""
+    """Far from the optimum, where the curvature vanishes, a full step would overshoot a thousandfold."""
     z = np.array([[1.0], [-1.0]] * 3)
     pairs = pairwise._Pairs(z, *ordered_pairs(np.array([1.0, 0, 1, 0, 0, 1]), np.repeat(np.arange(3), 2)))
     far = pairwise._fitted(pairs, 1e-9, np.array([25.0]), reuse=reuse)

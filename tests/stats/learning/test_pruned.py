@@ -1,4 +1,4 @@
-"""Pruning of boosted trees, against its definition written out with XGBoost itself."""
+"""Pruning of boosted trees, against its definition written with XGBoost."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ OPTIONS = {
 
 
 def loss(y: np.ndarray):
-    """Minus the mean squared error, folds weighing the same."""
+    """Return minus the mean squared error with equal weights of folds."""
 
     def score(predicted: np.ndarray, fold: np.ndarray) -> float:
         return float(np.mean([-np.mean((predicted[fold == f] - y[fold == f]) ** 2) for f in np.unique(fold)]))
@@ -31,7 +31,7 @@ def loss(y: np.ndarray):
 
 
 def reference(x: np.ndarray, y: np.ndarray, fold: np.ndarray) -> list[tuple[list[int], int, float]]:
-    """Step by step: columns in the model, the one that leaves, and the held-out score."""
+    """Return the columns of the model, the removed column, and the held-out score of each step."""
     steps, kept = [], list(range(x.shape[1]))
     while kept:
         predicted, gain = np.zeros(len(y)), dict.fromkeys(kept, 0.0)
@@ -76,7 +76,7 @@ def test_held_out_folds_choose_and_not_the_training_part() -> None:
         return float(np.mean((xgboost.train(options, data, num_boost_round=20).predict(data) - y) ** 2))
 
     errors = {len(step.columns): training(step.columns) for step in found.steps}
-    assert min(errors, key=lambda n: errors[n]) == 8  # what the training part would choose
+    assert min(errors, key=lambda n: errors[n]) == 8  # the choice by the training part
     assert found.best.tolist() == [5]
 
 

@@ -17,7 +17,7 @@ SEEDS = st.integers(0, 2**32 - 1)
 
 
 def prepared(train: np.ndarray, new: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Both parts clipped, filled and standardised by the first, column by column by the definition."""
+    """Return both parts clipped, filled and standardised by the first, column by column by definition."""
     columns = []
     for own, other in zip(train.T, new.T, strict=True):
         present = own[~np.isnan(own)]
@@ -37,7 +37,7 @@ def reference(x: np.ndarray, y: np.ndarray, new: np.ndarray, penalty: float) -> 
 
 
 def study(seed: int, *, missing: float = 0.1) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """x, y, groups: outliers, missing values, a constant column, one without values."""
+    """Return x, y and groups, with outliers, missing values, a constant column and an empty column."""
     rng = np.random.default_rng(seed)
     n, p = rng.integers(12, 40), rng.integers(1, 9)
     x = rng.standard_t(2, (n, p)) * 10.0 ** rng.integers(-3, 4, p) + rng.normal(size=p)
@@ -114,7 +114,8 @@ def test_an_outlier_counts_as_the_limit() -> None:
     linear = ridge(x, y, groups=np.arange(200))
     assert predict(linear, np.array([[1e9]])).tolist() == predict(linear, np.array([linear.scaling.high])).tolist()
     missing = predict(linear, np.array([[np.nan]]))
-    np.testing.assert_allclose(missing, y.mean(), atol=1e-9)  # centred columns: the mean of x predicts the mean of y
+    # Columns are centred, so the mean of x predicts the mean of y.
+    np.testing.assert_allclose(missing, y.mean(), atol=1e-9)
 
 
 def test_scaling_of_large_and_tiny_columns() -> None:
@@ -137,11 +138,9 @@ def test_penalties_run_from_everything_shrunk_to_nearly_nothing() -> None:
 
 
 def test_hanna(shared_data: Path) -> None:
-    """Held-out tau-b on HANNA, Human left out, 72 metrics, five item-grouped folds.
-
-    A prototype without clipping had .294 .254 .202 .208 .275 .400 (sd over fold seeds .007 to .009), mean .272; this
-    method over ten fold seeds .310 .232 .206 .201 .282 .393, mean .271 (without clipping .256).
-    """
+    """Held-out tau-b on HANNA without the system Human: 72 metrics, five item-grouped folds. A prototype without
+    clipping had .294 .254 .202 .208 .275 .400 (sd over fold seeds .007 to .009), mean .272; this method over ten fold
+    seeds .310 .232 .206 .201 .282 .393, mean .271 (without clipping .256)."""
     aspects = ("Relevance", "Coherence", "Empathy", "Surprise", "Engagement", "Complexity")
     expected = dict(zip(aspects, (0.310, 0.232, 0.206, 0.201, 0.282, 0.393), strict=True))
     table = pl.read_csv(shared_data / "hanna" / "ratings.csv.gz").filter(pl.col("system") != "Human")
@@ -172,8 +171,7 @@ def test_a_column_with_one_value_is_constant() -> None:
 
 
 def test_between_equal_penalties_the_larger() -> None:
-    # only the first group has values: what it teaches is of no use to the others, which miss them all, and the other
-    # way round, so every penalty errs alike
+    # Only the first group has values, which are missing in the other groups, so every penalty has the same error.
     x = np.array([[1.0], [2.0], [4.0], [np.nan], [np.nan], [np.nan]])
     y, groups = np.array([1.0, 2.0, 3.0, 2.0, 1.0, 5.0]), np.array([0, 0, 0, 1, 1, 2])
     chosen = ridge(x, y, groups=groups, penalties=np.array([0.1, 2.0, 0.5]))

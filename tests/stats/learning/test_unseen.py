@@ -1,4 +1,4 @@
-"""The same pairs of outputs whatever was not seen: usual coefficients, brute force over pairs, and symmetries."""
+"""Agreement on unseen outputs, with the same pairs in all cases: standard coefficients, brute force, and symmetries."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ USUAL: dict[str, Callable[[Floats, Floats], Any]] = {
 
 
 def study(seed: int = 0, *, items: int = 12, systems: int = 4, m: int = 2) -> tuple[Floats, Floats]:
-    """Whole marks, three of them missing, and predictions (m, 1, items, systems) that follow them."""
+    """Return integer ratings, three of them missing, and related predictions (m, 1, items, systems)."""
     rng = np.random.default_rng(seed)
     human = np.round(2 * rng.normal(size=(items, systems)))
     predicted = np.round(human + rng.normal(size=(m, 1, items, systems)), 1)
@@ -49,7 +49,7 @@ def test_with_one_model_it_is_the_usual_coefficient_averaged_over_blocks(kind: O
 
 
 def by_force(kind: Objective, human: Floats, predicted: Floats, model: Floats) -> float:
-    """Daniels' coefficient over all ordered pairs, the first output deciding which model compares them."""
+    """Return Daniels' coefficient over all ordered pairs, compared by the model of the first output."""
     above = wanted = given = 0.0
     cells = [tuple(cell) for cell in np.argwhere(np.isfinite(human))]
     for one in cells:
@@ -103,7 +103,7 @@ def test_moves_are_the_variance_of_the_bootstrap_over_clusters(kind: Objective) 
         rows = rng.integers(60, size=60)
         own = asked(kind, human[rows], predicted[:, :, rows])
         drawn.append(own.value[0])
-    assert np.sqrt((made.units**2).sum()) == pytest.approx(np.std(drawn), rel=0.15)  # 300 draws: 4 % of error
+    assert np.sqrt((made.units**2).sum()) == pytest.approx(np.std(drawn), rel=0.15)  # 300 draws: 4 % error
 
 
 def test_a_difference_from_itself_is_nothing_and_intervals_need_two_of_a_kind() -> None:
@@ -123,7 +123,7 @@ def test_a_difference_from_itself_is_nothing_and_intervals_need_two_of_a_kind() 
     np.testing.assert_allclose((learnt[1] - learnt[0]) / (high - low), 1.5)
     systems = made.interval("systems", confidence=0.95)
     assert (systems[0] <= low).all()
-    # Two blocks that are alike by chance are no surer than their items.
+    # Two blocks that agree by chance have no smaller error than their items.
     twice = np.concatenate([human, human]), np.concatenate([predicted, predicted], axis=2)
     block = np.repeat([[0], [1]], 12, axis=0) + np.zeros((24, 4), dtype=np.intp)
     alike = asked("kendall", *twice, within=block, block=block)
@@ -137,4 +137,4 @@ def test_where_nothing_can_be_compared_it_is_undefined() -> None:
     made = asked("kendall", human, predicted)
     assert np.isnan(made.value).tolist() == [False, True]
     alone = np.where(np.arange(4) == 0, human, np.nan)
-    assert np.isnan(asked("accuracy", alone, predicted).value).all()  # one output an item
+    assert np.isnan(asked("accuracy", alone, predicted).value).all()  # one output per item

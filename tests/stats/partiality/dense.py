@@ -1,4 +1,4 @@
-"""Placement by verdicts over pairs x items: the definition that rows are compared with."""
+"""Placement by verdicts over pairs x items: the reference for the computation from rows."""
 
 from __future__ import annotations
 
@@ -13,21 +13,19 @@ from custodes.stats.ratios import ratio
 
 
 def of_signs(human: Signs, metric: Signs, pairs: Ints, *, units: Ints) -> Placement:
-    """From signs (pairs, items) and units (items,), by the rows that both gave."""
+    """Return rows from signs (pairs, items) and units (items,) where both raters have a verdict."""
     pair, item = np.nonzero((human != ABSENT) & (metric != ABSENT))
     return sign_placement(human[pair, item], metric[pair, item], pair, pairs, items=item, units=units[item])
 
 
 def by_definition(human: Signs, metric: Signs, pairs: Ints, *, units: Ints) -> Placement:
-    """From verdicts: signs (pairs, items) of people and metric; pairs (pairs, 2) positions of the two systems; units
-    (items,) the clusters.
-
-    Places are probits of mean win rates, on which the link is straight if outputs vary normally.
-    """
+    """Return the placement by signs (pairs, items) of humans and metric, pairs (pairs, 2) of system positions, and
+    clusters units (items,). Places are probits of mean win rates, whose relation is linear for normal outputs."""
     from scipy.special import ndtri
 
     n_systems, n_units = int(pairs.max()) + 1, int(units.max()) + 1
-    # Every opponent counts the same, however often it was met: else who met the weak more often would look good.
+    # Every opponent has equal weight whatever its number of comparisons; otherwise many comparisons with weak opponents
+    # would raise a system.
     margins, influence = np.zeros((2, n_systems)), np.zeros((2, n_systems, n_units))
     opponents, comparisons = np.zeros((2, n_systems))
     own = np.zeros((2, len(pairs)))  # the metric's margin and comparisons of each pair
@@ -43,7 +41,7 @@ def by_definition(human: Signs, metric: Signs, pairs: Ints, *, units: Ints) -> P
         number = sums[2].sum(axis=1)
         rate = np.nan_to_num(ratio(sums[:2].sum(axis=2), number))
         moved = (sums[:2] - rate[..., None] * sums[2]) / np.maximum(number, 1)[:, None]
-        for side, sign in enumerate((1, -1)):  # a second system has the opposite margin
+        for side, sign in enumerate((1, -1)):  # The second system has the opposite margin.
             systems = np.eye(n_systems)[:, pairs[block, side]]
             margins += sign * rate @ systems.T
             influence += sign * (systems @ moved)

@@ -90,7 +90,7 @@ def test_its_sampling_error_is_that_of_resampled_items():
         items = rng.integers(0, 300, 300)
         shifts.append(found(persons[:, items], metric[items]).shift[0])
     expected = np.nanstd(shifts, axis=0)
-    near = expected < 2 * np.median(expected)  # far from the others a bootstrap of the curve has no standard deviation
+    near = expected < 2 * np.median(expected)  # Far from the others a bootstrap of the curve has no standard deviation.
     assert near.sum() >= 5
     np.testing.assert_allclose(errors[near, 0], expected[near], rtol=0.25)
 
@@ -137,7 +137,7 @@ def test_why_it_cannot_be_told():
     assert found(persons, rare).reason[0].tolist() == [0, 0, Reason.FEW_UNITS, 0, 0, 0]
     apart = persons + np.array([0, 0, 0, 0, 0, 20.0])
     assert found(apart, metric).reason[0].tolist() == [0, 0, 0, 0, 0, Reason.APART]
-    # the curve of one rating an output and few systems reaches the best only with a wide interval
+    # With one rating per output and few systems, the curve covers the best system only with a wide interval.
     best = np.array([0, 0, 0, 0, 0, 2.0])
     assert found(persons[:1] + best, metric + best).reason[0].tolist() == [0, 0, 0, 0, 0, Reason.WIDE]
     # two sets of systems without a common item
@@ -156,7 +156,7 @@ def test_a_favour_of_the_outlying_system_is_not_taken_from_the_curve_of_the_othe
 
 @pytest.mark.parametrize("annotators", [2, 3, 5])
 def test_the_coefficients_of_a_curved_link_have_no_bias_from_noise(annotators):
-    # noise of variance 1 on quality of variance 1; a regression on means of ratings finds less than half of the square
+    # Noise and quality have variance 1; a regression on means of ratings finds less than half of the square.
     rng = np.random.default_rng(annotators)
     quality = rng.normal(size=(20000, 6))
     persons = quality + rng.normal(size=(annotators, *quality.shape))
@@ -195,7 +195,7 @@ def test_where_only_some_systems_are_asked_about_the_others_fix_the_curve_and_ar
 
 
 def test_a_metric_is_placed_as_if_it_were_alone() -> None:
-    """What is kept of people is that of the outputs that this metric scored, and of no metric before it."""
+    """The human data of a placement depend on the outputs that this metric scored, not on previous metrics."""
     rng = np.random.default_rng(3)
     quality = rng.normal(size=(60, 5))
     persons, units = quality + rng.normal(size=(3, 60, 5)), np.arange(60) // 2

@@ -27,7 +27,7 @@ def test_upper_bound_is_that_of_scipy(confidence: float) -> None:
 
 
 def sequence(wrong: list[int], n: list[int], *, most: float, confidence: float) -> tuple[list[bool], int]:
-    """The fixed sequence test, one threshold after the other."""
+    """Return the fixed sequence test, threshold by threshold."""
     tested, last = [], -1
     stopped = False
     for k, (errors, number) in enumerate(zip(wrong, n, strict=True)):
@@ -53,7 +53,7 @@ def test_fixed_sequence_equals_brute_force() -> None:
 
 
 def test_e_values_are_a_martingale_at_the_largest_acceptable_disagreement() -> None:
-    """The expectation over all sequences of 10 judgements is 1, and below 1 where the disagreement is smaller."""
+    """The expectation over all sequences of 10 judgements is 1, and below 1 for a smaller disagreement."""
     paths = np.array(list(product([False, True], repeat=10)))
     for rate, expected in ((0.2, 1.0), (0.1, None)):
         weight = np.prod(np.where(paths, rate, 1 - rate), axis=1)

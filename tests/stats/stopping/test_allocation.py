@@ -1,4 +1,4 @@
-"""Which annotation is next: orders, budgets and counts along an order, against plain loops."""
+"""Allocation of annotations: orders, budgets and counts along an order, against plain loops."""
 
 import numpy as np
 from hypothesis import given, settings
@@ -70,7 +70,7 @@ def test_documents_take_turns() -> None:
         given_ = np.zeros(6, dtype=int)
         for document in asked:
             given_[document] += 1
-            # nobody has had fewer turns that still has an item
+            # No pair with items left has had fewer turns.
             assert (given_[given_ < left] >= given_[document] - 1).all()
 
 

@@ -1,4 +1,4 @@
-"""What a pilot leaves possible: against brute force from the prior, with ever more data, and the studies it begins."""
+"""Probabilities after a pilot: against brute force from the prior, with increasing data, and in simulated studies."""
 
 from itertools import combinations
 
@@ -31,14 +31,14 @@ TRIANGLE = np.array([[0, 1], [0, 2], [1, 2]])
 
 
 def pilot_of(counts: np.ndarray) -> Pilot:
-    """So many answers of each pair, no item asked of two pairs."""
+    """Return this many answers of each pair, with every item in one pair only."""
     pair = np.repeat(np.arange(len(counts)), counts.sum(axis=1))
     answers = np.repeat(np.tile([1, 0, -1], len(counts)), counts.ravel())
     return Pilot(pair=pair, unit=np.arange(len(pair)), sign=answers, systems=TRIANGLE)
 
 
 def by_importance(counts: np.ndarray, draws: int, rng: np.random.Generator) -> np.ndarray:
-    """Posterior means (pairs, 3): draws from the prior, weighted by their likelihood."""
+    """Return posterior means (pairs, 3) from draws of the prior, weighted by their likelihood."""
     spreads = np.array(_SPREADS)
 
     def effects(sign: int, centre: bool) -> np.ndarray:
@@ -59,7 +59,7 @@ def by_importance(counts: np.ndarray, draws: int, rng: np.random.Generator) -> n
 def test_it_is_the_posterior_of_its_prior(counts: list[list[int]]) -> None:
     rng = np.random.default_rng(0)
     found = posterior_shares(pilot_of(np.array(counts)), draws=4000, rng=rng).mean(axis=0)
-    # Laplace's approximation errs by a few points with ten annotations
+    # Laplace's approximation has an error of a few points with ten annotations.
     np.testing.assert_allclose(found, by_importance(np.array(counts), 400_000, rng), atol=0.05)
 
 
@@ -73,9 +73,9 @@ def test_studies_begin_with_the_pilot() -> None:
         for kind in range(3):
             assert ((human[:, pair, :n] == kind).sum(axis=1) == counts[pair, kind]).all()
             rest = (human[:, pair, n:] == kind).mean(axis=1)
-            # sd of a share over 53 draws at most .07
+            # the sd of a proportion over 53 draws is at most .07
             assert np.abs(rest - shares[:, pair, kind]).max() < 0.35
-    # in any order: the one tie of the first pair is as often the first as the last
+    # The order is random: the one tie of the first pair is as often first as last.
     first = (human[:, 0, 0] == 1).mean()
     assert first == pytest.approx(0.25, abs=0.09)
     assert (made.kinds % 4 == 3).all()
@@ -94,7 +94,7 @@ def test_annotations_overlap_as_the_products_with_a_matrix_say(sign: int) -> Non
     rng = np.random.default_rng(0)
     systems = np.stack(np.triu_indices(6, 1), axis=1)[rng.permutation(15)[:9]]
     matrix = np.eye(6)[systems[:, 0]] + sign * np.eye(6)[systems[:, 1]]
-    # (pairs, clusters), of which some were not asked
+    # (pairs, clusters), some without answers
     error, asked = rng.normal(size=(9, 5)), rng.random((9, 5)) < 0.7
     together, apart = matrix.T @ (error * asked), (matrix**2).T @ (error * asked) ** 2
     pair, unit = np.nonzero(asked)

@@ -27,7 +27,8 @@ RULE = Rule(
 
 
 def answers_of(seed: int, *, replications: int = 6, pairs: int = 5, items: int = 20) -> tuple[np.ndarray, np.ndarray]:
-    """People's and a metric's preferences (replications, pairs, items); people rated the first ones of each pair."""
+    """Return human and metric preferences (replications, pairs, items); annotators rated the first items of each
+    pair."""
     rng = np.random.default_rng(seed)
     shape = (replications, pairs, items)
     lean = np.linspace(0.1, 0.9, pairs)[:, np.newaxis]
@@ -52,10 +53,8 @@ def counts_of(signs: np.ndarray) -> np.ndarray:
 
 
 def by_hand(human: np.ndarray, rule: Rule) -> tuple[np.ndarray, np.ndarray, list[tuple]]:
-    """One replication: annotations and decisions (pairs,), and after each round the sum of annotations, and decisions.
-
-    A budget too small for a round gives all open pairs the same number, the first ones one more.
-    """
+    """Return annotations and decisions (pairs,) of one replication, and their sums after each round. A budget too small
+    for a round is divided equally between the undecided pairs, with the remainder for the first ones."""
     pairs = len(human)
     n, decision = np.zeros(pairs, dtype=int), np.zeros(pairs, dtype=int)
     last = [min(int((own != ABSENT).sum()), rule.looks[-1]) for own in human]
@@ -108,7 +107,7 @@ def test_replay_is_algorithm_2(budget: int) -> None:
 
 
 def test_the_metrics_answers_beyond_the_annotations_count() -> None:
-    # An estimator that uses the metric sees the paired annotations so far, and all the rest as the metric's alone.
+    # An estimator with a metric sees the paired annotations so far and all other items as metric-only.
     human, metric = answers_of(2, replications=1, pairs=3)
     human[:] = np.where(human == ABSENT, 0, human)
     rule = replace(RULE, estimator=ESTIMATORS["poststratified"], looks=(6,), bounds=(1.96,))
@@ -135,8 +134,8 @@ def test_what_looks_at_all_pairs_is_believed_only_about_those_annotated_now() ->
 
     def answer(about: PairItems, **_: object) -> Estimate:
         assert about.human is human
-        # the first pair of each replication is decided at once, nothing else ever; what got no annotation in this
-        # round has an answer, too, and one that must not count
+        # The first pair of each replication is decided at once, no other pair ever. Pairs without an annotation in this
+        # round have an estimate, too, which must be ignored.
         theta = np.where(seen[-1] > seen[-2], 0.5, 0.0)
         if len(seen) == 2:
             theta[:, 0] = 1.0

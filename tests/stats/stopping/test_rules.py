@@ -1,4 +1,4 @@
-"""Rules by their definitions: what each look asks, and what closes a pair."""
+"""Rules by their definitions: requests of each interim analysis, and conditions that close a pair."""
 
 from dataclasses import replace
 
@@ -19,12 +19,12 @@ PLAIN = Rule(
     seed=0,
     budget=1000,
 )
-# wins, ties and losses: clear either way, just short of it, equal, nothing
+# wins, ties and losses: clear in either direction, just short of it, equal, none
 PEOPLE = np.array([[9, 1, 0], [8, 1, 1], [7, 0, 3], [4, 2, 4], [0, 10, 0], [1, 1, 8], [0, 0, 10], [0, 0, 0]])
 
 
 def asked(rule: Rule, counts: Counts, *, look: int = 0, last: int = 40) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Decisions, which pairs are closed and the outcome shares of tables (n,)."""
+    """Return decisions, closed pairs and outcome proportions of tables (n,)."""
     n = len(counts.human_only)
     decision, is_open, p = rule_on(
         rule, counts, look=look, last=np.full(n, last), items=None, judged=np.ones(n, dtype=bool)
@@ -35,13 +35,13 @@ def asked(rule: Rule, counts: Counts, *, look: int = 0, last: int = 40) -> tuple
 def judged(
     rule: Rule, human: np.ndarray, *, look: int = 0, last: int = 40
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The same of people's counts (n, 3) beside a silent metric."""
+    """Return the same for human counts (n, 3) with a metric without scores."""
     none = np.zeros((len(human), 3, 3), dtype=np.int64)
     return asked(rule, Counts(none, np.zeros_like(human), human), look=look, last=last)
 
 
 def theta_of(human: np.ndarray) -> np.ndarray:
-    """P(p_win > p_loss), by definition of the posterior: the share of wins among what is untied is Beta."""
+    """Return P(p_win > p_loss) by definition: the proportion of wins among untied comparisons is Beta."""
     return beta.sf(0.5, human[..., 0] + 1, human[..., 2] + 1)
 
 
@@ -60,8 +60,9 @@ def test_theta_decides_beyond_the_probability_of_the_bound(look: int) -> None:
 
 @pytest.mark.parametrize("human", [[7, 2, 3], [2, 6, 2], [1, 0, 6], [0, 0, 0]])
 def test_futility_asks_what_the_rest_can_still_decide(human: list[int]) -> None:
-    # Margin and variance of the Dirichlet posterior, then: at the last look the standard error is sd * sqrt(n / last),
-    # and the margin lies around this one with the rest of the variance (Spiegelhalter, Freedman and Blackburn 1986).
+    # Margin and variance of the Dirichlet posterior. At the last interim analysis the standard error is sd * sqrt(n /
+    # last), and the margin is distributed around the current one with the rest of the variance (Spiegelhalter, Freedman
+    # and Blackburn 1986).
     counts = np.array(human)
     posterior = dirichlet(counts + 1)
     margin = posterior.mean()[0] - posterior.mean()[2]
@@ -77,8 +78,8 @@ def test_futility_asks_what_the_rest_can_still_decide(human: list[int]) -> None:
 
 
 def test_a_bound_beyond_what_draws_resolve_never_decides() -> None:
-    # Forty wins of forty: theta is 1 - 2^-41, and every draw says 1. A bound of 5.5 (a tail of 2e-8) asks for more than
-    # the thousands of draws can tell, while people alone, in closed form, decide.
+    # Forty wins of forty: theta is 1 - 2^-41, and every draw gives 1. A bound of 5.5 (a tail of 2e-8) requires more
+    # precision than thousands of draws have, while human ratings alone decide in closed form.
     counts = Counts(np.array([np.diag([40, 0, 0])]), np.array([[5, 1, 1]]), np.zeros((1, 3), int))
     mirror = Counts(counts.paired[:, ::-1, ::-1], counts.metric_only[:, ::-1], counts.human_only)
     rule = replace(PLAIN, bounds=(5.5, 5.5))
@@ -112,7 +113,7 @@ def test_what_reads_items_answers_for_all_pairs_and_decides_those_judged() -> No
         return given
 
     rule = replace(PLAIN, estimator=Estimator(name="all", label="All", doc="", estimate=answer, needs_items=True))
-    # the third table of the four is not judged, and the first |z|, 2.5, asks for a theta of .994
+    # The third of the four tables is not judged, and the first |z|, 2.5, requires a theta of .994.
     judged = np.array([[True, True], [False, True]])
     counts = Counts(np.zeros((3, 3, 3), int), np.zeros((3, 3), int), np.tile([3, 0, 3], (3, 1)))
     decision, is_open, p = rule_on(rule, counts, look=0, last=np.full(3, 40), items=items, judged=judged)

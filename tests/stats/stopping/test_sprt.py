@@ -1,4 +1,4 @@
-"""Known answers: the rates of Wald's test, worked out exactly, and what it must not depend on."""
+"""Wald's sequential test on gold questions: exact error rates, and invariance."""
 
 from collections import defaultdict
 
@@ -8,7 +8,7 @@ from custodes.stats.stopping.sequential import sprt
 
 
 def ended(chance: float, **limits: float) -> tuple[float, float]:
-    """The chance of ever being called bad, and the mean number of known answers until either: by all paths together."""
+    """Return the exact probability of rejection and the mean number of answers until a decision, over all paths."""
     alive, blocked, answers = {(0, 0): 1.0}, 0.0, 0.0
     for number in range(1, 120):
         after: dict[tuple[int, int], float] = defaultdict(float)
@@ -24,7 +24,7 @@ def ended(chance: float, **limits: float) -> tuple[float, float]:
 
 @pytest.mark.parametrize(
     ("chance", "blocked", "answers"),
-    # simulated before this was written, with other code; .75 and .6 were cut off at some answers
+    # simulated independently; .75 and .6 were truncated at a maximum number of answers
     [
         (0.95, 0.000, 4.7),
         (0.9, 0.003, 5.7),

@@ -1,4 +1,5 @@
-"""Estimates after looks: other software, a brute-force simulation, one look, mirror images, order, decisions."""
+"""Estimates after interim analyses: other software, simulation, a single analysis, mirror images, ordering,
+decisions."""
 
 import numpy as np
 import pytest
@@ -17,8 +18,9 @@ def after(margin: list[float], error: float = 0.2, *, looks: int = 3, level: flo
 
 
 def test_other_software_says_the_same() -> None:
-    # Three equal looks by Pocock (2.2894), stopped at the second with z = 2.5: the drift lies in (0.30, 5.38), as the
-    # R package GroupSeq prints in its page "Compute Confidence Interval" (Pahl). Drift: the mean of z at the last look.
+    # Three equal interim analyses by Pocock (2.2894), stopped at the second with z = 2.5: the drift lies in (0.30,
+    # 5.38), as the R package GroupSeq prints in its page "Compute Confidence Interval" (Pahl). Drift: the mean of z at
+    # the last analysis.
     bounds = group_sequential_bounds([1, 2, 3], shape=BOUNDARIES["pocock"], level=0.05)
     assert bounds[0] == pytest.approx(2.2894, abs=1e-4)
     n, unit = np.array([1, 2]), 0.01  # an error so small that nothing is clipped

@@ -66,7 +66,7 @@ def test_a_useless_judge_does_nothing() -> None:
 
 
 def test_pairs_of_other_fractions_are_corrected_each_by_itself() -> None:
-    """A judge that repeats the annotators stands in for them, however much of each pair they judged."""
+    """A judge that repeats the human labels replaces them, whatever fraction of each pair is annotated."""
     human = Arena(6, 2000).draw(np.random.default_rng(2))
     pair = human.first * 6 + human.second
     labelled = np.random.default_rng(3).random(2000) < np.where(pair % 2, 0.05, 0.3)
@@ -82,14 +82,14 @@ def test_pairs_of_other_fractions_are_corrected_each_by_itself() -> None:
 
 
 def test_a_metric_that_errs_in_pairs_moves_nothing_by_their_fractions() -> None:
-    """What a metric adds to all battles of a pair is the same on judged and other ones, and cancels."""
+    """A constant offset of the metric in all battles of a pair is equal in annotated and other battles, and cancels."""
     human = Arena(3, 3000, equal=True, order=0.0).draw(np.random.default_rng(4))
     pair = human.first * 3 + human.second
     labelled = np.random.default_rng(5).random(3000) < np.where(pair == 1, 0.4, 0.05)
-    said = np.where(pair == 1, 1, np.where(pair == 2, -1, 1)).astype(np.int8)  # the same of each battle of a pair
+    said = np.where(pair == 1, 1, np.where(pair == 2, -1, 1)).astype(np.int8)  # the same for each battle of a pair
     found = ask(human, said, labelled, systems=3, by_pair=True)
     few = strengths(human.where(labelled), n_systems=3, ties="davidson", resamples=200, rng=np.random.default_rng(0))
-    # Each fold of clusters uses the metric a little more or less, so the sum is not exactly 0.
+    # Each fold of clusters weights the metric slightly differently, so the sum is not exactly 0.
     np.testing.assert_allclose(found.strengths.draws[0], few.draws[0], atol=0.005)
 
 
@@ -108,7 +108,7 @@ def test_no_people() -> None:
 
 
 def test_known_probabilities_undo_the_choice() -> None:
-    """Another model than the truth: what is judged decides what people alone say, probabilities give it back."""
+    """With a misspecified model, estimates from human labels alone depend on the selection; weighting corrects this."""
     arena = Arena(4, 20_000, luck=1.0, order=0.0)
     human = arena.draw(np.random.default_rng(10))
     chance = np.where((human.first == 0) & (human.second == 1), 0.9, 0.15)
@@ -131,13 +131,13 @@ def test_a_random_part_is_seldom_refused(size: int) -> None:
         human = arena.draw(np.random.default_rng(seed))
         judged = some(1000 // size // 5, 1000 // size, seed)[human.unit]
         p_values.append(ask(human, judge("biased", human, np.random.default_rng(seed)), judged).p_random)
-    assert np.sum(np.array(p_values) < 0.01) <= 1  # more in .02 of such tests
+    assert np.sum(np.array(p_values) < 0.01) <= 1  # A larger number has a probability of .02.
 
 
 @pytest.mark.parametrize("chosen", ["close", "ties", "one pair", "agreeing"])
 def test_a_choice_is_seen(chosen: str) -> None:
-    """Close calls (three times as often between neighbours), ties of the metric (three times as often), twice as often
-    one pair, and metric's upsets half as often: 200 to 400 judged of 2,000."""
+    """Selections by closeness (three times as often between neighbours), ties of the metric (three times), one pair
+    (twice) and the metric's upsets (half as often) are detected with 200 to 400 labels of 2,000."""
     human = SIX.draw(np.random.default_rng(13))
     said = judge("noisy", human, np.random.default_rng(14))
     gap = SIX.strength[human.first] - SIX.strength[human.second]

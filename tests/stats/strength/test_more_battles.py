@@ -13,7 +13,7 @@ from tests.stats.strength.battles import all_pairs
 
 
 def forecast(battles: Battles, n_systems: int, resamples: int = 500) -> tuple[Floats, Floats]:
-    """The forecasts of all pairs, and whether each is decided."""
+    """Return the forecasts of all pairs, and whether each is decided."""
     rng = np.random.default_rng(0)
     made = strengths(battles, n_systems=n_systems, ties="davidson", resamples=resamples, rng=rng)
     met = pair_rates(battles, confidence=0.95)
@@ -34,7 +34,7 @@ def test_decided_pairs_have_no_forecast_and_closer_pairs_need_more(seed: int) ->
     assert not decided.all()
     assert np.isnan(more[decided]).all()
     assert (more[np.isfinite(more)] >= 1).all()
-    # the same study with every item twice has more evidence: what is still undecided was undecided before
+    # Doubling every item adds evidence, so pairs that remain undecided were undecided before.
     twice, later = forecast(all_pairs(np.concatenate([scores, scores])), 5)
     assert (later | ~decided).all()
     assert np.isnan(twice[later]).all()
@@ -65,5 +65,5 @@ def test_the_added_information_reduces_the_variance_as_far_as_asked() -> None:
     weight = added / (1 / model + added)
     later = (1 - weight) ** 2 * variance + weight**2 / added
     np.testing.assert_allclose(later, variance / (1 + gain))
-    # where the model's variance is right, information adds up
+    # Under a correct variance model, information adds up.
     np.testing.assert_allclose(added[[0, 2]], (gain / variance)[[0, 2]])

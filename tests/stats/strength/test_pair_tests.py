@@ -1,4 +1,4 @@
-"""Tests of pairs by their own comparisons, the fit of strengths, and cycles."""
+"""Tests of pairs by their direct comparisons, the fit of strengths, and cycles."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def result_of(rows: Battles, n_systems: int, ties: str = "davidson") -> DirectTe
 
 
 def cycle(wins: int, losses: int) -> Battles:
-    """Three systems, each of which wins so often against the next."""
+    """Return three systems, each of which wins this often against the next."""
     sign = np.tile(np.repeat([1, -1], [wins, losses]), 3)
     n = wins + losses
     return battles(np.repeat([0, 1, 2], n), np.repeat([1, 2, 0], n), sign)
@@ -101,7 +101,7 @@ def test_a_cycle_is_found_and_strengths_do_not_fit() -> None:
     ],
 )
 def test_false_decisions_are_rare(n: int, arena) -> None:
-    """Familywise: a difference of the wrong sign or of equal systems, and a misfit where strengths fit."""
+    """The familywise errors are a wrong sign, a decision between equal systems, and a misfit where strengths fit."""
     population = arena()
     wrong, misfit = 0, 0
     for seed in range(n):

@@ -21,7 +21,7 @@ def of(estimate: list[float], error: float, *, component: list[int] | None = Non
 
 
 def test_by_definition() -> None:
-    """The largest |t| of all pairs, one step, bounds p from above; ranks count who is told apart."""
+    """The largest |t| of all pairs in a single step bounds p from above; ranks count significant differences."""
     made = of([0.9, 0.8, 0.1, 0.0, -0.9], 0.2)
     found = ranks(made, confidence=0.95)
     first, second = np.triu_indices(5, k=1)

@@ -1,4 +1,4 @@
-"""The fewest comparisons whose removal changes the leader."""
+"""The smallest number of comparisons whose removal changes the leader."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def removal(rows: Battles, n_systems: int) -> Removal | None:
 
 
 def by_trial(rows: Battles, n_systems: int, leader: int) -> int:
-    """The smallest number of removals up to `ALLOWED`, by every choice of them; one more where none suffices."""
+    """Return the smallest number of removals up to `ALLOWED` by enumeration, or `ALLOWED` + 1."""
     same = count_by_kind(rows, rows.weight)
     cells = np.argwhere(same.outcomes > 0)
     component = np.zeros(n_systems, dtype=int)

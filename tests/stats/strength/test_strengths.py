@@ -52,7 +52,7 @@ def test_ties_as_half_wins_as_evalica(nu: float) -> None:
 
 
 def test_davidson_by_brute_force() -> None:
-    """The plain formula of Davidson 1970 with an order effect, weights and one more covariate, maximised by BFGS."""
+    """The likelihood of Davidson 1970 with an order effect, weights and another covariate, maximised by BFGS."""
     rng = np.random.default_rng(3)
     own = FIVE.draw(rng)
     own = replace(
@@ -72,7 +72,7 @@ def test_davidson_by_brute_force() -> None:
 
 
 def test_covariates_as_statsmodels() -> None:
-    """Coefficients, and errors of one battle a cluster (HC0 where leverage is small), of a logistic regression."""
+    """Coefficients, and errors of one battle per cluster (HC0 where leverage is small), of a logistic regression."""
     rng = np.random.default_rng(4)
     arena = Arena(4, 4000, nu=0.0)
     own = arena.draw(rng)
@@ -104,7 +104,7 @@ def test_errors_by_cluster_as_statsmodels() -> None:
 
 
 def test_draws_spread_as_refits_do() -> None:
-    """With many battles the bootstrap of scores is that of refits: clusters drawn, the model fitted anew."""
+    """With many battles the bootstrap of scores equals refits on resampled clusters."""
     own, rng = Arena(4, 3000, size=5, taste=0.7).draw(np.random.default_rng(6)), np.random.default_rng(7)
     refits = []
     for often in bootstrap_weights(600, 120, rng)[1:]:
@@ -114,7 +114,7 @@ def test_draws_spread_as_refits_do() -> None:
         refits.append(found.coefficients)
     drawn = made(own, 4, resamples=120)
     ours = np.column_stack([drawn.draws, drawn.effects, np.log(drawn.ties)])[1:].std(axis=0, ddof=1)
-    # the standard deviation of 120 refits has an error of 6 %
+    # The standard deviation of 120 refits has an error of 6 %.
     np.testing.assert_allclose(ours, np.std(refits, axis=0, ddof=1), rtol=0.2)
 
 
@@ -171,12 +171,12 @@ def test_groups_that_never_met_are_apart() -> None:
 
 
 def test_unbeaten_is_finite_by_firth() -> None:
-    """20 wins, no loss: Firth's estimate is that with half a win and half a loss more, log(20.5 / .5)."""
+    """20 wins without a loss: Firth's estimate adds half a win and half a loss, log(20.5 / .5)."""
     found = made(battles([0] * 20, [1] * 20, [1] * 20), 2, resamples=200)
     assert found.draws[0, 0] - found.draws[0, 1] == pytest.approx(np.log(20.5 / 0.5), abs=1e-6)
     assert not found.bounded.any()
     low, high = interval(found.draws, confidence=0.95, n_units=found.n_units)
-    # the log odds of one loss in 20 (2.94) must not be ruled out, nor those of no loss in a hundred (5.3)
+    # The interval must contain the log odds of one loss in 20 (2.94) and those of no loss in a hundred (5.3).
     assert 2 * low[0] < 2.94
     assert 2 * high[0] > 5.3
 
@@ -236,7 +236,7 @@ def test_one_cluster_has_no_interval() -> None:
 
 
 def test_a_system_of_one_cluster_is_not_sure() -> None:
-    """What only one cluster tells has no error between clusters: it must not look sure."""
+    """The effect of a system in a single cluster has no error between clusters, but must not look precise."""
     rng = np.random.default_rng(2)
     own = Arena(3, 300, size=10, order=0.0).draw(rng)
     alone = battles(
@@ -250,7 +250,7 @@ def test_a_system_of_one_cluster_is_not_sure() -> None:
 
 
 def test_a_weight_counts_as_a_cluster_that_says_the_same() -> None:
-    """Few heavy battles tell the error: degrees are those of equal clusters (Kish)."""
+    """The error is estimated from few heavy battles, with the degrees of freedom of equal clusters (Kish)."""
     own = Arena(3, 60).draw(np.random.default_rng(0))
     heavy = np.where(np.arange(60) < 6, 20.0, 1.0)
     even, uneven = (
@@ -262,7 +262,8 @@ def test_a_weight_counts_as_a_cluster_that_says_the_same() -> None:
 
 
 def test_few_heavy_battles_do_not_tell_equal_systems_apart() -> None:
-    """Weights .05, 1 and 20: with as many degrees as battles 34 of 300 such studies told somebody apart."""
+    """Weights .05, 1 and 20: with one degree of freedom per battle, 34 of 300 such studies had a significant
+    difference."""
     false = 0
     for seed in range(150):
         rng = np.random.default_rng(seed)
@@ -275,4 +276,4 @@ def test_few_heavy_battles_do_not_tell_equal_systems_apart() -> None:
         own = replace(own, weight=rng.choice([0.05, 1, 20], 150, p=[0.5, 0.45, 0.05]))
         made = strengths(own, n_systems=3, ties="davidson", resamples=60, rng=rng)
         false += bool(ranks(made, confidence=0.95).apart.any())
-    assert false <= 14  # a rate of .06 gives more in .04 of such tests
+    assert false <= 14  # A rate of .06 exceeds this with probability .04.

@@ -14,7 +14,7 @@ from tests.stats.strength.battles import battles
 def drawn(
     rng: np.random.Generator, *, n: int, n_systems: int = 5, n_units: int | None = None, ties: float = 0.2
 ) -> tuple[Battles, NDArray[np.float64]]:
-    """Random battles, and the strengths behind them."""
+    """Return random battles and their strengths."""
     strength = rng.normal(0, 0.7, n_systems)
     first = rng.integers(0, n_systems, n)
     second = (first + rng.integers(1, n_systems, n)) % n_systems
@@ -25,7 +25,7 @@ def drawn(
 
 
 def by_hand(made: Battles, n_systems: int) -> list[float]:
-    """The definition: for each system and opponent the share of the points, then the mean."""
+    """Return for each system the mean over opponents of its proportion of points."""
     rates = []
     for system in range(n_systems):
         shares = []
@@ -42,7 +42,7 @@ def by_hand(made: Battles, n_systems: int) -> list[float]:
 
 
 def by_hand_weighted(made: Battles, n_systems: int, often: NDArray[np.int64]) -> NDArray[np.float64]:
-    """The same with battles that stand several times, by matrices."""
+    """Return the same for weighted battles, by matrices."""
     points, number = np.zeros((2, n_systems, n_systems))
     for a, b, won in ((made.first, made.second, made.sign), (made.second, made.first, -made.sign)):
         np.add.at(points, (a, b), often * (1 + won) / 2)
@@ -55,7 +55,7 @@ def by_hand_weighted(made: Battles, n_systems: int, often: NDArray[np.int64]) ->
 def test_a_win_rate_is_the_mean_share_against_the_opponents_met(weighted: bool) -> None:
     rng = np.random.default_rng(0)
     made, _ = drawn(rng, n=60, n_systems=7)
-    made = made.where(made.first + made.second != 7)  # some never met
+    made = made.where(made.first + made.second != 7)  # some pairs have no battles
     if weighted:
         made = replace(made, weight=rng.uniform(0.5, 2, len(made.sign)))
     rates = system_rates(made, n_systems=8, resamples=3, rng=rng)
@@ -67,7 +67,7 @@ def test_a_win_rate_is_the_mean_share_against_the_opponents_met(weighted: bool) 
 @pytest.mark.parametrize("n", [400, 1200])
 def test_resamples_of_alike_battles_are_those_of_battles(n: int) -> None:
     made, _ = drawn(np.random.default_rng(1), n=n)
-    # a weight of one battle forces the way without the short cut
+    # A weight of one battle forces the general computation.
     slow = replace(made, weight=np.where(np.arange(n) == 0, 1 + 1e-12, 1.0))
     few, many = (system_rates(own, n_systems=5, resamples=4000, rng=np.random.default_rng(2)) for own in (made, slow))
     np.testing.assert_allclose(few[0], many[0])
@@ -87,7 +87,7 @@ def test_who_always_won_has_an_interval() -> None:
     assert 0.85 < low[0] < 0.95
     assert high.tolist()[0] == 1
     assert (high[1:] < 0.25).all()
-    # twice the same battle, told as one cluster, is no more than once
+    # A battle repeated within a cluster counts as one.
     double = battles(*(np.tile(own, 2) for own in (made.first, made.second, made.sign)), unit=np.tile(made.unit, 2))
     once, twice = (pair_rates(own, confidence=0.95) for own in (made, double))
     assert twice.outcomes.sum() == 2 * once.outcomes.sum()
@@ -109,7 +109,7 @@ def test_what_covariates_say_beyond_systems_is_what_least_squares_leave() -> Non
 
 
 def test_unequal_weights_leave_fewer_degrees() -> None:
-    """Weights 10, 1, 1, ... amount to fewer battles: the interval is that of these; equal ones change nothing."""
+    """Weights 10, 1, 1, ... amount to fewer battles and have the interval of these; equal weights have no effect."""
     rng = np.random.default_rng(21)
     n = 30
     base = battles(np.zeros(n, dtype=int), np.ones(n, dtype=int), np.ones(n, dtype=np.int8))
