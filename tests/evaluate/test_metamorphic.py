@@ -32,8 +32,8 @@ OPTIONS: dict[str, dict[str, Any]] = {
 }
 OF_A_STUDY = [
     name for name in QUESTIONS if name not in ("validate", "rates", "labelling", "route")
-]  # These need a model or labels.
-# These need scores.
+]  # The excluded questions need a model or labels.
+# The excluded questions need scores.
 OF_VERDICTS = [name for name in OF_A_STUDY if name not in ("ceiling", "combine", "complementarity")]
 WITHOUT_RESAMPLES = [
     name for name in OF_A_STUDY if "resamples" in OPTIONS.get(name, {}) and name not in ("gate", "verdict")

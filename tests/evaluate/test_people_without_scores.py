@@ -65,7 +65,7 @@ def test_every_question_answers_or_says_so_in_one_line(shape: str, tmp_path: Pat
     model = tmp_path / "model.json"
     cu.combine(cu.read("demo"), target="fluency", method="ridge", repeats=1, resamples=0).model.save(model)
     for name, asked in {**QUESTIONS, "report": cu.report}.items():
-        if name in ("rates", "labelling", "route"):  # of labels
+        if name in ("rates", "labelling", "route"):  # questions about labels
             continue
         if shape in ("aspect", "raters", "verdicts") and name not in (*ALONE[:5], "agreement", "favoritism"):
             continue

@@ -147,7 +147,7 @@ def test_favi_scores_cover_in_documents() -> None:
 
 
 def documents(rng: np.random.Generator, *, pairs: int, clusters: int, size: int, rho: float) -> np.ndarray:
-    """Return (pairs, items) fair coins that equal the coin of their document with probability sqrt(rho)."""
+    """Return (pairs, items) fair coins that copy the coin of their document with probability sqrt(rho)."""
     shared = rng.choice([-1, 1], size=(pairs, clusters)).repeat(size, axis=1)
     own = rng.choice([-1, 1], size=shared.shape)
     return np.where(rng.random(shared.shape) < np.sqrt(rho), shared, own).astype(np.int8)

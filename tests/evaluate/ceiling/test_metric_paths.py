@@ -71,7 +71,7 @@ def test_taking_out_starts_with_what_is_least_missed() -> None:
     scores = {**planted(), ("twin", ""): planted()["second", ""] * 5 + 3}
     made = asked(scores, aspect="style")
     path = made.backward
-    assert path["step"].to_list() == [1, 2, 3, 4]  # one remains
+    assert path["step"].to_list() == [1, 2, 3, 4]  # one metric remains
     assert set(path["metric"][:3]) == {"noise", "more-noise", "second"}  # the first of two equivalent metrics
     assert path["metric"].to_list()[3] == "twin"
     assert (path["loss"][:3].abs() < 0.02).all()

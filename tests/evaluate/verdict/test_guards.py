@@ -39,7 +39,7 @@ def test_selected_comparisons_name_no_winner(seed: int) -> None:
     assert winner(study) == []
     assert "not a random part" in " ".join(cu.verdict(study, resamples=200).verdict["text"])
     board = cu.leaderboard(study, resamples=200)
-    assert board.systems.filter(rater="human", system="S0")["win_rate_low"][0] > 0.5  # the estimate without a guard
+    assert board.systems.filter(rater="human", system="S0")["win_rate_low"][0] > 0.5  # the naive estimate
     assert any("holds only for the comparisons that annotators rated" in note.message for note in board.notes)
 
 

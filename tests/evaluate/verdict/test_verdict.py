@@ -367,7 +367,7 @@ def test_undecided_pairs_and_forecasts_are_of_the_leaderboard(results: dict[str,
         undecided = board.pairs.filter(aspect=aspect, rater="human", decision="=")
         text = said(made, aspect, "labels")
         assert text.startswith(f"{undecided.height} of 15 pairs of systems are undecided (all pairs tested together)")
-        # No listed pair is unable to change the best system.
+        # Pairs that cannot change the best system are not listed.
         systems = board.systems.filter(aspect=aspect, rater="human")
         top = set(systems.filter(pl.col("may_be_first") | (pl.col("rank") == 1))["system"])
         for row in undecided.to_dicts():

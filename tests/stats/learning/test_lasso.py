@@ -108,7 +108,8 @@ def test_missing_values_are_at_the_mean() -> None:
     holes = x.copy()
     holes[::7, 0] = np.nan
     filled = np.where(np.isnan(holes), np.nanmean(holes, axis=0), holes)
-    # At the mean, but scaled by the non-missing values: compare the direction of predictions by unstandardised weights.
+    # Missing values are set to the mean and scaled by the non-missing ones: compare predictions by unstandardised
+    # weights.
     found = lasso_weights(holes, y, alphas=SOME)[:, 1:]
     scaled = (filled[:, 0] - np.nanmean(holes[:, 0])) / np.nanstd(holes[:, 0])
     z = np.column_stack([scaled, standard(x[:, 1:], x[:, 1:])])

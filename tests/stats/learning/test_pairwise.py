@@ -128,7 +128,8 @@ def test_smaller_penalties_are_not_tried_once_the_likelihood_has_fallen_twice(mo
 
 
 def test_between_equal_penalties_the_larger() -> None:
-    # Every item but one is a fold; the remaining pair depends on a column that is constant elsewhere.
+    # Every item is a fold. The column varies in one item only, so the held-out likelihood does not depend on the
+    # penalty.
     x = np.array([[1.0], [1.0], [1.0], [1.0], [2.0], [1.0]])
     y = np.array([1.0, 0.0, 1.0, 0.0, 1.0, 0.0])
     items = np.repeat(np.arange(3), 2)
