@@ -53,9 +53,9 @@ def study_of(scores: np.ndarray, systems: list[str] | None = None, people: int =
 def scores_of(seed: int, raters: int = 3, items: int = 30, systems: int = 4) -> np.ndarray:
     rng = np.random.default_rng(seed)
     quality = rng.normal(size=systems) + rng.normal(size=(items, systems))
-    made = quality + rng.normal(size=(raters, items, systems))
-    made[0] = np.round(made[0])
-    return made
+    scores_by_rater = quality + rng.normal(size=(raters, items, systems))
+    scores_by_rater[0] = np.round(scores_by_rater[0])
+    return scores_by_rater
 
 
 def rated(rows: list[tuple], kinds: dict[str, str]) -> Study:
@@ -70,9 +70,9 @@ def grid(rater: str, aspect: str, scores: list[list[float]]) -> list[tuple]:
 
 def verdicts(rows: list[tuple]) -> Study:
     names = ["item", "system_a", "system_b", "rater", "order", "preference"]
-    made, _ = Preferences.make(pl.DataFrame(rows, schema=names, orient="row"))
+    preferences, _ = Preferences.make(pl.DataFrame(rows, schema=names, orient="row"))
     raters = Raters.infer({row[3]: "human" if row[3].startswith("h") else "metric" for row in rows})
-    return Study(preferences=made, raters=raters)
+    return Study(preferences=preferences, raters=raters)
 
 
 def problems_of(study: Study, **options: object) -> dict[str, dict[str, object]]:

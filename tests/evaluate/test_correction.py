@@ -91,26 +91,26 @@ def test_rows_are_the_estimates(name: str) -> None:
 
 def test_a_view_sets_the_corrected_margin_beside_metric_and_people() -> None:
     result = correction(simulated(), estimator=["ppi", "poststratified"])
-    made = list(result.views())
-    assert [view.title for view in made] == [
+    views = list(result.views())
+    assert [view.title for view in views] == [
         f"margins by {metric}, {name}" for metric in ("m0", "m1") for name in ("ppi", "poststratified")
     ]
-    assert made[0].header == ("decision", "n", "naive", "human", "ppi", "theta")
+    assert views[0].header == ("decision", "n", "naive", "human", "ppi", "theta")
     naive, human, ppi, _ = result.pairs.head(4).rows(named=True)
     margin = "{margin:.2f} [{margin_low:.2f}, {margin_high:.2f}]"
     sign = {"+": ">", "=": "=", "-": "<"}[ppi["decision"]]
     cells = (f"A {sign} B", "60", f"{naive['margin']:.2f}", margin.format(**human), margin.format(**ppi))
-    assert made[0].rows[0] == (*cells, f"{ppi['theta']:.2f}")
-    assert [bool(view.more) for view in made] == [False, False, False, True]
+    assert views[0].rows[0] == (*cells, f"{ppi['theta']:.2f}")
+    assert [bool(view.more) for view in views] == [False, False, False, True]
     alone = list(correction(simulated(), estimator="human").views())
     assert [view.header for view in alone] == [("decision", "n", "naive", "human", "theta")] * 2
 
 
 def test_what_looks_at_all_pairs_together_comes_last() -> None:
     study = study_of(partly_annotated())
-    one, two = (correction(study, estimator=names).pairs for names in (["pooled", "ppi"], ["ppi", "pooled"]))
-    assert one["estimator"].head(4).to_list() == ["naive", "human", "ppi", "pooled"]
-    assert one.equals(two)
+    first, second = (correction(study, estimator=names).pairs for names in (["pooled", "ppi"], ["ppi", "pooled"]))
+    assert first["estimator"].head(4).to_list() == ["naive", "human", "ppi", "pooled"]
+    assert first.equals(second)
 
 
 def test_a_partly_annotated_study() -> None:
@@ -126,18 +126,18 @@ def test_a_partly_annotated_study() -> None:
     assert width["poststratified"] < width["human"]
     assert set(row["decision"]) == {"+"}
     assert result.provenance.seed == 3
-    again = correction(study_of(scores), estimator=["mixture", "poststratified", "pooled"], rng=3)
-    assert again.pairs.equals(result.pairs)
+    repeated = correction(study_of(scores), estimator=["mixture", "poststratified", "pooled"], rng=3)
+    assert repeated.pairs.equals(result.pairs)
 
 
 def test_edges_are_the_graph_of_the_decisions() -> None:
     scores = partly_annotated(annotated=120, step=1.0)
     result = correction(study_of(scores), estimator="ppi")
     # With all items annotated, decisions (nearly) equal those of the human sign test: here the graphs are equal.
-    mine = result.edges.filter(pl.col("metric") == "m1", pl.col("estimator") == "human").select("winner", "loser")
-    theirs = ranking(study_of(scores), resamples=0).edges.filter(pl.col("rater") == "human").select("winner", "loser")
-    assert mine.equals(theirs)
-    assert mine.rows() == [("S0", "S1"), ("S1", "S2"), ("S2", "S3")]
+    corrected = result.edges.filter(pl.col("metric") == "m1", pl.col("estimator") == "human").select("winner", "loser")
+    ranked = ranking(study_of(scores), resamples=0).edges.filter(pl.col("rater") == "human").select("winner", "loser")
+    assert corrected.equals(ranked)
+    assert corrected.rows() == [("S0", "S1"), ("S1", "S2"), ("S2", "S3")]
     assert set(result.edges["estimator"]) <= {*BESIDE, "ppi"}
 
 
@@ -164,11 +164,11 @@ def test_a_pair_never_annotated_is_answered_and_marked() -> None:
     counts = simulated()
     paired = counts.paired.copy()
     paired[1] = 0
-    asked = [name for name, own in ESTIMATORS.items() if not own.needs_items]
-    result = correction(replace(counts, paired=paired), estimator=asked)
+    names = [name for name, estimator in ESTIMATORS.items() if not estimator.needs_items]
+    result = correction(replace(counts, paired=paired), estimator=names)
     rows = result.pairs.filter(pl.col("system_a") == "A", pl.col("system_b") == "C", pl.col("metric") == "m0")
     assert dict(zip(rows["estimator"], rows["note"], strict=True)) == {
-        name: "" if name == "naive" else "never annotated" for name in asked
+        name: "" if name == "naive" else "never annotated" for name in names
     }
     assert set(rows.filter(pl.col("estimator") != "naive")["decision"]) == {"="}
     assert rows.filter(pl.col("estimator") == "naive")["decision"].item() == "+"

@@ -11,10 +11,10 @@ def test_decisions_as_written() -> None:
 
 
 def test_each_system_against_each() -> None:
-    said = np.array([[1.0, 2.0], [3.0, 4.0]])
-    systems, square = crossed(("b", "c"), ("a", "a"), said, 10 * said)
+    values = np.array([[1.0, 2.0], [3.0, 4.0]])
+    systems, square = crossed(("b", "c"), ("a", "a"), values, 10 * values)
     assert systems == ["a", "b", "c"]
-    expected = [[[np.nan, 10 * b, 10 * c], [b, np.nan, np.nan], [c, np.nan, np.nan]] for b, c in said]
+    expected = [[[np.nan, 10 * b, 10 * c], [b, np.nan, np.nan], [c, np.nan, np.nan]] for b, c in values]
     np.testing.assert_array_equal(square, expected)
 
 

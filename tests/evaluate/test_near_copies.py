@@ -40,6 +40,6 @@ def test_distances_are_those_of_complementarity(study: Study) -> None:
     finding[-n_systems + 1] = DISFAVOURED
     copies = near_copies(comparison, finding)
     for m, name in enumerate(names):
-        expected = {other for other in names if frozenset((name, other)) in near and other != name}
+        expected = {copy for copy in names if frozenset((name, copy)) in near and copy != name}
         assert set(copies[m * n_systems]) == expected
         assert not any(copies[m * n_systems + 1 : (m + 1) * n_systems])

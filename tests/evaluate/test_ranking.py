@@ -33,7 +33,7 @@ def test_borda_is_the_sum_of_ranks_on_complete_data() -> None:
         ranks = rankdata(-scores[r], axis=1).sum(axis=0)
         rows = result.consensus.filter(pl.col("rater") == rater)
         np.testing.assert_allclose(rows["borda"], ranks)
-        assert rows["position"].to_list() == [int((ranks < own).sum()) + 1 for own in ranks]
+        assert rows["position"].to_list() == [int((ranks < rank).sum()) + 1 for rank in ranks]
     both = result.consensus.filter(pl.col("rater") == ALL_METRICS)["borda"].to_numpy()
     np.testing.assert_allclose(both, sum(rankdata(-scores[r], axis=1).sum(axis=0) for r in (1, 2)) / 2)
 
@@ -47,9 +47,9 @@ def test_errors_against_people() -> None:
         "inserted": [[20, 0, 0], [0, 0, 0], [20, 0, 0]],
         "=": [[20, 0, 0], [0, 0, 0], [0, 0, 20]],
     }
-    one = counts_of([[[1, 0, 0], [0, 0, 0], [0, 0, 0]]])
+    single_pair = counts_of([[[1, 0, 0], [0, 0, 0], [0, 0, 0]]])
     names = list(combinations("ABCD", 2))[:5]
-    counts = type(one)(
+    counts = type(single_pair)(
         paired=np.array(list(table.values()), dtype=np.int64)[:, None],
         metric_only=np.zeros((5, 1, 3), dtype=np.int64),
         human_only=np.zeros((5, 1, 3), dtype=np.int64),
@@ -114,10 +114,10 @@ def test_intervals_hold_the_point_and_kld_is_zero_for_people_themselves() -> Non
     scores = rng.integers(0, 4, (3, 50, 4)).astype(float)
     scores[1] = scores[0]
     errors = ranking(study_of(scores), resamples=200).errors
-    same, other = errors.row(0, named=True), errors.row(1, named=True)
-    assert (same["correct"], same["kld"], same["kld_high"]) == pytest.approx((1.0, 0.0, 0.0))
-    assert other["kld"] > 0
-    assert other["correct_low"] <= other["correct"] <= other["correct_high"]
+    first, second = errors.row(0, named=True), errors.row(1, named=True)
+    assert (first["correct"], first["kld"], first["kld_high"]) == pytest.approx((1.0, 0.0, 0.0))
+    assert second["kld"] > 0
+    assert second["correct_low"] <= second["correct"] <= second["correct_high"]
 
 
 def test_a_reversal_is_one_of_the_items_that_both_rated() -> None:

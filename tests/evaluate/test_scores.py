@@ -16,8 +16,8 @@ def scores(n_items: int) -> ItemScores:
 
 
 def test_items_without_scores_are_missing() -> None:
-    nothing = [np.nan, np.nan]
-    np.testing.assert_array_equal(scores(4).spread(scores(4).human), [[1, 2], nothing, [3, 4], nothing])
+    missing = [np.nan, np.nan]
+    np.testing.assert_array_equal(scores(4).spread(scores(4).human), [[1, 2], missing, [3, 4], missing])
 
 
 def test_more_cells_than_memory_holds_are_refused() -> None:

@@ -33,8 +33,8 @@ def test_pairwise_accuracy_by_definition(seed: int) -> None:
     accuracy = pairwise_accuracy(np.repeat(human[:, None], 2, axis=1), metrics, pairs=pairs)
     for b, m in np.ndindex(3, 2):
         x, y = human[b], metrics[b, m]
-        rated = [(a, c) for a, c in combinations(range(n), 2) if pairs[m, a, c] and not np.isnan(y[a] + y[c])]
-        expected = mean([np.sign(x[a] - x[c]) == np.sign(y[a] - y[c]) for a, c in rated])
+        untied = [(a, c) for a, c in combinations(range(n), 2) if pairs[m, a, c] and not np.isnan(y[a] + y[c])]
+        expected = mean([np.sign(x[a] - x[c]) == np.sign(y[a] - y[c]) for a, c in untied])
         np.testing.assert_allclose(accuracy[b, m], expected)
 
 
@@ -44,13 +44,15 @@ def acc_eq_by_definition(human: np.ndarray, metric: np.ndarray, item_weights: np
     for h, k in zip(np.rint(human * 3), np.rint(metric * 100), strict=True):
         keep = ~np.isnan(h) & ~np.isnan(k)
         per_item.append([(a[0] - b[0], a[1] - b[1]) for a, b in combinations(np.c_[h, k][keep], 2)])
-    counted = [(pairs, w) for pairs, w in zip(per_item, item_weights, strict=True) if pairs and w > 0]
-    if not counted:
+    non_empty = [(pairs, w) for pairs, w in zip(per_item, item_weights, strict=True) if pairs and w > 0]
+    if not non_empty:
         return np.nan, np.nan
     best, best_epsilon = -1.0, np.nan
-    for epsilon in sorted({0.0} | {abs(k) for pairs, _ in counted for _, k in pairs}):
-        shares = [np.mean([(np.sign(k) * (abs(k) > epsilon)) == np.sign(h) for h, k in pairs]) for pairs, _ in counted]
-        accuracy = float(np.average(shares, weights=[w for _, w in counted]))
+    for epsilon in sorted({0.0} | {abs(k) for pairs, _ in non_empty for _, k in pairs}):
+        shares = [
+            np.mean([(np.sign(k) * (abs(k) > epsilon)) == np.sign(h) for h, k in pairs]) for pairs, _ in non_empty
+        ]
+        accuracy = float(np.average(shares, weights=[w for _, w in non_empty]))
         if accuracy > best + 1e-12:
             best, best_epsilon = accuracy, epsilon / 100
     return best, best_epsilon
@@ -65,9 +67,9 @@ def test_acc_eq_by_trying_every_threshold(seed: int, weighted: bool) -> None:
     accuracy, epsilon = acc_eq(human, metrics, units=units, weights=weights, item_weights=item_weights, human_tie=TIE)
     for b, row in enumerate(weights):
         items = repeated(row, units)
-        here = np.ones(len(items)) if item_weights is None else item_weights[items]
+        weights_of = np.ones(len(items)) if item_weights is None else item_weights[items]
         for m, metric in enumerate(metrics):
-            expected = acc_eq_by_definition(human[items], metric[items], here)
+            expected = acc_eq_by_definition(human[items], metric[items], weights_of)
             np.testing.assert_allclose([accuracy[b, m], epsilon[b, m]], expected, atol=1e-9)
 
 
@@ -129,7 +131,7 @@ def normal_p_by_definition(a: np.ndarray, b: np.ndarray, units: np.ndarray) -> f
 
 
 def spa_by_definition(human: np.ndarray, metric: np.ndarray, copies: np.ndarray, flips: np.ndarray | None) -> float:
-    apart = []
+    differences = []
     for a, b in combinations(range(human.shape[1]), 2):
         keep = ~np.isnan(human[:, a] + human[:, b] + metric[:, a] + metric[:, b])
         h, k, u = human[keep], metric[keep], copies[keep]
@@ -139,8 +141,8 @@ def spa_by_definition(human: np.ndarray, metric: np.ndarray, copies: np.ndarray,
             p = [normal_p_by_definition(x[:, a], x[:, b], u) for x in (h, k)]
         else:
             p = [permutation_p_by_definition(x[:, a], x[:, b], u, flips) for x in (h, k)]
-        apart.append(abs(p[0] - p[1]))
-    return 1 - mean(apart)
+        differences.append(abs(p[0] - p[1]))
+    return 1 - mean(differences)
 
 
 @settings(deadline=None, max_examples=20)

@@ -28,8 +28,8 @@ values = hnp.arrays(
 
 
 def test_ratio_broadcasts_and_is_undefined_over_nothing():
-    made = ratio(np.array([[3, 0], [1, 0]]), np.array([[4], [0]]))
-    np.testing.assert_array_equal(made, [[0.75, 0.0], [np.nan, np.nan]])
+    result = ratio(np.array([[3, 0], [1, 0]]), np.array([[4], [0]]))
+    np.testing.assert_array_equal(result, [[0.75, 0.0], [np.nan, np.nan]])
     # Unsigned counts do not wrap, and an infinite numerator stays infinite.
     assert ratio(np.array(1, dtype=np.uint32), np.array(2, dtype=np.uint32)) == 0.5
     assert ratio(np.array(np.inf), np.array(2)) == np.inf
@@ -38,8 +38,8 @@ def test_ratio_broadcasts_and_is_undefined_over_nothing():
 @given(values)
 def test_mean_of_defined_is_that_of_a_loop(table):
     for axis, rows in ((-1, table), (0, table.T)):
-        known = [[value for value in row if not np.isnan(value)] for row in rows]
-        expected = [np.mean(row) if row else np.nan for row in known]
+        defined = [[value for value in row if not np.isnan(value)] for row in rows]
+        expected = [np.mean(row) if row else np.nan for row in defined]
         np.testing.assert_allclose(mean_of_defined(table, axis=axis), expected, atol=1e-12)
 
 

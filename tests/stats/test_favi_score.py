@@ -65,15 +65,15 @@ def test_without_errors_there_is_no_favoritism():
 @given(tables)
 def test_by_definition_and_lemma_1(counts):
     for table, favi in zip(counts, favi_score(counts), strict=True):
-        wrong = [(h, m, table[h, m]) for h in range(3) for m in range(3) if h != m]
-        total = sum(count for *_, count in wrong)
+        mistakes = [(h, m, table[h, m]) for h in range(3) for m in range(3) if h != m]
+        total = sum(count for *_, count in mistakes)
         human, metric = margins(table)
         by_margins = metric - human
         if total == 0:
             assert np.isnan(favi)
             assert by_margins == 0
         else:
-            assert favi == pytest.approx(sum((h - m) * count for h, m, count in wrong) / total)
+            assert favi == pytest.approx(sum((h - m) * count for h, m, count in mistakes) / total)
             assert favi == pytest.approx(by_margins / total)
             assert -2 <= favi <= 2
 
@@ -83,10 +83,10 @@ def test_swapping_the_systems_mirrors_everything(counts):
     np.testing.assert_array_equal(favi_score(swap(counts)), -favi_score(counts))
     np.testing.assert_array_equal(sample_accuracy(swap(counts)), sample_accuracy(counts))
     np.testing.assert_array_equal(errors(swap(counts)), errors(counts))
-    one, other = posterior(counts), posterior(swap(counts))
-    np.testing.assert_array_equal(other.low, -one.high)
-    np.testing.assert_array_equal(other.high, -one.low)
-    np.testing.assert_array_equal(other.flip_probability, one.flip_probability)
+    first, second = posterior(counts), posterior(swap(counts))
+    np.testing.assert_array_equal(second.low, -first.high)
+    np.testing.assert_array_equal(second.high, -first.low)
+    np.testing.assert_array_equal(second.flip_probability, first.flip_probability)
 
 
 @given(tables, st.randoms(use_true_random=False))
@@ -133,8 +133,8 @@ def test_posterior_is_the_dirichlet_one(table):
 
 def test_other_tables_change_nothing_but_the_noise():
     whole = posterior(REFERENCE_TABLES, draws=20_000)
-    others = np.random.default_rng(0).integers(0, 50, (300, 3, 3))  # more than one block of draws
-    among_others = posterior(np.concatenate([REFERENCE_TABLES, others]), draws=20_000)
+    other_tables = np.random.default_rng(0).integers(0, 50, (300, 3, 3))  # more than one block of draws
+    among_others = posterior(np.concatenate([REFERENCE_TABLES, other_tables]), draws=20_000)
     for a, b in zip(whole, among_others, strict=True):
         np.testing.assert_allclose(a, b[: len(a)], atol=0.05)
 

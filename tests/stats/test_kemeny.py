@@ -39,8 +39,10 @@ def test_decomposition_costs_what_plain_programming_costs(preference):
     n = len(preference)
 
     @cache
-    def best(left):
-        return min((sum(preference[b, a] for b in left if b != a) + best(left - {a}) for a in left), default=0)
+    def best(remaining):
+        return min(
+            (sum(preference[b, a] for b in remaining if b != a) + best(remaining - {a}) for a in remaining), default=0
+        )
 
     order, cost, exact = kemeny(preference)
     assert exact
@@ -65,8 +67,8 @@ def test_beyond_the_limit_the_best_single_move_until_none_helps(seed, most):
     def moves(order):
         for source in range(20):
             for target in range(20):
-                moved = np.insert(np.delete(order, source), target, order[source])
-                yield np.tril(preference[np.ix_(moved, moved)], -1).sum(), moved
+                candidate = np.insert(np.delete(order, source), target, order[source])
+                yield np.tril(preference[np.ix_(candidate, candidate)], -1).sum(), candidate
 
     # by brute force from the Borda order: the best of all moves of one system, repeated
     off = preference - np.diag(preference.diagonal())

@@ -22,7 +22,7 @@ ELSEWHERE = r"kendalltau|spearmanr|pearsonr|weightedtau|rankdata|corrcoef|corr|s
 
 
 def test_no_statistic_is_defined_a_second_time() -> None:
-    found, homes = [], {name: set() for name in HOMES}
+    places, homes = [], {name: set() for name in HOMES}
     for path in sorted(SOURCE.rglob("*.py")):
         place = path.relative_to(SOURCE).as_posix()
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -30,10 +30,10 @@ def test_no_statistic_is_defined_a_second_time() -> None:
                 for name in filter(lambda name, node=node: re.search(name, node.name.lower()), HOMES):
                     homes[name].add(place)
                     if place not in HOMES[name]:
-                        found.append(f"{place}:{node.lineno} {node.name}")
+                        places.append(f"{place}:{node.lineno} {node.name}")
             elif isinstance(node, ast.Attribute | ast.alias):
                 called = node.attr if isinstance(node, ast.Attribute) else node.name
                 if re.fullmatch(ELSEWHERE, called):
-                    found.append(f"{place}: {called}")
-    assert found == []
+                    places.append(f"{place}: {called}")
+    assert places == []
     assert homes == HOMES  # A path without a definition is outdated.

@@ -15,7 +15,7 @@ seeds = st.integers(0, 2**32 - 1)
 shapes = pytest.mark.parametrize("shape", [(3, 9), (6, 7), (6, 6), (7, 6), (9, 3), (2, 1), (2, 5)])
 
 
-def drawn(seed: int, *, smallest: int = 2) -> tuple[np.random.Generator, np.ndarray]:
+def sample(seed: int, *, smallest: int = 2) -> tuple[np.random.Generator, np.ndarray]:
     """Return points (raters, n) with an offset, with more raters or more features."""
     rng = np.random.default_rng(seed)
     n_raters, n = rng.integers(smallest, 9, 2)
@@ -61,7 +61,7 @@ def repeated_shares(points: np.ndarray, weights: np.ndarray) -> np.ndarray:
 
 @given(seed=seeds)
 def test_shares_do_not_depend_on_order_place_or_scale(seed: int) -> None:
-    rng, points = drawn(seed)
+    rng, points = sample(seed)
     explained = explained_variance(points[np.newaxis])[0]
     assert (np.diff(explained) <= 0).all()
     assert (explained >= 0).all()
@@ -76,18 +76,21 @@ def test_shares_do_not_depend_on_order_place_or_scale(seed: int) -> None:
 
 
 def test_raters_that_coincide_have_no_components() -> None:
-    same = np.tile([0.1, 0.2, 0.7], (4, 1))
-    apart = same.copy()
-    apart[2, 1] += 1
-    nearly = same.copy()
+    equal = np.tile([0.1, 0.2, 0.7], (4, 1))
+    separated = equal.copy()
+    separated[2, 1] += 1
+    nearly = equal.copy()
     nearly[1] *= 1 + 1e-15
-    assert (nearly != same).any()
-    explained = explained_variance(np.stack([same, apart, nearly]))
+    assert (nearly != equal).any()
+    explained = explained_variance(np.stack([equal, separated, nearly]))
     assert np.isnan(explained[[0, 2]]).all()
     np.testing.assert_allclose(explained[1], [1, 0, 0], atol=1e-12)
     # They differ only in a feature that is missing from the resample.
     weights = np.array([[1.0, 0, 1], [0, 1, 0]])
-    assert np.isnan(explained_variance(apart[np.newaxis], column_weights=weights)).any(axis=1).tolist() == [True, False]
+    assert np.isnan(explained_variance(separated[np.newaxis], column_weights=weights)).any(axis=1).tolist() == [
+        True,
+        False,
+    ]
 
 
 def test_degenerate_shapes() -> None:
@@ -113,7 +116,7 @@ def test_coordinates_are_the_scores_of_sklearn_up_to_sign(shape: tuple[int, int]
 
 @given(seed=seeds)
 def test_coordinates_follow_the_raters(seed: int) -> None:
-    rng, points = drawn(seed, smallest=3)  # With two raters the scores are tied.
+    rng, points = sample(seed, smallest=3)  # With two raters the scores are tied.
     scores = coordinates(points)
     largest = np.abs(scores).argmax(axis=0)
     assert (scores[largest, [0, 1]] >= 0).all()

@@ -108,8 +108,8 @@ def test_both_algorithms_agree_on_many_things(rule: str) -> None:
     values[3, 1] = np.random.default_rng(0).permutation(128)
     values[2, 1] = np.random.default_rng(1).permutation(128)  # one unit without ties and missing cells
     compared, by_order = (influence_of(values, *all_pairs(), rule=rule, n_pairs=n) for n in ALGORITHMS.values())
-    for one, other in zip(compared, by_order, strict=True):
-        np.testing.assert_allclose(one, other, atol=1e-12)
+    for first, second in zip(compared, by_order, strict=True):
+        np.testing.assert_allclose(first, second, atol=1e-12)
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -128,8 +128,8 @@ def test_influence_is_the_derivative(seed: int, rule: str) -> None:
             for change in (step, -step):
                 w = np.ones(values.shape[2])
                 w[k] += change
-                here = np.array([by_definition(x, y, w, rule) for x, y in zip(values[a], values[b], strict=True)])
-                means.append(here[~np.isnan(here)].mean() if not np.isnan(here).all() else np.nan)
+                exact = np.array([by_definition(x, y, w, rule) for x, y in zip(values[a], values[b], strict=True)])
+                means.append(exact[~np.isnan(exact)].mean() if not np.isnan(exact).all() else np.nan)
             np.testing.assert_allclose(influence[p, k], (means[0] - means[1]) / (2 * step), atol=1e-8)
 
 
@@ -153,15 +153,15 @@ def test_chunks_change_nothing(rule: str, n_pairs: int, monkeypatch: pytest.Monk
     values = rankings(8, n=9)
     at_once = influence_of(values, *all_pairs(), rule=rule, n_pairs=n_pairs)
     monkeypatch.setattr("custodes.stats.arrays.CHUNK", 30)
-    for one, other in zip(influence_of(values, *all_pairs(), rule=rule, n_pairs=n_pairs), at_once, strict=True):
-        np.testing.assert_allclose(one, other, atol=1e-14)
+    for first, second in zip(influence_of(values, *all_pairs(), rule=rule, n_pairs=n_pairs), at_once, strict=True):
+        np.testing.assert_allclose(first, second, atol=1e-14)
 
 
 def test_memory_is_linear_in_things() -> None:
     values = np.random.default_rng(0).integers(0, 5000, (2, 1, 20_000)).astype(float)
     tracemalloc.start()
-    found = rank_distances(values, np.array([0]), np.array([1]), rule="tau-b").item()
+    distance = rank_distances(values, np.array([0]), np.array([1]), rule="tau-b").item()
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 40e6  # All pairs would take 400 MB even as bytes.
-    assert found == pytest.approx((1 - stats.kendalltau(values[0, 0], values[1, 0]).statistic) / 2, abs=1e-12)
+    assert distance == pytest.approx((1 - stats.kendalltau(values[0, 0], values[1, 0]).statistic) / 2, abs=1e-12)

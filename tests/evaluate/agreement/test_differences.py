@@ -30,12 +30,14 @@ def test_a_judge_does_not_win_by_silence_on_the_hard_half() -> None:
         scores[1, 50:] = np.nan
         study = study_of(scores)
         result = agreement(study, resamples=200, compare_by=("kendall_item",), rng=seed)
-        silent, other = (result.metrics.filter(metric=name).row(0, named=True) for name in ("m1", "m2"))
-        assert silent["kendall_item"] > other["kendall_item"] + 0.05  # Its scored outputs are the easy ones.
+        silent, complete = (result.metrics.filter(metric=name).row(0, named=True) for name in ("m1", "m2"))
+        assert silent["kendall_item"] > complete["kendall_item"] + 0.05  # Its scored outputs are the easy ones.
         row = result.comparisons.row(0, named=True)
         won += row["p_adjusted"] <= 0.05
         # by definition: both metrics on the first half
-        tau = [[stats.kendalltau(h, m).statistic for h, m in zip(scores[0], own, strict=True)] for own in scores[1:]]
+        tau = [
+            [stats.kendalltau(h, m).statistic for h, m in zip(scores[0], values, strict=True)] for values in scores[1:]
+        ]
         half = np.array(tau)[:, :50]
         assert row["difference"] == pytest.approx(np.nanmean(half[0]) - np.nanmean(half[1]))
         assert row["n"] == 50 * 10
@@ -48,8 +50,8 @@ def test_a_judge_does_not_win_by_silence_on_the_hard_half() -> None:
     problems = check(study).problems.filter(rule="coverage-differs").row(0, named=True)
     assert (problems["severity"], problems["examples"]) == ("warning", ["m1"])
     assert "coverage" not in " ".join(check(study_of(equal_judges(0))).problems["rule"])
-    told = verdict(study, resamples=100).verdict
-    assert "clearly better" not in " ".join(told["text"])
+    lines = verdict(study, resamples=100).verdict
+    assert "clearly better" not in " ".join(lines["text"])
 
 
 def test_a_metric_equal_to_people_on_few_cells_orders_systems_as_they_do() -> None:
@@ -58,9 +60,9 @@ def test_a_metric_equal_to_people_on_few_cells_orders_systems_as_they_do() -> No
     rng = np.random.default_rng(1)
     scores = scores_of(1, raters=2, items=60, systems=8) + 3 * rng.normal(size=(60, 1))
     scores[1] = scores[0] + rng.normal(size=(60, 8))
-    kept = rng.random((60, 8)) < 0.2
-    scores[1] = np.where(kept, scores[0], scores[1])
-    scores[0, ~kept] = np.nan
+    is_rated = rng.random((60, 8)) < 0.2
+    scores[1] = np.where(is_rated, scores[0], scores[1])
+    scores[0, ~is_rated] = np.nan
     result = agreement(study_of(scores), resamples=50)
     row = result.metrics.row(0, named=True)
     for name in ("pearson_system", "spearman_system", "kendall_system"):
@@ -84,29 +86,29 @@ def test_batches_sorted_by_difficulty_do_not_turn_systems_round() -> None:
     row = agreement(study, resamples=0).metrics.row(0, named=True)
     assert row["pairwise_accuracy"] == 1  # of the five pairs with a common item
     assert row["pearson_system"] > 0.95
-    found = dict(check(study).problems.select("rule", "severity").iter_rows())
-    assert found["different-items"] == "warning"
+    severities = dict(check(study).problems.select("rule", "severity").iter_rows())
+    assert severities["different-items"] == "warning"
 
 
 def test_systems_without_a_common_item_are_no_pair() -> None:
     # Two data sets in one file, as in FRANK: systems, items and levels of human and metric scores all differ.
-    one, two = scores_of(3, items=40, systems=4), scores_of(4, items=40, systems=3)
+    first, two = scores_of(3, items=40, systems=4), scores_of(4, items=40, systems=3)
     two[0] -= 20
     two[1:] += 50
     pooled = np.full((3, 80, 7), np.nan)
-    pooled[:, :40, :4], pooled[:, 40:, 4:] = one, two
+    pooled[:, :40, :4], pooled[:, 40:, 4:] = first, two
     study = study_of(pooled)
     result = agreement(study, resamples=20)
-    alone = [agreement(study_of(own), resamples=0).metrics for own in (one, two)]
+    alone = [agreement(study_of(values), resamples=0).metrics for values in (first, two)]
     for m in range(2):
         row = result.metrics.row(m, named=True)
         # 6 pairs of the first and 3 of the second set, not the 21 pairs of seven systems
         expected = (6 * alone[0]["pairwise_accuracy"][m] + 3 * alone[1]["pairwise_accuracy"][m]) / 9
         assert row["pairwise_accuracy"] == pytest.approx(expected)
-        means = [[own.mean(axis=0) - own.mean() for own in (s[0], s[1 + m])] for s in (one, two)]
+        means = [[values.mean(axis=0) - values.mean() for values in (s[0], s[1 + m])] for s in (first, two)]
         x, y = np.concatenate(means, axis=1)
         assert row["pearson_system"] == pytest.approx(np.dot(x, y) / np.sqrt(np.dot(x, x) * np.dot(y, y)))
-    (note,) = [own for own in result.notes if own.rule == "pairs-without-common-item"]
+    (note,) = [values for values in result.notes if values.rule == "pairs-without-common-item"]
     assert note.count == 12
     (problem,) = check(study).problems.filter(rule="disjoint-systems").to_dicts()
     assert problem["severity"] == "warning"
@@ -137,10 +139,10 @@ def test_one_null_behind_interval_and_p() -> None:
     names = ("kendall_item", "pearson_global", "pairwise_accuracy", "spa", "spearman_system", "acc_eq")
     result = agreement(study_of(scores_of(7, raters=6, items=40)), resamples=200, compare_by=names)
     assert result.comparisons.height == 6 * 10
-    apart = (pl.col("difference_low") > 0) | (pl.col("difference_high") < 0)
-    told = result.comparisons.select(apart=apart, clear=pl.col("p_value") <= 0.05)
-    assert told["apart"].equals(told["clear"].rename("apart"))
-    assert 0 < told["clear"].sum() < told.height
+    significant = (pl.col("difference_low") > 0) | (pl.col("difference_high") < 0)
+    rows = result.comparisons.select(apart=significant, clear=pl.col("p_value") <= 0.05)
+    assert rows["apart"].equals(rows["clear"].rename("apart"))
+    assert 0 < rows["clear"].sum() < rows.height
 
 
 def test_item_weights_act_on_every_statistic() -> None:
@@ -152,14 +154,16 @@ def test_item_weights_act_on_every_statistic() -> None:
     copies = np.array([0, 0, *range(9)])
     table = pl.DataFrame({"item": [f"i{k}" for k in range(11)], "cluster": [items[k] for k in copies]})
     repeated = study_of(scores[:, copies]).describe(items=table)
-    one, two, plain = (agreement(own, resamples=100) for own in (weighted, repeated, study_of(scores)))
-    for name in [own for own in one.metrics.columns if own not in ("n", "metric", "aspect", "group", "unreliable")]:
-        np.testing.assert_allclose(one.metrics[name], two.metrics[name], err_msg=name)
+    first, two, plain = (agreement(values, resamples=100) for values in (weighted, repeated, study_of(scores)))
+    for name in [
+        values for values in first.metrics.columns if values not in ("n", "metric", "aspect", "group", "unreliable")
+    ]:
+        np.testing.assert_allclose(first.metrics[name], two.metrics[name], err_msg=name)
     for name in ("sample_accuracy", "spa", "acc_eq", "kendall_item"):
-        assert not np.allclose(one.metrics[name], plain.metrics[name]), name
+        assert not np.allclose(first.metrics[name], plain.metrics[name]), name
     for name in ("difference", "p_value", "p_adjusted"):
-        np.testing.assert_allclose(one.comparisons[name], two.comparisons[name], err_msg=name)
-    assert any(note.rule == "item-weights" for note in one.notes)
+        np.testing.assert_allclose(first.comparisons[name], two.comparisons[name], err_msg=name)
+    assert any(note.rule == "item-weights" for note in first.notes)
 
 
 def test_a_metric_that_ties_on_the_hard_items_gains_nothing() -> None:
@@ -171,10 +175,10 @@ def test_a_metric_that_ties_on_the_hard_items_gains_nothing() -> None:
         hard = np.arange(100) < 50
         silent, open_ = human + np.where(hard[:, None], 2.0, 0.5) * rng.normal(size=(2, 100, 6))
         silent[hard] = 0
-        made = agreement(study_of(np.stack([human, silent, open_])), resamples=200, compare_by="kendall_item")
+        result = agreement(study_of(np.stack([human, silent, open_])), resamples=200, compare_by="kendall_item")
         # each metric on its scored items
-        assert made.metrics["kendall_item"][0] > made.metrics["kendall_item"][1] + 0.1
-        called += made.comparisons["p_value"][0] <= 0.05
+        assert result.metrics["kendall_item"][0] > result.metrics["kendall_item"][1] + 0.1
+        called += result.comparisons["p_value"][0] <= 0.05
     assert called <= 3  # of twenty tests at .05
 
 

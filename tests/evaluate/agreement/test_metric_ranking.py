@@ -9,7 +9,7 @@ from custodes.evaluate.agreement.metric_ranking import ranked_by
 from tests.evaluate.studies import scores_of, study_of
 
 
-def made(noise: list[float], items: int = 60, seed: int = 0, **options: object) -> Agreement:
+def ranked(noise: list[float], items: int = 60, seed: int = 0, **options: object) -> Agreement:
     """Return the agreement of metrics with these errors; a negative error reverses the metric."""
     rng = np.random.default_rng(seed)
     human = np.round(rng.normal(size=(items, 6)) * 2)
@@ -19,7 +19,7 @@ def made(noise: list[float], items: int = 60, seed: int = 0, **options: object) 
 
 
 def test_metrics_stand_best_first_with_letters_and_sides() -> None:
-    result = made([1.0, 1e9, 1.0, -3.0, 4.0])
+    result = ranked([1.0, 1e9, 1.0, -3.0, 4.0])
     rows = {row["metric"]: row for row in result.standing.to_dicts()}
     assert list(rows)[2:] == ["m5", "m2", "m4"]
     assert {name: rows[name]["side"] for name in rows} == {
@@ -42,7 +42,7 @@ def test_metrics_stand_best_first_with_letters_and_sides() -> None:
 
 
 def test_letters_go_by_the_test_of_all_pairs_at_alpha() -> None:
-    result = made([1.0, 1.6, 2.2, 3.0], items=40)
+    result = ranked([1.0, 1.6, 2.2, 3.0], items=40)
     tests = result.comparisons.filter(statistic="kendall_item")
     words = dict(result.standing.select("metric", "group").iter_rows())
     assert 0 < (tests["p_adjusted"] <= 0.05).sum() < tests.height
@@ -50,7 +50,7 @@ def test_letters_go_by_the_test_of_all_pairs_at_alpha() -> None:
         assert set(words[a]).isdisjoint(words[b]) == (p <= 0.05)
     assert (tests["p_adjusted"] >= tests["p_value"]).all()
     # No available number of sign flips can reach this level.
-    strict = made([1.0, 1.6, 2.2, 3.0], items=40, alpha=1e-6)
+    strict = ranked([1.0, 1.6, 2.2, 3.0], items=40, alpha=1e-6)
     assert set(strict.standing["group"]) == {"a"}
     assert {note.rule for note in strict.notes} >= {"no-significant-difference"}
 
@@ -61,7 +61,7 @@ def test_nothing_is_claimed_without_resamples_or_with_few_clusters() -> None:
     assert set(result.standing["group"]) == set(result.metrics["group"]) == {None}
     assert set(result.standing["may_be_best"]) == {None}
     assert set(result.comparisons["p_value"]) == {None}
-    few = made([1.0, 1e9], items=5)  # There are sixteen sign flips up to a global sign, so no p-value is below .06.
+    few = ranked([1.0, 1e9], items=5)  # There are sixteen sign flips up to a global sign, so no p-value is below .06.
     smooth = few.comparisons.filter(pl.col("statistic").is_in(["sample_accuracy", "kendall_item", "pearson_global"]))
     assert set(smooth["p_value"]) == {None}
     assert set(few.standing["group"]) <= {None, "a"}

@@ -9,8 +9,8 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture(scope="session")
-def made() -> Ceiling:
+def planted_ceiling() -> Ceiling:
     """Return the ceiling of the planted study."""
-    from tests.evaluate.ceiling.planted import asked, planted
+    from tests.evaluate.ceiling.planted import ceiling_of, planted
 
-    return asked(planted())
+    return ceiling_of(planted())

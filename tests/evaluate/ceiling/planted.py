@@ -29,11 +29,11 @@ def planted(seed: int = 0) -> Planted:
     }
 
 
-def asked(scores: Planted, **options: Any) -> Ceiling:
+def ceiling_of(scores: Planted, **options: Any) -> Ceiling:
     return ceiling(judged(scores), **{"model": "ridge", "resamples": 50, **options})
 
 
 def rows(table: pl.DataFrame, target: str, *key: str) -> dict[Any, dict[str, Any]]:
     """Return a dictionary from key column(s) to rows of one target."""
-    own = table.filter(pl.col("target") == target).iter_rows(named=True)
-    return {row[key[0]] if len(key) == 1 else tuple(row[k] for k in key): row for row in own}
+    target_rows = table.filter(pl.col("target") == target).iter_rows(named=True)
+    return {row[key[0]] if len(key) == 1 else tuple(row[k] for k in key): row for row in target_rows}

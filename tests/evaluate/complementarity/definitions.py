@@ -89,9 +89,11 @@ def kinds(a: str, b: str) -> str:
     return "-".join("human" if name.startswith("human") else "metric" for name in (a, b))
 
 
-def found(made: Complementarity) -> dict[tuple[str, str], float]:
-    return {tuple(sorted(row[:2])): row[2] for row in made.pairs.select("rater_a", "rater_b", "complementarity").rows()}
+def values_of(answer: Complementarity) -> dict[tuple[str, str], float]:
+    return {
+        tuple(sorted(row[:2])): row[2] for row in answer.pairs.select("rater_a", "rater_b", "complementarity").rows()
+    }
 
 
-def noted(made: Complementarity, rule: str) -> list[str]:
-    return [note.message for note in made.notes if note.rule == rule]
+def texts_of(answer: Complementarity, rule: str) -> list[str]:
+    return [note.message for note in answer.notes if note.rule == rule]

@@ -17,8 +17,8 @@ def told(steep: float, *, name: str = "judge", seed: int = 1, orders: tuple[str,
     gap = 2 * np.random.default_rng(seed).normal(size=N)
     chance = 1 / (1 + np.exp(-steep * gap))
     columns = {"rater": name, "kind": "metric", "preference": np.where(chance > 0.5, 1, -1)}
-    made = pl.DataFrame({**PAIRS, **columns, "p_a": chance, "p_tie": 0.0, "p_b": 1 - chance})
-    return pl.concat([made.with_columns(order=pl.lit(order)) for order in orders])
+    frame = pl.DataFrame({**PAIRS, **columns, "p_a": chance, "p_tie": 0.0, "p_b": 1 - chance})
+    return pl.concat([frame.with_columns(order=pl.lit(order)) for order in orders])
 
 
 def people(seed: int = 1) -> pl.DataFrame:

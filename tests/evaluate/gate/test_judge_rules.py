@@ -97,10 +97,10 @@ def test_the_rate_of_a_judges_labels_and_their_repeatability() -> None:
         rate[f"judge_rate{end}"] for end in ("", "_low", "_high")
     )
     assert (rule["outcome"], rule["system"], rule["n"]) == ("holds", rate["system"], rate["n"])
-    (other,) = rows(data, require="judge_rate<=0.6", positive="fail")
-    assert (other["value"], other["outcome"]) == (pytest.approx(1 - rate["judge_rate"]), "holds")
-    (same,) = rows(data, require="repeat_agreement>=0.8")
-    assert same["value"] == pytest.approx(cu.consistency(data).repeated_labels["agreement"].item())
+    (second,) = rows(data, require="judge_rate<=0.6", positive="fail")
+    assert (second["value"], second["outcome"]) == (pytest.approx(1 - rate["judge_rate"]), "holds")
+    (repeated,) = rows(data, require="repeat_agreement>=0.8")
+    assert repeated["value"] == pytest.approx(cu.consistency(data).repeated_labels["agreement"].item())
 
 
 def test_rules_of_two_kinds_and_wrong_relations_are_refused() -> None:

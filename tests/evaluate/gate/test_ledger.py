@@ -66,12 +66,12 @@ def test_only_an_outcome_leaves_the_ledger(ledger: Path) -> None:
 
 
 def test_a_candidate_that_is_tested_again_costs_nothing(ledger: Path) -> None:
-    first, other = candidate(0.78, 0), candidate(0.78, 1)
-    results = [ask(data, ledger) for data in (first, other)]
+    first, second = candidate(0.78, 0), candidate(0.78, 1)
+    results = [ask(data, ledger) for data in (first, second)]
     before = ledger.read_bytes()
-    again = ask(first.sample(fraction=1.0, shuffle=True, seed=5), ledger, rng=7)
-    assert again.outcome == results[0].outcome
-    assert again.ledger["candidate"].item() == 2
+    repeated = ask(first.sample(fraction=1.0, shuffle=True, seed=5), ledger, rng=7)
+    assert repeated.outcome == results[0].outcome
+    assert repeated.ledger["candidate"].item() == 2
     assert ledger.read_bytes() == before
 
 
@@ -79,7 +79,7 @@ def test_levels_fall_and_critical_values_allow_for_correlation(ledger: Path) -> 
     for seed in range(4):
         ask(candidate(0.75, seed), ledger)
     candidates = [line["candidate"] for line in lines(ledger)[1:]]
-    spent = [sum(each["spent"]) for each in candidates]
+    spent = [sum(row["spent"]) for row in candidates]
     assert sum(spent) < 0.05 * 0.8
     assert spent[0] > 3 * spent[1] > 3 * spent[3] > 0
     (fourth,) = candidates[3]["critical"]
@@ -125,8 +125,8 @@ def test_entries_removed_at_the_end_are_found_by_the_last_digest(ledger: Path) -
 def test_changed_and_missing_labels_are_refused(ledger: Path) -> None:
     data = candidate(0.78, 0)
     ask(data, ledger)
-    other = {"pass": "fail", "fail": "pass"}
-    changed = pl.when(pl.col("id") == 17).then(pl.col("expert").replace(other)).otherwise("expert")
+    second = {"pass": "fail", "fail": "pass"}
+    changed = pl.when(pl.col("id") == 17).then(pl.col("expert").replace(second)).otherwise("expert")
     before = ledger.read_bytes()
     with pytest.raises(InputError, match=r"human labels changed since earlier answers: 17"):
         ask(data.with_columns(expert=changed), ledger)

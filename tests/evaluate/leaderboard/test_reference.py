@@ -20,14 +20,14 @@ def results(folder: Path, *, n: int = 300, longer: float = 0.0) -> Path:
     rng = np.random.default_rng(20_260_240)
     for model, quality in MODELS.items():
         words = rng.integers(20, 120, n) + int(longer)
-        others = rng.integers(20, 120, n)
-        difference = words - others
+        lengths_of_others = rng.integers(20, 120, n)
+        difference = words - lengths_of_others
         logit = quality + np.tanh(difference / difference.std()) + 0.5 * rng.normal(size=n)
         graded = 1 / (1 + np.exp(-logit))
         records = [
             {
                 "instruction": f"task {i}",
-                "output_1": "x" * int(others[i]),
+                "output_1": "x" * int(lengths_of_others[i]),
                 "generator_1": "base",
                 "output_2": "y" * int(words[i]),
                 "generator_2": "wrong name" if model == "weak" else model,

@@ -20,17 +20,17 @@ def compared(seed: int, *, selected: bool, effect: float = 0.0, items: int = 300
         a, b = np.sort(rng.choice(systems, 2, replace=False))
         quality = rng.normal(0, 1) + effect * (int(a == 0) - int(b == 0))
         judge, human = (int(np.sign(quality + rng.normal(0, 0.7))) for _ in range(2))
-        asked = rng.random() < 1 / 6 if not selected else a == 0 and judge > 0 and rng.random() < 2 / 3
-        asked = asked or (selected and a > 0 and rng.random() < 0.1)
-        said = [("judge", "metric", judge)] + ([("ann", "human", human)] if asked else [])
-        rows += [(f"i{item}", f"S{a}", f"S{b}", rater, kind, sign) for rater, kind, sign in said]
+        annotated = rng.random() < 1 / 6 if not selected else a == 0 and judge > 0 and rng.random() < 2 / 3
+        annotated = annotated or (selected and a > 0 and rng.random() < 0.1)
+        verdicts = [("judge", "metric", judge)] + ([("ann", "human", human)] if annotated else [])
+        rows += [(f"i{item}", f"S{a}", f"S{b}", rater, kind, sign) for rater, kind, sign in verdicts]
     schema = ["item", "system_a", "system_b", "rater", "kind", "preference"]
     return cu.read(pl.DataFrame(rows, schema=schema, orient="row"))
 
 
 def winner(study: cu.Study) -> list[str]:
-    found = cu.verdict(study, resamples=200).verdict.filter(kind="best")
-    return [match[1] for text in found["text"] if (match := re.match(r"(\S+) is (?:better|best)", text))]
+    lines = cu.verdict(study, resamples=200).verdict.filter(kind="best")
+    return [match[1] for text in lines["text"] if (match := re.match(r"(\S+) is (?:better|best)", text))]
 
 
 @pytest.mark.parametrize("seed", range(2))
@@ -85,6 +85,6 @@ def test_problems_of_the_whole_study_are_reported_once(
 ) -> None:
     study = problematic(rule, aspects)
     (message,) = cu.check(study, aspect=chosen).problems.filter(rule=rule)["message"].unique()
-    said = cu.verdict(study, aspect=chosen, resamples=20).verdict.filter(kind="design")
-    rows = said.filter(pl.col("text").str.to_lowercase().str.starts_with(message.lower()))
+    text = cu.verdict(study, aspect=chosen, resamples=20).verdict.filter(kind="design")
+    rows = text.filter(pl.col("text").str.to_lowercase().str.starts_with(message.lower()))
     assert rows["aspect"].to_list() == [part]

@@ -41,9 +41,9 @@ def test_interval_is_that_of_the_bootstrap(n, confidence, tolerance):
     rng = np.random.default_rng(n)
     paired = simulate_counts([0.4, 0.3, 0.3], CHANNEL, n=n, rng=rng)
     metric_only = np.array([320, 300, 380])
-    again = rng.multinomial(n, paired.ravel() / n, size=2000).reshape(-1, 3, 3)
+    resampled = rng.multinomial(n, paired.ravel() / n, size=2000).reshape(-1, 3, 3)
     more = rng.multinomial(1000, metric_only / 1000, size=2000)
-    margins = np.array([solved(a, b) for a, b in zip(again, more, strict=True)])
+    margins = np.array([solved(a, b) for a, b in zip(resampled, more, strict=True)])
     low, high = np.quantile(margins, ((1 - confidence) / 2, (1 + confidence) / 2))
     result = answer(paired, metric_only, confidence=confidence)
     # The bootstrap of counts and that of Dirichlet weights agree up to O(1/n) and Monte Carlo error.

@@ -67,13 +67,13 @@ def test_variance_is_that_of_products_of_independent_dirichlets(table):
     paired, metric_only, human_only = table[:9].reshape(3, 3), table[9:12], table[12:]
     answers = np.array([*paired.T, human_only])
     sizes = answers.sum(axis=1) + np.append((metric_only if paired.any() else NOTHING) + STRATUM_PRIOR, 0.0)
-    kept = sizes > 0  # The stratum of human ratings without the metric is empty.
-    q = stats.dirichlet(sizes[kept])
-    nu = [stats.dirichlet(own + STRATUM_PRIOR) for own in answers[kept]]
+    non_empty = sizes > 0  # The stratum of human ratings without the metric is empty.
+    q = stats.dirichlet(sizes[non_empty])
+    nu = [stats.dirichlet(counts_of + STRATUM_PRIOR) for counts_of in answers[non_empty]]
     mean, variance = poststratified_moments(Counts(paired, metric_only, human_only))
     for k, function in enumerate(np.array([[1, 0, 0], [0, 1, 0], [0, 0, 1], [1, 0, -1]])):
-        own = np.array([one.mean() @ function for one in nu])
-        spread = np.array([function @ one.cov() @ function for one in nu])
-        assert mean[k] == pytest.approx(q.mean() @ own)
+        counts_of = np.array([posterior_of.mean() @ function for posterior_of in nu])
+        spread = np.array([function @ posterior_of.cov() @ function for posterior_of in nu])
+        assert mean[k] == pytest.approx(q.mean() @ counts_of)
         # law of total variance: E[q_r^2] is its variance plus the square of its mean
-        assert variance[k] == pytest.approx(own @ q.cov() @ own + (q.var() + q.mean() ** 2) @ spread)
+        assert variance[k] == pytest.approx(counts_of @ q.cov() @ counts_of + (q.var() + q.mean() ** 2) @ spread)

@@ -25,8 +25,8 @@ def test_errors_correlate_as_numpy_says() -> None:
     matrix = np.corrcoef(errors)
     expected = np.mean([matrix[i, j] for i, j in combinations(range(5), 2)])
     assert error_correlation(errors, units=np.arange(400), weights=once).item() == pytest.approx(expected)
-    alike = np.stack([errors[1], errors[1]])
-    assert error_correlation(alike, units=np.arange(400), weights=once).item() == pytest.approx(1)
+    identical = np.stack([errors[1], errors[1]])
+    assert error_correlation(identical, units=np.arange(400), weights=once).item() == pytest.approx(1)
     assert effective_size(2, np.array(1.0)) == 1
     with_perfect = np.concatenate([errors, np.zeros((1, 400))])  # no correlation with a judge without errors
     assert error_correlation(with_perfect, units=np.arange(400), weights=once).item() == pytest.approx(expected)
@@ -34,9 +34,9 @@ def test_errors_correlate_as_numpy_says() -> None:
 
 def test_the_best_subset_is_the_best_of_all_subsets() -> None:
     right = {
-        own: correct(majority(JUDGES[list(own)]), TRUTH).mean()
+        members: correct(majority(JUDGES[list(members)]), TRUTH).mean()
         for size in range(1, 6)
-        for own in combinations(range(5), size)
+        for members in combinations(range(5), size)
     }
     assert right[best_subset(JUDGES, TRUTH)] == max(right.values())
 

@@ -25,8 +25,8 @@ ONE_STUMP: dict[str, Any] = {"rounds": 1, "depth": 1, "rate": 1.0, "subsample": 
 def test_the_same_seed_gives_the_same_trees() -> None:
     x, y = study()
     trees, importance = boosted(x, y, seed=3, **SETTINGS)
-    again, importance_again = boosted(x.copy(order="F"), y, seed=3, **SETTINGS)
-    assert again == trees
+    repeated, importance_again = boosted(x.copy(order="F"), y, seed=3, **SETTINGS)
+    assert repeated == trees
     assert importance_again.tolist() == importance.tolist()
     assert boosted(x, y, seed=4, **SETTINGS)[0] != trees
     assert boosted(x, y, seed=0, **SETTINGS)[0] != trees

@@ -44,9 +44,9 @@ def test_every_group_lands_in_every_fold_equally_often() -> None:
 
 def test_one_seed_gives_one_deal() -> None:
     groups = np.repeat(np.arange(20), 3)
-    first, again, other = (grouped_folds(groups, n_folds=4, rng=np.random.default_rng(s)) for s in (1, 1, 2))
-    assert np.array_equal(first, again)
-    assert not np.array_equal(first, other)
+    first, repeated, different = (grouped_folds(groups, n_folds=4, rng=np.random.default_rng(s)) for s in (1, 1, 2))
+    assert np.array_equal(first, repeated)
+    assert not np.array_equal(first, different)
 
 
 @given(seed=SEEDS, n=st.integers(1, 50), n_folds=st.integers(1, 8))

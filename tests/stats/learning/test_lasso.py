@@ -50,10 +50,10 @@ def test_held_out_errors_equal_scikit_learn_in_units_of_y(seed: int) -> None:
     assert np.isnan(errors[:, fold < 0]).all()
     for f in range(3):
         train, held = (fold >= 0) & (fold != f), fold == f
-        for alpha, found in zip(SOME, errors, strict=True):
+        for alpha, weights in zip(SOME, errors, strict=True):
             model = Lasso(alpha=alpha, tol=1e-10, max_iter=100_000).fit(standard(x[train], x[train]), scores(y[train]))
             predicted = y[train].mean() + y[train].std() * model.predict(standard(x[held], x[train]))
-            np.testing.assert_allclose(found[held], (y[held] - predicted) ** 2, atol=1e-6, rtol=1e-6)
+            np.testing.assert_allclose(weights[held], (y[held] - predicted) ** 2, atol=1e-6, rtol=1e-6)
 
 
 def test_the_grid_starts_where_all_weights_are_zero_and_the_errors_are_those_of_the_mean() -> None:
@@ -110,11 +110,11 @@ def test_missing_values_are_at_the_mean() -> None:
     filled = np.where(np.isnan(holes), np.nanmean(holes, axis=0), holes)
     # Missing values are set to the mean and scaled by the non-missing ones: compare predictions by unstandardised
     # weights.
-    found = lasso_weights(holes, y, alphas=SOME)[:, 1:]
+    weights = lasso_weights(holes, y, alphas=SOME)[:, 1:]
     scaled = (filled[:, 0] - np.nanmean(holes[:, 0])) / np.nanstd(holes[:, 0])
     z = np.column_stack([scaled, standard(x[:, 1:], x[:, 1:])])
     expected = [Lasso(alpha=a, tol=1e-10, max_iter=100_000).fit(z, scores(y)).coef_[1:] for a in SOME]
-    np.testing.assert_allclose(found, expected, atol=1e-3)
+    np.testing.assert_allclose(weights, expected, atol=1e-3)
     assert np.all(lasso_weights(np.full((4, 2), np.nan), np.arange(4.0), alphas=SOME) == 0)
 
 

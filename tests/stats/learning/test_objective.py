@@ -18,7 +18,7 @@ def reference(kind: str, target: np.ndarray, prediction: np.ndarray, items: np.n
     if kind == "accuracy":
         pairs = [(i, j) for i, j in combinations(range(len(items)), 2) if items[i] == items[j]]
         signs = [np.sign([target[i] - target[j], prediction[i] - prediction[j]]) for i, j in pairs]
-        right = [people == metric for people, metric in signs if people != 0]
+        right = [human == metric for human, metric in signs if human != 0]
         return float(np.mean(right)) if right else np.nan
     if len(target) < 2 or np.ptp(target) == 0 or np.ptp(prediction) == 0:
         return np.nan
@@ -91,8 +91,10 @@ def test_reversing_the_prediction(kind: Objective, seed: int) -> None:
 @each_kind
 def test_items_matter_to_accuracy_only(kind: Objective) -> None:
     target, prediction = np.array([1.0, 2.0, 3.0, 4.0]), np.array([[3.0, 4.0, 1.0, 2.0]])
-    one, two = (objective(kind, target, items=np.array(items))(prediction) for items in ([0, 0, 0, 0], [0, 0, 1, 1]))
-    assert (one == two).all() == (kind != "accuracy")
+    joint, separate = (
+        objective(kind, target, items=np.array(items))(prediction) for items in ([0, 0, 0, 0], [0, 0, 1, 1])
+    )
+    assert (joint == separate).all() == (kind != "accuracy")
 
 
 @each_kind

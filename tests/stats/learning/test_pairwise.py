@@ -20,7 +20,7 @@ from custodes.stats.learning.pairwise import pairwise_logistic
 seeds = st.integers(0, 2**32 - 1)
 
 
-def drawn(seed: int, *, n_items: int = 20, p: int = 4) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def sample(seed: int, *, n_items: int = 20, p: int = 4) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return x, coarse y with ties, and items of 1 to 6 rows in mixed order; columns differ in scale and offset."""
     rng = np.random.default_rng(seed)
     items = rng.permutation(np.repeat(np.arange(n_items) * 7, rng.integers(1, 7, n_items)))
@@ -45,14 +45,14 @@ def within_spread(x: np.ndarray, items: np.ndarray) -> np.ndarray:
 
 def by_sklearn(x: np.ndarray, y: np.ndarray, items: np.ndarray, *, penalty: float, scale: np.ndarray) -> np.ndarray:
     d, won = differences(x, y, items)
-    made = LogisticRegression(C=1 / (penalty * len(d)), fit_intercept=False, tol=1e-10, max_iter=10_000)
-    return made.fit(d / scale, won).coef_[0] / scale
+    model = LogisticRegression(C=1 / (penalty * len(d)), fit_intercept=False, tol=1e-10, max_iter=10_000)
+    return model.fit(d / scale, won).coef_[0] / scale
 
 
 @pytest.mark.parametrize("penalty", [3.0, 0.1, 1e-3])
 @pytest.mark.parametrize("seed", [0, 1])
 def test_weights_are_those_of_sklearn(seed: int, penalty: float) -> None:
-    x, y, items = drawn(seed)
+    x, y, items = sample(seed)
     weights = pairwise_logistic(x, y, items=items, groups=items, penalties=np.array([penalty]))
     scale = within_spread(x, items)
     np.testing.assert_allclose(
@@ -62,7 +62,7 @@ def test_weights_are_those_of_sklearn(seed: int, penalty: float) -> None:
 
 @pytest.mark.parametrize("more", [-1, 0, 1, 60])
 def test_more_columns_than_rows_change_nothing(more: int) -> None:
-    x, y, items = drawn(2, n_items=8)
+    x, y, items = sample(2, n_items=8)
     x = np.random.default_rng(2).normal(size=(len(y), len(y) + more)) + x[:, :1] / x[:, 0].std()
     weights = pairwise_logistic(x, y, items=items, groups=items, penalties=np.array([0.1]))
     scale = within_spread(x, items)
@@ -70,7 +70,7 @@ def test_more_columns_than_rows_change_nothing(more: int) -> None:
 
 
 def test_weights_are_those_of_statsmodels_with_next_to_no_penalty() -> None:
-    x, y, items = drawn(2)
+    x, y, items = sample(2)
     d, won = differences(x, y, items)
     weights = pairwise_logistic(x, y, items=items, groups=items, penalties=np.array([1e-12]))
     expected = sm.Logit(won, d).fit(disp=0, tol=1e-12).params
@@ -81,7 +81,7 @@ def test_weights_are_those_of_statsmodels_with_next_to_no_penalty() -> None:
 @pytest.mark.parametrize("seed", [3, 4, 5])
 def test_the_penalty_is_that_of_the_highest_held_out_likelihood(seed: int, by: str) -> None:
     """Folds also split items: a pair between two folds is neither trained on nor held out."""
-    x, y, items = drawn(seed)
+    x, y, items = sample(seed)
     groups = {
         "item": items.astype(str),
         "two clusters": items % 2,
@@ -108,7 +108,7 @@ def test_the_penalty_is_that_of_the_highest_held_out_likelihood(seed: int, by: s
 
 
 def test_smaller_penalties_are_not_tried_once_the_likelihood_has_fallen_twice(monkeypatch: pytest.MonkeyPatch) -> None:
-    x, y, items = drawn(0, n_items=12, p=8)
+    x, y, items = sample(0, n_items=12, p=8)
     x = np.column_stack([x, np.ones(len(x))])  # For a constant column the penalty is the whole curvature.
     tried: list[float] = []
     solve = np.linalg.solve
@@ -142,7 +142,7 @@ def test_between_equal_penalties_the_larger() -> None:
 @settings(max_examples=20, deadline=None)
 def test_what_changes_nothing_and_what_turns_the_weights(seed: int) -> None:
     rng = np.random.default_rng(seed)
-    x, y, items = drawn(seed, n_items=12, p=3)
+    x, y, items = sample(seed, n_items=12, p=3)
     groups = items // 14
 
     def weigh(x: np.ndarray, y: np.ndarray, items: np.ndarray, groups: np.ndarray) -> np.ndarray:
@@ -163,15 +163,15 @@ def test_what_changes_nothing_and_what_turns_the_weights(seed: int) -> None:
 
 
 def test_columns_that_say_nothing_have_no_weight() -> None:
-    x, y, items = drawn(5)
-    nothing = np.stack([np.full(len(y), 3.7), 1e6 + items / 3.0, np.full(len(y), np.nan)], axis=1)
-    weights = pairwise_logistic(np.hstack([x, nothing]), y, items=items, groups=items)
+    x, y, items = sample(5)
+    useless = np.stack([np.full(len(y), 3.7), 1e6 + items / 3.0, np.full(len(y), np.nan)], axis=1)
+    weights = pairwise_logistic(np.hstack([x, useless]), y, items=items, groups=items)
     assert weights[4:].tolist() == [0, 0, 0]
     np.testing.assert_allclose(weights[:4], pairwise_logistic(x, y, items=items, groups=items))
 
 
 def test_missing_values_count_as_the_mean() -> None:
-    x, y, items = drawn(6)
+    x, y, items = sample(6)
     x[np.random.default_rng(6).random(x.shape) < 0.2] = np.nan
     filled = np.where(np.isnan(x), np.nanmean(x, axis=0), x)
     np.testing.assert_allclose(
@@ -180,13 +180,15 @@ def test_missing_values_count_as_the_mean() -> None:
 
 
 def test_unrated_rows_and_float_noise_are_no_preference() -> None:
-    x, y, items = drawn(7)
+    x, y, items = sample(7)
     unrated = np.where(np.arange(len(y)) % 5 == 0, np.nan, y)
-    rated = ~np.isnan(unrated)
-    one = np.array([1e-9])  # so small that the scale of columns, over all rows, has no effect
-    expected = pairwise_logistic(x[rated], y[rated], items=items[rated], groups=items[rated], penalties=one)
+    complete = ~np.isnan(unrated)
+    scale = np.array([1e-9])  # so small that the scale of columns, over all rows, has no effect
+    expected = pairwise_logistic(
+        x[complete], y[complete], items=items[complete], groups=items[complete], penalties=scale
+    )
     np.testing.assert_allclose(
-        pairwise_logistic(x, unrated, items=items, groups=items, penalties=one), expected, rtol=1e-5
+        pairwise_logistic(x, unrated, items=items, groups=items, penalties=scale), expected, rtol=1e-5
     )
     noisy = y + np.random.default_rng(7).uniform(-1e-12, 1e-12, len(y))
     np.testing.assert_array_equal(

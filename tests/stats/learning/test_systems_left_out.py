@@ -111,15 +111,15 @@ def test_noise_has_no_agreement_on_average() -> None:
 
 def test_agreement_is_tau_b_and_weights_count_copies() -> None:
     rng = np.random.default_rng(1)
-    one, other = rng.integers(4, size=(2, 9))
+    ranks_a, ranks_b = rng.integers(4, size=(2, 9))
     first, second = np.triu_indices(9, 1)
-    orders, truth = (np.sign(x[first] - x[second]) for x in (one, other))
-    found = order_agreement(orders[np.newaxis], truth, weights=np.ones((1, 9)))[0, 0]
-    assert found == pytest.approx(stats.kendalltau(one, other).statistic)
+    orders, truth = (np.sign(x[first] - x[second]) for x in (ranks_a, ranks_b))
+    result = order_agreement(orders[np.newaxis], truth, weights=np.ones((1, 9)))[0, 0]
+    assert result == pytest.approx(stats.kendalltau(ranks_a, ranks_b).statistic)
     weights = np.array([[0, 1, 2, 1, 1, 1, 1, 1, 1]])
     # Both raters tie the pairs of a system with its copy.
-    again = stats.kendalltau(np.repeat(one, weights[0]), np.repeat(other, weights[0])).statistic
-    assert order_agreement(orders[np.newaxis], truth, weights=weights)[0, 0] == pytest.approx(again)
+    expected = stats.kendalltau(np.repeat(ranks_a, weights[0]), np.repeat(ranks_b, weights[0])).statistic
+    assert order_agreement(orders[np.newaxis], truth, weights=weights)[0, 0] == pytest.approx(expected)
     assert np.isnan(order_agreement(np.zeros((1, 36)), truth, weights=np.ones((1, 9)))).all()
 
 

@@ -40,8 +40,8 @@ def test_unequal_looks_keep_the_level_by_simulation(kind: str, looks: tuple[int,
 def test_repeated_looks_without_a_boundary() -> None:
     # Armitage, McPherson and Rowe 1969, Table 2, nominal 5 %: 2, 5 and 10 equally spaced interim analyses.
     for looks, level in ((2, 0.083), (5, 0.142), (10, 0.193)):
-        found = crossing_probability(np.full(looks, norm.isf(0.025)), np.arange(1.0, looks + 1))
-        assert found == pytest.approx(level, abs=6e-4)
+        result = crossing_probability(np.full(looks, norm.isf(0.025)), np.arange(1.0, looks + 1))
+        assert result == pytest.approx(level, abs=6e-4)
 
 
 def test_no_boundary_asks_every_look_as_if_it_were_the_only_one() -> None:
@@ -57,7 +57,7 @@ def test_predictive_probability_by_simulation() -> None:
     later = rng.normal(rng.normal(margin, sd, 400_000), rest)
     final = share * margin + (1 - share) * later
     decided = np.abs(final) > bound * sd * np.sqrt(share)
-    found = predictive_probability(np.array(margin), np.array(sd), share=np.array(share), bound=bound)
-    assert float(found) == pytest.approx(decided.mean(), abs=0.003)
+    result = predictive_probability(np.array(margin), np.array(sd), share=np.array(share), bound=bound)
+    assert float(result) == pytest.approx(decided.mean(), abs=0.003)
     ends = predictive_probability(np.array([0.3, 0.1, -0.3]), np.full(3, 0.1), share=np.ones(3), bound=2.0)
     assert ends.tolist() == [1, 0, 1]

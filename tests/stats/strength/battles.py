@@ -25,10 +25,10 @@ def battles(first, second, sign, *, unit=None, weight=None, covariates=None) -> 
     )
 
 
-def swapped(own: Battles) -> Battles:
+def swapped(data: Battles) -> Battles:
     """Return the same battles with first and second system exchanged."""
-    sign = np.where(own.sign == ABSENT, own.sign, -own.sign).astype(np.int8)
-    return replace(own, first=own.second, second=own.first, sign=sign, covariates=-own.covariates)
+    sign = np.where(data.sign == ABSENT, data.sign, -data.sign).astype(np.int8)
+    return replace(data, first=data.second, second=data.first, sign=sign, covariates=-data.covariates)
 
 
 def chances(eta: np.ndarray, nu: float) -> np.ndarray:
@@ -39,9 +39,9 @@ def chances(eta: np.ndarray, nu: float) -> np.ndarray:
 
 def outcomes(probability: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Return signs drawn with probabilities (n, 3) of win, tie and loss."""
-    drawn = rng.random(len(probability))
-    won = drawn < probability[:, 0]
-    return np.where(won, 1, np.where(drawn < probability[:, :2].sum(axis=1), 0, -1)).astype(np.int8)
+    uniform = rng.random(len(probability))
+    won = uniform < probability[:, 0]
+    return np.where(won, 1, np.where(uniform < probability[:, :2].sum(axis=1), 0, -1)).astype(np.int8)
 
 
 class Arena:
@@ -72,54 +72,54 @@ class Arena:
         self.luck = rng.normal(size=len(self.pairs)) * luck
         # averaged by Gauss-Hermite over cluster effects, whose difference is normal
         at, node = np.repeat(np.arange(len(self.pairs)), 2), np.polynomial.hermite_e.hermegauss(15)
-        shown = np.tile([1.0, -1.0], len(self.pairs))
-        eta = self._eta(at, shown)
+        order_sign = np.tile([1.0, -1.0], len(self.pairs))
+        eta = self._eta(at, order_sign)
         mean = sum(w * chances(eta + np.sqrt(2) * taste * x, nu) for x, w in zip(*node, strict=True)) / node[1].sum()
         first, second = self.pairs[at].T
         expected = BattleCounts(
             first=first,
             second=second,
-            covariates=shown[:, np.newaxis] if order else np.empty((len(at), 0)),
+            covariates=order_sign[:, np.newaxis] if order else np.empty((len(at), 0)),
             outcomes=mean * self.share[at, np.newaxis] / 2 * n,
             kind=at,
             sign=at.astype(np.int8),
         )
-        found = fit(expected, component=np.zeros(systems, dtype=int), ties_are_half=not nu, penalised=False)
-        assert found is not None
-        self.target = found.coefficients
+        fitted = fit(expected, component=np.zeros(systems, dtype=int), ties_are_half=not nu, penalised=False)
+        assert fitted is not None
+        self.target = fitted.coefficients
 
-    def _eta(self, pair: np.ndarray, shown: np.ndarray) -> np.ndarray:
+    def _eta(self, pair: np.ndarray, order_sign: np.ndarray) -> np.ndarray:
         first, second = self.pairs[pair].T
-        return self.strength[first] - self.strength[second] + self.luck[pair] + self.order * shown
+        return self.strength[first] - self.strength[second] + self.luck[pair] + self.order * order_sign
 
     def draw(self, rng: np.random.Generator) -> Battles:
         """Return the battles of one study."""
-        pair, shown = rng.choice(len(self.pairs), size=self.n, p=self.share), rng.choice([-1.0, 1.0], size=self.n)
+        pair, order_sign = rng.choice(len(self.pairs), size=self.n, p=self.share), rng.choice([-1.0, 1.0], size=self.n)
         unit = np.arange(self.n) // self.size
         first, second = self.pairs[pair].T
         tastes = rng.normal(size=(int(unit[-1]) + 1, self.systems)) * self.taste
-        eta = self._eta(pair, shown) + tastes[unit, first] - tastes[unit, second]
+        eta = self._eta(pair, order_sign) + tastes[unit, first] - tastes[unit, second]
         return battles(
             first,
             second,
             outcomes(chances(eta, self.nu), rng),
             unit=unit,
-            covariates=shown[:, np.newaxis] if self.order else None,
+            covariates=order_sign[:, np.newaxis] if self.order else None,
         )
 
 
 def judge(kind: str, human: Battles, rng: np.random.Generator) -> np.ndarray:
     """Return a metric's signs on these human battles: `perfect`, `noisy`, `biased` (noisy, for the first shown and for
     system 0), `useless`."""
-    n, any_ = human.sign.size, rng.choice([-1, 0, 1], size=human.sign.size)
+    n, random_signs = human.sign.size, rng.choice([-1, 0, 1], size=human.sign.size)
     if kind == "useless":
-        return any_.astype(np.int8)
-    said = human.sign if kind == "perfect" else np.where(rng.random(n) < 0.25, any_, human.sign)
+        return random_signs.astype(np.int8)
+    signs = human.sign if kind == "perfect" else np.where(rng.random(n) < 0.25, random_signs, human.sign)
     if kind == "biased":
-        said = np.where(rng.random(n) < 0.25, human.covariates[:, 0], said)
-        loyal, own = rng.random(n) < 0.4, (human.first == 0).astype(int) - (human.second == 0)
-        said = np.where(loyal & (own != 0), own, said)
-    return said.astype(np.int8)
+        signs = np.where(rng.random(n) < 0.25, human.covariates[:, 0], signs)
+        loyal, side = rng.random(n) < 0.4, (human.first == 0).astype(int) - (human.second == 0)
+        signs = np.where(loyal & (side != 0), side, signs)
+    return signs.astype(np.int8)
 
 
 def all_pairs(scores: Floats) -> Battles:

@@ -15,10 +15,10 @@ from tests.stats.strength.battles import all_pairs
 def forecast(battles: Battles, n_systems: int, resamples: int = 500) -> tuple[Floats, Floats]:
     """Return the forecasts of all pairs, and whether each is decided."""
     rng = np.random.default_rng(0)
-    made = strengths(battles, n_systems=n_systems, ties="davidson", resamples=resamples, rng=rng)
-    met = pair_rates(battles, confidence=0.95)
-    apart = ranks(made, confidence=0.95).apart
-    return more_battles(made, met, apart, confidence=0.95), apart[met.first, met.second]
+    fitted = strengths(battles, n_systems=n_systems, ties="davidson", resamples=resamples, rng=rng)
+    rates_of = pair_rates(battles, confidence=0.95)
+    decided = ranks(fitted, confidence=0.95).apart
+    return more_battles(fitted, rates_of, decided, confidence=0.95), decided[rates_of.first, rates_of.second]
 
 
 def scores_of(seed: int, spread: float) -> Floats:
@@ -54,8 +54,8 @@ def test_systems_with_the_same_outcomes_on_every_item_have_none() -> None:
     pairs = list(zip(*np.triu_indices(6, 1), strict=True))
     assert np.isnan(more[pairs.index((0, 5))])
     # and the forecasts of the two against others are equal
-    same = [(more[pairs.index((0, k))], more[pairs.index((k, 5))]) for k in range(1, 5)]
-    np.testing.assert_allclose(*zip(*same, strict=True), rtol=1e-6)
+    pairs_of = [(more[pairs.index((0, k))], more[pairs.index((k, 5))]) for k in range(1, 5)]
+    np.testing.assert_allclose(*zip(*pairs_of, strict=True), rtol=1e-6)
 
 
 def test_the_added_information_reduces_the_variance_as_far_as_asked() -> None:

@@ -40,8 +40,8 @@ def test_flipped_choices_by_brute_force() -> None:
     scores = scores_of(3, items=8)
     p_value = agreement(study_of(scores), resamples=4000, compare_by=("sample_accuracy",)).comparisons["p_value"].item()
     a, b = np.triu_indices(4, 1)
-    human, *metrics = (np.sign(own[:, a] - own[:, b]) for own in scores)
-    right = np.array([(human == own).sum(axis=1) for own in metrics])
+    human, *metrics = (np.sign(scores_of_rater[:, a] - scores_of_rater[:, b]) for scores_of_rater in scores)
+    right = np.array([(human == scores_of_rater).sum(axis=1) for scores_of_rater in metrics])
     observed = abs((right[0] - right[1]).sum())
     ways = np.array(np.meshgrid(*[[1, -1]] * 8)).reshape(8, -1).T
     exact = (np.abs(ways @ (right[0] - right[1])) >= observed).mean()
@@ -52,8 +52,8 @@ def test_guessing_of_a_comparison_has_a_value_a_metric() -> None:
     scores = scores_of(4)
     scores[2] = np.round(scores[2])
     a, b = np.triu_indices(4, 1)
-    people, *metrics = (np.mean(own[:, a] == own[:, b]) for own in scores)
-    expected = [people * tied + (1 - people) * (1 - tied) / 2 for tied in metrics]
+    human, *metrics = (np.mean(rater_scores[:, a] == rater_scores[:, b]) for rater_scores in scores)
+    expected = [human * tied + (1 - human) * (1 - tied) / 2 for tied in metrics]
     np.testing.assert_allclose(guessing(sample(scores))[0], expected)
     scores[2] = np.nan
     scores[2, 0, 0] = 1.0  # no pair of outputs, so no choice

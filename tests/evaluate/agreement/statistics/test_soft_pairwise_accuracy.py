@@ -18,10 +18,10 @@ def test_by_all_swaps_of_the_systems_of_items() -> None:
     ways = np.array(np.meshgrid(*[[1, -1]] * 8)).reshape(8, -1).T
     a, b = np.triu_indices(4, 1)
 
-    def p_values(own: np.ndarray) -> np.ndarray:
-        apart = own[:, a] - own[:, b]
-        return ((ways @ apart) >= apart.sum(axis=0)).mean(axis=0)
+    def p_values(values: np.ndarray) -> np.ndarray:
+        difference = values[:, a] - values[:, b]
+        return ((ways @ difference) >= difference.sum(axis=0)).mean(axis=0)
 
-    expected = [1 - np.abs(p_values(scores[0]) - p_values(own)).mean() for own in scores[1:]]
+    expected = [1 - np.abs(p_values(scores[0]) - p_values(values)).mean() for values in scores[1:]]
     # A proportion of a thousand draws has a standard deviation of at most .016; the mean over six pairs has less.
     assert spa_of(scores) == pytest.approx(expected, abs=0.03)
