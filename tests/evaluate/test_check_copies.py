@@ -138,13 +138,13 @@ def test_as_many_nearly_equal_items_make_equal_ones_a_coincidence() -> None:
 
 def test_items_with_equal_texts_and_other_ratings() -> None:
     study = study_of(marks(11), people=2)
-    same = with_texts(study, lambda i, k: f"output {i % 39} of {k}", lambda i: "")
-    assert rules(same) == set()  # The sources differ.
-    assert same.outputs is not None
-    sources = same.outputs.sources.with_columns(source=pl.lit("one source"))
-    same = replace(same, outputs=replace(same.outputs, sources=sources))
-    items = same.item_labels().to_list()
-    assert f"({items[0]} = {items[39]})" in str(problems_of(same)["repeated-items"]["message"])
+    equal_texts = with_texts(study, lambda i, k: f"output {i % 39} of {k}", lambda i: "")
+    assert rules(equal_texts) == set()  # The sources differ.
+    assert equal_texts.outputs is not None
+    sources = equal_texts.outputs.sources.with_columns(source=pl.lit("one source"))
+    equal_texts = replace(equal_texts, outputs=replace(equal_texts.outputs, sources=sources))
+    items = equal_texts.item_labels().to_list()
+    assert f"({items[0]} = {items[39]})" in str(problems_of(equal_texts)["repeated-items"]["message"])
 
 
 def test_items_with_equal_scores_and_other_texts_are_different_items() -> None:

@@ -17,11 +17,11 @@ def verdicts(view: np.ndarray, ties: float = 0.0) -> np.ndarray:
 
 
 def judge_and_people(
-    n: int = 800, *, human: int = 3, bias: float = 0.0, seed: int = 1
+    n: int = 800, *, n_people: int = 3, bias: float = 0.0, seed: int = 1
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     rng = np.random.default_rng(seed)
     quality, length = rng.multivariate_normal([0, 0], [[1, 0.6], [0.6, 1]], size=n).T
-    panel = verdicts(quality + rng.normal(size=(human, n)), 0.3)
+    panel = verdicts(quality + rng.normal(size=(n_people, n)), 0.3)
     return verdicts(quality + bias * length + rng.normal(size=n), 0.2), panel, length
 
 
@@ -113,7 +113,7 @@ def test_one_person_gives_a_bound_that_holds_what_several_say() -> None:
         by_pair, alone = length_bias_of(judge, human, length), length_bias_of(judge, human[:1], length)
         assert alone.low - 0.05 <= by_pair.excess <= alone.high + 0.05
     assert not length_bias_of(
-        *judge_and_people(human=1)
+        *judge_and_people(n_people=1)
     ).identified  # Direct and reverse regression differ in sign for a fair judge.
 
 

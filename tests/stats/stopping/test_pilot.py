@@ -17,7 +17,7 @@ from custodes.stats.stopping.pilot import (
     _WIDE,
     Pilot,
     _drawn,
-    _Mode,
+    _Modes,
     continued,
     forecast,
     overlap,
@@ -131,9 +131,10 @@ def test_shared_items_are_counted_pair_by_pair(cells: set[tuple[int, int]]) -> N
 
 def test_draws_have_the_mean_and_the_covariance_of_the_mode() -> None:
     precision = np.array([[2.0, 0.5, 0.0], [0.5, 3.0, 0.2], [0.0, 0.2, 4.0]])
-    mode = _Mode(np.array([1.0, -0.5, 0.2]), np.array([0.7, -2.0]), precision, np.array([5.0, 8.0]), np.zeros(2), 0.0)
+    column, row, row_precision = np.array([1.0, -0.5, 0.2]), np.array([0.7, -2.0]), np.array([5.0, 8.0])
+    modes = _Modes(column[None], row[None], precision[None], row_precision[None], np.zeros((1, 2)), np.zeros(1))
     matrix = np.array([[1.0, -1.0, 0.0], [0.0, 1.0, -1.0]])
-    draws = _drawn(mode, matrix, 200_000, np.random.default_rng(0))
-    np.testing.assert_allclose(draws.mean(axis=0), matrix @ mode.column + mode.row, atol=0.01)
-    covariance = matrix @ np.linalg.inv(precision) @ matrix.T + np.diag(1 / mode.row_precision)
+    draws = _drawn(modes, 0, matrix, 200_000, np.random.default_rng(0))
+    np.testing.assert_allclose(draws.mean(axis=0), matrix @ column + row, atol=0.01)
+    covariance = matrix @ np.linalg.inv(precision) @ matrix.T + np.diag(1 / row_precision)
     np.testing.assert_allclose(np.cov(draws.T), covariance, atol=0.02)
