@@ -1,5 +1,3 @@
-"""Studies of annotators and metrics from scores by aspect."""
-
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -21,7 +19,7 @@ SYSTEMS = "ABCDEFGHIJKLMN"
 
 
 def rows_of(scores: Scores) -> pl.DataFrame:
-    """(rater, aspect) -> scores (items, systems), NaN absent, as a long table."""
+    """Return a dictionary (rater, aspect) -> scores (items, systems), with NaN for missing, as a long table."""
     rows = [
         {"item": f"i{i:03}", "system": SYSTEMS[k], "rater": rater, "aspect": aspect, "score": values[i, k]}
         for (rater, aspect), values in scores.items()
@@ -31,7 +29,7 @@ def rows_of(scores: Scores) -> pl.DataFrame:
 
 
 def study_from(rows: pl.DataFrame) -> Study:
-    """A study of these rows; ann, bob and cy are people."""
+    """Return a study from these rows with the annotators ann, bob and cy."""
     kinds = {rater: "human" if rater in PEOPLE else "metric" for rater in rows["rater"].unique(maintain_order=True)}
     return Study(ratings=Ratings.make(rows)[0], raters=Raters.infer(kinds), name="small")
 

@@ -15,7 +15,7 @@ from custodes.evaluate.agreement.statistic import Sample
 from custodes.evaluate.rater_comparison import compare
 from custodes.stats.bootstrap import sign_flips
 
-# Favi-Score paper, Figures 2 and 3 (statistics.md, section 2).
+# Favi-Score paper, Figures 2 and 3.
 GOLDEN = [
     ([[100, 0, 0], [0, 100, 0], [10, 0, 90]], 2.0),
     ([[100, 0, 0], [0, 100, 0], [0, 10, 90]], 1.0),
@@ -39,7 +39,7 @@ def counts_of(tables: list) -> OutcomeCounts:
 
 
 def study_of(scores: np.ndarray, systems: list[str] | None = None, people: int = 1) -> Study:
-    """scores (raters, items, systems), NaN absent; the first `people` raters are people."""
+    """Return a study of scores (raters, items, systems), NaN for missing; the first `people` raters are annotators."""
     systems = systems or [f"S{k}" for k in range(scores.shape[2])]
     names = ["ann" if r == 0 else f"ann{r}" if r < people else f"m{r}" for r in range(len(scores))]
     rows = [
@@ -53,9 +53,9 @@ def study_of(scores: np.ndarray, systems: list[str] | None = None, people: int =
 def scores_of(seed: int, raters: int = 3, items: int = 30, systems: int = 4) -> np.ndarray:
     rng = np.random.default_rng(seed)
     quality = rng.normal(size=systems) + rng.normal(size=(items, systems))
-    made = quality + rng.normal(size=(raters, items, systems))
-    made[0] = np.round(made[0])
-    return made
+    scores_by_rater = quality + rng.normal(size=(raters, items, systems))
+    scores_by_rater[0] = np.round(scores_by_rater[0])
+    return scores_by_rater
 
 
 def rated(rows: list[tuple], kinds: dict[str, str]) -> Study:
@@ -70,13 +70,13 @@ def grid(rater: str, aspect: str, scores: list[list[float]]) -> list[tuple]:
 
 def verdicts(rows: list[tuple]) -> Study:
     names = ["item", "system_a", "system_b", "rater", "order", "preference"]
-    made, _ = Preferences.make(pl.DataFrame(rows, schema=names, orient="row"))
+    preferences, _ = Preferences.make(pl.DataFrame(rows, schema=names, orient="row"))
     raters = Raters.infer({row[3]: "human" if row[3].startswith("h") else "metric" for row in rows})
-    return Study(preferences=made, raters=raters)
+    return Study(preferences=preferences, raters=raters)
 
 
 def problems_of(study: Study, **options: object) -> dict[str, dict[str, object]]:
-    """Rule to problem."""
+    """Return a dictionary from rule to problem."""
     return {row["rule"]: row for row in cu.check(study, **options).problems.iter_rows(named=True)}  # type: ignore[arg-type]
 
 

@@ -1,5 +1,3 @@
-"""What check finds."""
-
 import numpy as np
 import polars as pl
 
@@ -36,9 +34,9 @@ def test_a_reversed_metric_a_constant_and_a_twin_are_found() -> None:
     scores[3] = 4.0
     scores[4] = 3 * scores[1]
     result = check(study_of(scores))
-    found = rules(result)
-    assert found["negative-agreement"] == found["constant-metric"] == "warning"
-    assert found["near-duplicates"] == "info"
+    problems = rules(result)
+    assert problems["negative-agreement"] == problems["constant-metric"] == "warning"
+    assert problems["near-duplicates"] == "info"
     against = result.problems.filter(pl.col("rule") == "negative-agreement").row(0, named=True)
     assert against["examples"] == ["m2"]
     assert "higher_is_better" in against["message"]
@@ -49,14 +47,14 @@ def test_a_metric_that_is_declared_a_distance_is_not_told_to_be_declared_one() -
     scores[3] = scores[2]
     scores[2] = -scores[1]
     down = pl.DataFrame({"rater": ["m3"], "higher_is_better": [False]})
-    found = check(study_of(scores).describe(raters=down)).problems.filter(rule="negative-agreement")
-    assert found["examples"].to_list() == [["m2"], ["m3"]]
-    assert found["message"].str.contains(
+    problems = check(study_of(scores).describe(raters=down)).problems.filter(rule="negative-agreement")
+    assert problems["examples"].to_list() == [["m2"], ["m3"]]
+    assert problems["message"].str.contains(
         "if lower values of these metrics are better, declare", literal=True
     ).to_list() == [True, False]
     assert (
         "). The raters file declares higher_is_better = false for these metrics; if higher is better"
-        in found["message"][1]
+        in problems["message"][1]
     )
 
 
@@ -76,13 +74,13 @@ def test_scores_beyond_declared_bounds_are_found() -> None:
     wide = study.describe(raters=pl.DataFrame({"rater": ["m1"], "low": [-100.0], "high": [100.0]}))
     assert "beyond-declared" not in rules(check(wide))
     narrow = study.describe(raters=pl.DataFrame({"rater": ["m1"], "low": [0.0], "high": [0.1]}))
-    found = check(narrow).problems.filter(rule="beyond-declared").row(0, named=True)
-    assert (found["severity"], found["examples"]) == ("warning", ["m1"])
+    problems = check(narrow).problems.filter(rule="beyond-declared").row(0, named=True)
+    assert (problems["severity"], problems["examples"]) == ("warning", ["m1"])
 
 
 def test_rounding_is_not_beyond_declared_bounds() -> None:
     scores = scores_of(3, items=50)
-    scores[1], scores[2] = 100.00000000000004, 100.001  # the first is sacrebleu's score of a text by itself
+    scores[1], scores[2] = 100.00000000000004, 100.001  # the first is sacrebleu's score of a text compared with itself
     bounds = pl.DataFrame({"rater": ["m1", "m2"], "low": [0.0] * 2, "high": [100.0] * 2})
-    found = check(study_of(scores).describe(raters=bounds)).problems.filter(rule="beyond-declared")
-    assert found["examples"].to_list() == [["m2"]]
+    problems = check(study_of(scores).describe(raters=bounds)).problems.filter(rule="beyond-declared")
+    assert problems["examples"].to_list() == [["m2"]]

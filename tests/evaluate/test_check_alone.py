@@ -1,4 +1,4 @@
-"""What check says of people alone, of metrics alone, and of raters who are no judges of their own."""
+"""Checks of annotators alone, of metrics alone, and of raters that share no comparisons."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.evaluate.studies import problems_of, scores_of, study_of
 
 
 def battles(rater: str = "human", kind: str = "human", *, systems: tuple[str, ...] = ("A", "B", "C")) -> pl.DataFrame:
-    """Verdicts of one rater on 40 items; every fourth is a tie."""
+    """Return verdicts of one rater on 40 items; every fourth is a tie."""
     pairs = [(a, b) for i, a in enumerate(systems) for b in systems[i + 1 :]]
     rows = [
         {
@@ -30,7 +30,7 @@ def battles(rater: str = "human", kind: str = "human", *, systems: tuple[str, ..
 
 
 def scored(**columns: np.ndarray) -> pl.DataFrame:
-    """A wide table of 40 items and 3 systems."""
+    """Return a wide table of 40 items and 3 systems."""
     shape = {"item": np.repeat(np.arange(40), 3), "system": np.tile(["A", "B", "C"], 40)}
     return pl.DataFrame(shape | columns)
 
@@ -67,8 +67,8 @@ def test_one_side_is_told_of_systems_that_look_alike(kind: str) -> None:
 
 def test_mapped_people_alone_are_told_of_raters_that_look_alike() -> None:
     frame = pl.concat([battles("Ann"), battles("ann")]).rename({"item": "prompt", "rater": "who"})
-    told = problems_of(cu.read(frame, columns={"item": "prompt", "rater": "who"}))
-    assert told["look-alikes"]["examples"] == ["Ann", "ann"]
+    problems = problems_of(cu.read(frame, columns={"item": "prompt", "rater": "who"}))
+    assert problems["look-alikes"]["examples"] == ["Ann", "ann"]
 
 
 def test_people_alone_of_several_aspects_are_told() -> None:
@@ -81,8 +81,8 @@ def test_judges_alone_are_told_of_orders_twins_and_few_items() -> None:
     m = marks(0)
     study = cu.read(scored(m1=m, m2=2 * m, m3=marks(1)).head(60))
     assert {"near-duplicates", "few-items", "no-human-ratings"} <= set(problems_of(study))
-    shown = battles("gpt", "metric").with_columns(order=pl.lit("ab"))
-    assert "one-order" in problems_of(cu.read(shown))
+    ordered = battles("gpt", "metric").with_columns(order=pl.lit("ab"))
+    assert "one-order" in problems_of(cu.read(ordered))
 
 
 def test_with_both_sides_nobody_is_missing() -> None:
@@ -92,11 +92,11 @@ def test_with_both_sides_nobody_is_missing() -> None:
 @pytest.mark.parametrize("human", ["a*", "a1,a2,a3"])
 @pytest.mark.parametrize("digits", [1, 12])
 def test_a_mean_of_people_is_no_judge(human: str, digits: int) -> None:
-    people = {f"a{k}": marks(k) for k in (1, 2, 3)}
-    mean = np.mean(list(people.values()), axis=0).round(digits)
-    found = problems_of(cu.read(scored(**people, a_mean=mean, bleu=marks(9))), human=human)["mean-of-others"]
-    assert (found["severity"], found["examples"]) == ("warning", ["a_mean"])
-    assert "'a_mean' is the mean of the annotators a1, a2, a3" in str(found["message"])
+    annotators = {f"a{k}": marks(k) for k in (1, 2, 3)}
+    mean = np.mean(list(annotators.values()), axis=0).round(digits)
+    problem = problems_of(cu.read(scored(**annotators, a_mean=mean, bleu=marks(9))), human=human)["mean-of-others"]
+    assert (problem["severity"], problem["examples"]) == ("warning", ["a_mean"])
+    assert "'a_mean' is the mean of the annotators a1, a2, a3" in str(problem["message"])
 
 
 def test_a_mean_of_metrics_is_told_and_agreement_is_no_mean() -> None:
@@ -115,9 +115,9 @@ def test_a_mean_of_metrics_is_told_and_agreement_is_no_mean() -> None:
 )
 def test_a_code_for_missing_is_told(code: int, rest: range) -> None:
     scores = np.array([*rest, *rest, *rest, *rest, *rest, code, code], float)
-    found = MissingCode.of(scores)
-    assert found == MissingCode(value=code, n=2, low=rest[0], high=rest[-1])
-    assert f"{code} occurs 2 times" in str(found)
+    problem = MissingCode.of(scores)
+    assert problem == MissingCode(value=code, n=2, low=rest[0], high=rest[-1])
+    assert f"{code} occurs 2 times" in str(problem)
 
 
 @pytest.mark.parametrize(
@@ -129,17 +129,17 @@ def test_a_scale_holds_no_code(scale: range | tuple[int, ...]) -> None:
 
 
 def test_check_names_a_code_that_all_people_use() -> None:
-    people = {f"ann{k}": np.where(np.arange(120) % 10, marks(k), -1) for k in (1, 2)}
-    found = problems_of(cu.read(scored(**people, bleu=marks(9))), human="ann*")["missing-code"]
-    assert (found["severity"], found["examples"]) == ("warning", ["ann1", "ann2"])
+    human = {f"ann{k}": np.where(np.arange(120) % 10, marks(k), -1) for k in (1, 2)}
+    problem = problems_of(cu.read(scored(**human, bleu=marks(9))), human="ann*")["missing-code"]
+    assert (problem["severity"], problem["examples"]) == ("warning", ["ann1", "ann2"])
     assert (
         "ann1: -1 occurs 12 times among scores from 1 to 5, ann2: -1 occurs 12 times among scores from 1 to 5. "
         "If the value means missing, leave the cell empty"
-    ) in str(found["message"])
+    ) in str(problem["message"])
 
 
 def test_a_code_is_named_where_scales_differ() -> None:
     study = cu.read(scored(ann1=np.where(np.arange(120) % 10, marks(1), -99), ann2=marks(2), bleu=marks(3)))
-    with pytest.raises(cu.OptionError, match="ann1: -99 occurs 12 times among scores from 1 to 5; if a") as told:
+    with pytest.raises(cu.OptionError, match="ann1: -99 occurs 12 times among scores from 1 to 5; if a") as error:
         cu.agreement(study, human="ann*", resamples=20)
-    assert "choose people" not in str(told.value)
+    assert "choose people" not in str(error.value)

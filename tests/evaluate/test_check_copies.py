@@ -1,4 +1,4 @@
-"""Traps that change the answer: references and copies among the systems, and items that stand several times."""
+"""Checks for references and copies among the systems and for repeated items."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from tests.evaluate.studies import problems_of, scores_of, study_of
 NEW = {"reference-system", "identical-systems", "repeated-items", "pooled-aspects", "nothing-compared"}
 
 
-def found(study: Study, **options: object) -> set[str]:
+def rules(study: Study, **options: object) -> set[str]:
     return NEW & set(problems_of(study, **options))
 
 
 def marks(seed: int, *, raters: int = 4, items: int = 40, systems: int = 5, levels: int = 0) -> np.ndarray:
-    """Scores of raters who see the same quality, which depends on the item and the system; 0 levels: continuous."""
+    """Return scores of raters of the same quality, by item and system; 0 levels are a continuous scale."""
     rng = np.random.default_rng(seed)
     quality = rng.normal(0, 1, (items, 1)) + rng.normal(0, 0.5, systems) + rng.normal(0, 0.5, (items, systems))
     scores = quality + rng.normal(0, 0.7, (raters, items, systems))
@@ -32,7 +32,7 @@ def marks(seed: int, *, raters: int = 4, items: int = 40, systems: int = 5, leve
 @pytest.mark.parametrize("levels", [0, 2, 5])
 @pytest.mark.parametrize("seed", range(5))
 def test_a_clean_study_has_none_of_the_traps(seed: int, levels: int) -> None:
-    assert found(study_of(marks(seed, levels=levels), people=2)) == set()
+    assert rules(study_of(marks(seed, levels=levels), people=2)) == set()
 
 
 @pytest.mark.parametrize("sign", [1, -1])
@@ -52,7 +52,7 @@ def test_the_maximum_of_a_metric_where_lower_is_better_is_its_lowest_score() -> 
     scores = marks(1)
     scores[3, :, 2] = scores[3].min() - 1
     study = study_of(scores, people=2)
-    assert found(study) == set()
+    assert rules(study) == set()
     lower = study.describe(raters=pl.DataFrame({"rater": ["m3"], "higher_is_better": [False]}))
     assert problems_of(lower)["reference-system"]["examples"] == ["S2", "m3"]
 
@@ -60,7 +60,7 @@ def test_the_maximum_of_a_metric_where_lower_is_better_is_its_lowest_score() -> 
 def test_a_good_system_at_the_ceiling_of_a_short_scale_is_no_reference() -> None:
     scores = marks(2, levels=5)
     scores[2:, :, 0] = 5.0
-    assert "reference-system" not in found(study_of(scores, people=2))
+    assert "reference-system" not in rules(study_of(scores, people=2))
 
 
 def with_texts(study: Study, text: Callable[[int, int], str], reference: Callable[[int], str]) -> Study:
@@ -81,13 +81,13 @@ def test_a_system_whose_outputs_are_the_references() -> None:
     study = study_of(marks(3), people=2)
     texts = with_texts(study, lambda i, k: f"output {i} of {k}", lambda i: f"output {i} of 1")
     assert problems_of(texts)["reference-system"]["examples"] == ["S1"]
-    short = with_texts(study, lambda i, k: "yes", lambda i: "yes")  # everybody answers as the reference does
-    assert "reference-system" not in found(short)
+    short = with_texts(study, lambda i, k: "yes", lambda i: "yes")  # All systems answer as the reference does.
+    assert "reference-system" not in rules(short)
 
 
 def test_systems_that_are_equal_on_all_items() -> None:
     scores = marks(4)
-    scores[2:, :, 4] = scores[2:, :, 0]  # metrics alone: people rate the same text differently
+    scores[2:, :, 4] = scores[2:, :, 0]  # Only metric scores are equal: annotators rate identical texts differently.
     problem = problems_of(study_of(scores, people=2))["identical-systems"]
     assert (problem["severity"], problem["examples"]) == ("warning", ["S0", "S4"])
     scores = marks(5, levels=5)
@@ -100,7 +100,7 @@ def test_systems_that_are_equal_on_all_items() -> None:
 def test_a_metric_of_the_source_alone_makes_no_systems_identical() -> None:
     scores = marks(7)
     scores[3] = scores[3, :, :1]
-    assert found(study_of(scores, people=2)) == set()
+    assert rules(study_of(scores, people=2)) == set()
 
 
 @pytest.mark.parametrize("levels", [0, 3, 5])
@@ -117,8 +117,8 @@ def test_items_that_stand_three_times_are_one_cluster(levels: int) -> None:
 def test_the_intervals_of_repeated_items_are_those_of_the_items_alone() -> None:
     scores = marks(9)
     once, thrice = (cu.leaderboard(study_of(s, people=2)) for s in (scores, np.tile(scores, (1, 3, 1))))
-    width = [(own.systems["win_rate_high"] - own.systems["win_rate_low"]).to_numpy() for own in (once, thrice)]
-    np.testing.assert_allclose(width[0], width[1], rtol=0.2)  # without clusters they are shorter by a factor of 1.7
+    width = [(board.systems["win_rate_high"] - board.systems["win_rate_low"]).to_numpy() for board in (once, thrice)]
+    np.testing.assert_allclose(width[0], width[1], rtol=0.2)  # Without clusters they are shorter by a factor of 1.7.
 
 
 def test_two_items_with_equal_scores_by_metrics_alone() -> None:
@@ -133,31 +133,31 @@ def test_as_many_nearly_equal_items_make_equal_ones_a_coincidence() -> None:
     scores = marks(10)
     scores[2:, 7] = scores[2:, 11] = scores[2:, 3]
     scores[2:, 11, 0] += 0.1
-    assert "repeated-items" not in found(study_of(scores, people=2))
+    assert "repeated-items" not in rules(study_of(scores, people=2))
 
 
 def test_items_with_equal_texts_and_other_ratings() -> None:
     study = study_of(marks(11), people=2)
-    same = with_texts(study, lambda i, k: f"output {i % 39} of {k}", lambda i: "")
-    assert found(same) == set()  # their sources differ
-    assert same.outputs is not None
-    sources = same.outputs.sources.with_columns(source=pl.lit("one source"))
-    same = replace(same, outputs=replace(same.outputs, sources=sources))
-    items = same.item_labels().to_list()
-    assert f"({items[0]} = {items[39]})" in str(problems_of(same)["repeated-items"]["message"])
+    equal_texts = with_texts(study, lambda i, k: f"output {i % 39} of {k}", lambda i: "")
+    assert rules(equal_texts) == set()  # The sources differ.
+    assert equal_texts.outputs is not None
+    sources = equal_texts.outputs.sources.with_columns(source=pl.lit("one source"))
+    equal_texts = replace(equal_texts, outputs=replace(equal_texts.outputs, sources=sources))
+    items = equal_texts.item_labels().to_list()
+    assert f"({items[0]} = {items[39]})" in str(problems_of(equal_texts)["repeated-items"]["message"])
 
 
 def test_items_with_equal_scores_and_other_texts_are_different_items() -> None:
     scores = marks(12)
     scores[:, 7] = scores[:, 3]
     texts = with_texts(study_of(scores, people=2), lambda i, k: f"output {i} of {k}", lambda i: "")
-    assert found(texts) == set()
+    assert rules(texts) == set()
 
 
 def test_repeated_items_of_one_declared_cluster_change_nothing() -> None:
     study = study_of(np.tile(marks(13), (1, 3, 1)), people=2)
     items = pl.DataFrame({"item": [f"i{i}" for i in range(120)], "cluster": [f"c{i % 40}" for i in range(120)]})
-    assert found(study.describe(items=items)) == set()
+    assert rules(study.describe(items=items)) == set()
 
 
 def test_repeated_items_join_their_clusters() -> None:
@@ -173,44 +173,50 @@ def test_aspects_given_as_annotators_are_named_in_every_question(names: tuple[st
     values["bleu"] = marks(16)[0].ravel()
     frame = pl.DataFrame({"item": np.repeat(np.arange(40), 5), "system": np.tile(list("ABCDE"), 40), **values})
     study = cu.read(frame)
-    assert "pooled-aspects" in found(study, human="H:*")
-    assert "pooled-aspects" not in found(study, human=f"H:{names[0]}", metrics="bleu")
+    assert "pooled-aspects" in rules(study, human="H:*")
+    assert "pooled-aspects" not in rules(study, human=f"H:{names[0]}", metrics="bleu")
     for question in (cu.agreement, cu.leaderboard):
         notes = {note.rule for note in question(study, human="H:*", resamples=20).notes}  # type: ignore[operator]
         assert "pooled-aspects" in notes
 
 
-def rated(items: str, systems: str, rater: str, kind: str, *, seed: int, scale: float = 1.0) -> pl.DataFrame:
+def scores_on(items: str, systems: str, rater: str, kind: str, *, seed: int, scale: float = 1.0) -> pl.DataFrame:
     rng = np.random.default_rng(seed)
     rows = [(f"{items}{i}", s, rater, kind, scale * rng.integers(1, 6)) for i in range(40) for s in systems]
     return pl.DataFrame(rows, schema=["item", "system", "rater", "kind", "score"], orient="row")
 
 
-def judged(items: str, pair: str, rater: str, kind: str, *, seed: int) -> pl.DataFrame:
+def verdicts_on(items: str, pair: str, rater: str, kind: str, *, seed: int) -> pl.DataFrame:
     rng = np.random.default_rng(seed)
     rows = [(f"{items}{i}", *pair, rater, kind, rng.integers(-1, 2)) for i in range(40)]
     schema = ["item", "system_a", "system_b", "rater", "kind", "preference"]
     return pl.DataFrame(rows, schema=schema, orient="row")
 
 
-PEOPLE, METRIC = rated("x", "AB", "h", "human", seed=0), rated("x", "AB", "m", "metric", seed=1)
+PEOPLE, METRIC = scores_on("x", "AB", "h", "human", seed=0), scores_on("x", "AB", "m", "metric", seed=1)
 ONE_EACH = PEOPLE.filter((pl.int_range(pl.len()) // 2 + pl.int_range(pl.len())) % 2 == 0)
 NOTHING = {
     "people, one system of each item": (ONE_EACH, "no two outputs|no rater compared two systems"),
     "the same beside a metric": (pl.concat([ONE_EACH, METRIC]), "no item has human ratings of two systems"),
-    "other items": (pl.concat([rated("y", "AB", "h", "human", seed=2), METRIC]), "no pair of outputs and no scores"),
-    "other systems": (pl.concat([rated("x", "CD", "h", "human", seed=2), METRIC]), "no pair of outputs and no scores"),
+    "other items": (
+        pl.concat([scores_on("y", "AB", "h", "human", seed=2), METRIC]),
+        "no pair of outputs and no scores",
+    ),
+    "other systems": (
+        pl.concat([scores_on("x", "CD", "h", "human", seed=2), METRIC]),
+        "no pair of outputs and no scores",
+    ),
     "one system": (pl.concat([PEOPLE, METRIC]).filter(system="A"), "only 1 system"),
     "verdicts on other items": (
-        pl.concat([judged("x", "AB", "h", "human", seed=3), judged("y", "AB", "j", "metric", seed=4)]),
+        pl.concat([verdicts_on("x", "AB", "h", "human", seed=3), verdicts_on("y", "AB", "j", "metric", seed=4)]),
         "no pair of outputs and no scores",
     ),
     "verdicts on other systems": (
-        pl.concat([judged("x", "AB", "h", "human", seed=3), judged("x", "CD", "j", "metric", seed=4)]),
+        pl.concat([verdicts_on("x", "AB", "h", "human", seed=3), verdicts_on("x", "CD", "j", "metric", seed=4)]),
         "no pair of outputs and no scores",
     ),
     "two scales": (
-        pl.concat([PEOPLE, rated("x", "AB", "g", "human", seed=5, scale=25.0), METRIC]),
+        pl.concat([PEOPLE, scores_on("x", "AB", "g", "human", seed=5, scale=25.0), METRIC]),
         "use different scales",
     ),
 }
@@ -225,15 +231,15 @@ def test_a_study_without_a_comparison_is_answered(case: str) -> None:
     assert rows["message"].str.contains(message).all()
     assert result.status == 1
     assert result.summary["items"][0] == frame["item"].n_unique()
-    with pytest.raises(cu.CustodesError, match=message):  # what needs a comparison still refuses
+    with pytest.raises(cu.CustodesError, match=message):  # A question that needs a comparison still raises an error.
         cu.leaderboard(cu.read(frame)) if "people," in case else cu.agreement(cu.read(frame))
 
 
 def test_an_aspect_without_a_comparison_hides_no_other_one() -> None:
     scores = scores_of(0, items=50)
     rows = study_of(scores).ratings.frame.drop("repeat").with_columns(aspect=pl.lit("tone"))
-    lonely = rows.filter(rater="ann").with_columns(aspect=pl.lit("depth"))
+    unmatched = rows.filter(rater="ann").with_columns(aspect=pl.lit("depth"))
     kinds = pl.col("rater").replace_strict({"ann": "human"}, default="metric").alias("kind")
-    result = cu.check(cu.read(pl.concat([rows, lonely]).with_columns(kinds)))
+    result = cu.check(cu.read(pl.concat([rows, unmatched]).with_columns(kinds)))
     assert result.problems.filter(rule="nothing-compared")["aspect"].to_list() == ["depth"]
     assert dict(result.summary.select("aspect", "metrics").rows()) == {"tone": 2, "depth": 0}

@@ -17,10 +17,10 @@ def pooled() -> Study:
 
 def test_people_who_become_metrics_are_told_in_every_question() -> None:
     study = pooled()
-    told = "raters that look human are read as metrics: human_fluency_ann1, human_fluency_ann2; name them in human"
+    message = "raters that look human are read as metrics: human_fluency_ann1, human_fluency_ann2; name them in human"
     for question in (cu.agreement, cu.favoritism, cu.ranking, cu.leaderboard):
         notes = question(study, human="human_coherence*", resamples=20).notes  # type: ignore[operator]
-        assert [note.message[: len(told)] for note in notes if note.rule == "annotators-as-metrics"] == [told]
+        assert [note.message[: len(message)] for note in notes if note.rule == "annotators-as-metrics"] == [message]
     problem = problems_of(study, human="human_coherence*")["annotators-as-metrics"]
     assert (problem["severity"], problem["examples"]) == ("warning", ["human_fluency_ann1", "human_fluency_ann2"])
 
@@ -46,11 +46,11 @@ def test_people_of_several_aspects_are_told() -> None:
     assert str(problem["message"]).startswith(
         "ratings of several aspects (coherence, fluency) are combined as if each aspect were an annotator (human_"
     )
-    apart = cu.read(
+    study = cu.read(
         wide(*TWO_ASPECTS, text=False),
         columns={"item": "doc_id", "system": "model", "score": ["human_{aspect}_{rater}", "metric:{rater}"]},
     )
-    assert "pooled-aspects" not in problems_of(apart)
+    assert "pooled-aspects" not in problems_of(study)
 
 
 def test_columns_of_people_that_nothing_names_are_a_warning() -> None:
@@ -66,21 +66,21 @@ def test_systems_that_look_alike_are_named(twin: str) -> None:
     assert problem["severity"] == "warning"
     assert set(problem["examples"]) == {"Aster", twin}  # type: ignore[arg-type]
     assert str(problem["message"]).startswith("some systems have names that look equal but count as different: ")
-    assert str(problem["message"]).isascii()  # what cannot be seen is written out
+    assert str(problem["message"]).isascii()  # Invisible characters are escaped.
 
 
 def test_a_wide_table_without_kinds_names_the_raters_that_look_human() -> None:
     with pytest.raises(cu.OptionError) as error:
         cu.agreement(pooled())
-    told = str(error.value)
-    assert told.startswith(
+    message = str(error.value)
+    assert message.startswith(
         "no rater is known to be human; name the annotators with human='PATTERN' (or give a "
         "column or raters file with 'kind'). Raters:"
     )
-    assert "these look human: human_coherence" in told
+    assert "these look human: human_coherence" in message
     ratings = pl.DataFrame({"item": [1, 1], "system": ["A", "B"], "rater": "ann", "score": [1.0, None]})
     with pytest.raises(cu.OptionError) as error:
-        cu.agreement(cu.read(ratings))  # a missing score is noted, which does not explain the error
+        cu.agreement(cu.read(ratings))  # A missing score is noted, but does not explain the error.
     assert str(error.value).endswith("consistency need no annotators); these look human: ann")
     columns = {"score": ["human_{aspect}_{rater}", "metric:{rater}"]}
     frame = wide(*TWO_ASPECTS, text=False).rename({"doc_id": "item", "model": "system"})

@@ -1,4 +1,4 @@
-"""Check of texts alone: how many outputs there are, and which are missing, equal or the same for every item."""
+"""Checks of texts alone: counts of outputs, and outputs that are missing, equal or the same for every item."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ def test_texts_alone_are_summarised_by_system() -> None:
 
 
 def test_problems_of_texts_alone() -> None:
-    found = {row["rule"]: row for row in cu.check(study([*ROWS, *SAME, *COPY])).problems.iter_rows(named=True)}
-    assert found.keys() == {"missing-outputs", "constant-outputs", "duplicate-outputs", "texts-only"}
-    assert found["missing-outputs"]["message"].startswith("4 of 24 outputs are missing or empty: Dill (4).")
-    assert found["constant-outputs"]["examples"] == ["Cedar"]
-    assert found["duplicate-outputs"]["message"].startswith("2 outputs equal the output of another system")
-    assert found["texts-only"]["message"].startswith("there are texts of 4 systems on 6 items")
+    problems = {row["rule"]: row for row in cu.check(study([*ROWS, *SAME, *COPY])).problems.iter_rows(named=True)}
+    assert problems.keys() == {"missing-outputs", "constant-outputs", "duplicate-outputs", "texts-only"}
+    assert problems["missing-outputs"]["message"].startswith("4 of 24 outputs are missing or empty: Dill (4).")
+    assert problems["constant-outputs"]["examples"] == ["Cedar"]
+    assert problems["duplicate-outputs"]["message"].startswith("2 outputs equal the output of another system")
+    assert problems["texts-only"]["message"].startswith("there are texts of 4 systems on 6 items")
 
 
 def test_sound_texts_have_no_problem_and_rated_texts_no_such_table() -> None:

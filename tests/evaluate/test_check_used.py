@@ -1,4 +1,4 @@
-"""What was used is told rater by rater, and mix-ups of raters and texts that were cut are warnings."""
+"""The data summary has one row per rater, and exchanged raters and truncated texts give warnings."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ def problems(study: cu.Study) -> dict[str, tuple[str, str]]:
 
 
 def test_the_table_of_what_was_used_holds_what_is_known_of_raters() -> None:
-    made = cu.check(cu.read(SCORES, raters=RATERS)).used
-    assert made.drop("aspect").rows() == [
+    result = cu.check(cu.read(SCORES, raters=RATERS)).used
+    assert result.drop("aspect").rows() == [
         ("ann", "human", True, None, None, None, "", None, ""),
         ("ter", "metric", False, 0.0, None, 0.5, "cpu-s", 0.0, "ter | sacrebleu 2.6.0"),
         ("bertscore", "metric", True, 0.0, 1.0, 2.0, "usd", 0.25, "bertscore | onnxruntime 1.31"),
@@ -55,14 +55,14 @@ def test_the_report_shows_signatures_and_leaves_out_what_nobody_said() -> None:
     from custodes.reporting.sections.agreement import AGREEMENT
     from custodes.reporting.sections.check import CHECK
 
-    for raters, shown in ((RATERS, True), (RATERS.drop("signature", "truncated", "cost", "cost_unit"), False)):
+    for raters, is_shown in ((RATERS, True), (RATERS.drop("signature", "truncated", "cost", "cost_unit"), False)):
         study = cu.read(SCORES, raters=raters)
-        made = Context(study=study, options={"resamples": 20, "confidence": 0.95, "alpha": 0.05, "rng": 0})
+        result = Context(study=study, options={"resamples": 20, "confidence": 0.95, "alpha": 0.05, "rng": 0})
         for section in (CHECK, AGREEMENT):
-            section.answer(made)
-        html = CHECK.html(made, *CHECK.drawn(made))
+            section.answer(result)
+        html = CHECK.html(result, *CHECK.drawn(result))
         assert "Kind, direction and use of each rater" in html
-        assert ("ter | sacrebleu 2.6.0" in html) == shown
+        assert ("ter | sacrebleu 2.6.0" in html) == is_shown
 
 
 def test_texts_that_were_cut_are_a_warning() -> None:
@@ -82,10 +82,10 @@ def test_one_signature_under_two_names_is_one_rater() -> None:
 
 def test_one_name_with_two_signatures_is_told_where_files_are_joined(tmp_path: Path) -> None:
     for name, item, version in (("one", "", "v1"), ("two", "x", "v2")):
-        own = SCORES.with_columns(item=item + pl.col("item"))
-        write_table(own if name == "one" else own.filter(pl.col("rater") == "ter"), tmp_path / f"{name}.csv")
-        told = RATERS if name == "one" else RATERS.filter(pl.col("rater") == "ter")
-        write_table(told.with_columns(signature=pl.lit(version)), tmp_path / f"{name}.raters.csv")
+        ratings = SCORES.with_columns(item=item + pl.col("item"))
+        write_table(ratings if name == "one" else ratings.filter(pl.col("rater") == "ter"), tmp_path / f"{name}.csv")
+        raters = RATERS if name == "one" else RATERS.filter(pl.col("rater") == "ter")
+        write_table(raters.with_columns(signature=pl.lit(version)), tmp_path / f"{name}.raters.csv")
     severity, message = problems(cu.read(tmp_path / "one.csv", tmp_path / "two.csv"))["signatures-differ"]
     assert severity == "warning"
     assert "ter (v1, v2)" in message
@@ -99,5 +99,5 @@ def test_a_share_is_a_share(share: float) -> None:
 
 def test_what_a_study_brings_of_cut_texts_is_a_warning_too() -> None:
     study = cu.read(SCORES, raters=RATERS.drop("truncated"))
-    told = Note(rule="truncated", message="bertscore: 3 of 120 outputs were scored by texts that were cut", count=3)
-    assert problems(replace(study, notes=(*study.notes, told)))["truncated"] == ("warning", told.message)
+    note = Note(rule="truncated", message="bertscore: 3 of 120 outputs were scored by texts that were cut", count=3)
+    assert problems(replace(study, notes=(*study.notes, note)))["truncated"] == ("warning", note.message)

@@ -12,7 +12,7 @@ from custodes.data.study import Study
 from custodes.stats.correction.estimators import ESTIMATORS
 from tests.evaluate.studies import study_of
 
-BY_COUNTS = [name for name, own in ESTIMATORS.items() if not own.needs_items]
+BY_COUNTS = [name for name, estimator in ESTIMATORS.items() if not estimator.needs_items]
 ASK = {
     "favoritism": lambda study: cu.favoritism(study, resamples=200),
     "ranking": lambda study: cu.ranking(study, resamples=50),
@@ -21,13 +21,14 @@ ASK = {
 
 
 def scores(items: int = 60, annotated: int = 45, documents: int | None = None) -> np.ndarray:
-    """(raters, items, 3 systems): a person on some items, a good metric and a blind one; a taste of each document."""
+    """Return scores (raters, items, 3 systems) of a sparse annotator, a good and an uninformative metric, with document
+    effects."""
     rng = np.random.default_rng(5)
     taste = rng.normal(size=(documents or items, 3)).repeat(items // (documents or items), axis=0)
     person = np.rint(np.array([0.6, 0.4, 0.0]) + taste + rng.normal(size=(items, 3)))
-    made = np.stack([person, person + rng.normal(size=person.shape), rng.normal(size=person.shape)])
-    made[0, annotated:] = np.nan
-    return made
+    values = np.stack([person, person + rng.normal(size=person.shape), rng.normal(size=person.shape)])
+    values[0, annotated:] = np.nan
+    return values
 
 
 def clustered(study: Study, clusters: list[str]) -> Study:
@@ -39,31 +40,38 @@ def clustered(study: Study, clusters: list[str]) -> Study:
 def test_without_declared_clusters_nothing_changes(question: str) -> None:
     study = study_of(scores())
     named = clustered(study, [f"document {k}" for k in range(60)])
-    plain, own = ASK[question](study), ASK[question](named)
+    plain, single_items = ASK[question](study), ASK[question](named)
     for name, frame in plain.tables().items():
-        assert own.tables()[name].equals(frame)
+        assert single_items.tables()[name].equals(frame)
         if "design_effect" in frame.columns:
             assert frame["design_effect"].null_count() == frame.height
-    assert not {"design-effect", "counts-without-clusters"} & {note.rule for note in (*plain.notes, *own.notes)}
+    assert not {"design-effect", "counts-without-clusters"} & {
+        note.rule for note in (*plain.notes, *single_items.notes)
+    }
 
 
 def test_copies_of_items_decide_as_the_items_do() -> None:
-    # Failed before: ten copies in one document were ten items, and every difference was significant.
+    # A former version counted ten copies in one document as ten items, and every difference was significant.
     few = scores(30, 30)
     plain = study_of(few)
     copied = clustered(study_of(np.repeat(few, 10, axis=1)), [f"d{k // 10}" for k in range(300)])
-    one, ten = (cu.ranking(study, resamples=0).decisions for study in (plain, copied))
-    np.testing.assert_allclose(ten["p_value"], one["p_value"])
-    assert ten["decision"].equals(one["decision"])
-    np.testing.assert_allclose(ten["design_effect"], 10 * 30 / 29, rtol=0.05)
-    one, ten = (cu.favoritism(study, resamples=4000).pairs for study in (plain, copied))
-    assert ten.select("decision_human", "decision_metric").equals(one.select("decision_human", "decision_metric"))
-    width = [(own["favi_high"] - own["favi_low"]).mean() for own in (one, ten)]
+    plain_pairs, copied_pairs = (cu.ranking(study, resamples=0).decisions for study in (plain, copied))
+    np.testing.assert_allclose(copied_pairs["p_value"], plain_pairs["p_value"])
+    assert copied_pairs["decision"].equals(plain_pairs["decision"])
+    np.testing.assert_allclose(copied_pairs["design_effect"], 10 * 30 / 29, rtol=0.05)
+    plain_pairs, copied_pairs = (cu.favoritism(study, resamples=4000).pairs for study in (plain, copied))
+    assert copied_pairs.select("decision_human", "decision_metric").equals(
+        plain_pairs.select("decision_human", "decision_metric")
+    )
+    width = [(pairs["favi_high"] - pairs["favi_low"]).mean() for pairs in (plain_pairs, copied_pairs)]
     assert width[0] < width[1] < 1.3 * width[0]
-    one, ten = (cu.correction(study, estimator=BY_COUNTS).pairs for study in (plain, copied))
-    np.testing.assert_allclose(ten["margin"], one["margin"], atol=0.1)
-    width = (one["margin_high"] - one["margin_low"]).to_numpy(), (ten["margin_high"] - ten["margin_low"]).to_numpy()
-    # a little wider: that each document is one item is estimated
+    plain_pairs, copied_pairs = (cu.correction(study, estimator=BY_COUNTS).pairs for study in (plain, copied))
+    np.testing.assert_allclose(copied_pairs["margin"], plain_pairs["margin"], atol=0.1)
+    width = (
+        (plain_pairs["margin_high"] - plain_pairs["margin_low"]).to_numpy(),
+        (copied_pairs["margin_high"] - copied_pairs["margin_low"]).to_numpy(),
+    )
+    # slightly wider, because the clustering of single-item documents is estimated
     assert (width[1] >= width[0] - 0.03).all()
     assert width[1].mean() < 1.15 * width[0].mean()
 
@@ -71,16 +79,16 @@ def test_copies_of_items_decide_as_the_items_do() -> None:
 def test_documents_take_decisions_away() -> None:
     study = study_of(scores(200, 150, documents=20))
     documents = clustered(study, [f"d{k // 10}" for k in range(200)])
-    one, other = (cu.ranking(own, resamples=0).decisions for own in (study, documents))
-    assert (other["p_value"] >= one["p_value"]).all()
-    assert (other["p_value"] > one["p_value"]).any()
+    plain_pairs, second = (cu.ranking(data, resamples=0).decisions for data in (study, documents))
+    assert (second["p_value"] >= plain_pairs["p_value"]).all()
+    assert (second["p_value"] > plain_pairs["p_value"]).any()
     effect = cu.correction(documents, estimator="ppi").pairs
     assert (effect["design_effect"] >= 1).all()
     assert effect["design_effect"].max() > 2
-    people = effect.filter(pl.col("estimator") == "human").group_by("system_a", "system_b").agg(pl.col("*").n_unique())
-    assert people["design_effect"].to_list() == [1, 1, 1]  # whatever the metric
+    human = effect.filter(pl.col("estimator") == "human").group_by("system_a", "system_b").agg(pl.col("*").n_unique())
+    assert human["design_effect"].to_list() == [1, 1, 1]  # whatever the metric
     (note,) = (note for note in cu.ranking(documents, resamples=0).notes if note.rule == "design-effect")
-    mean = other.filter(rater="human")["design_effect"].mean()
+    mean = second.filter(rater="human")["design_effect"].mean()
     assert f"200 items in 20 clusters: the variance of human margins is {mean:.2f} times" in note.message
 
 

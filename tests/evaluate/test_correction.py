@@ -23,7 +23,8 @@ CHANNEL = np.array([[0.8, 0.1, 0.1], [0.3, 0.4, 0.3], [0.1, 0.1, 0.8]])
 
 
 def partly_annotated(annotated: int = 45, step: float = 0.5) -> np.ndarray:
-    """Scores (raters, items, 4 systems, the first best): a person on some items, a good metric, a blind one."""
+    """Return scores (raters, items, 4 systems, best first) of a sparse annotator, a good and an uninformative
+    metric."""
     rng = np.random.default_rng(0)
     person = np.rint(step * np.arange(4, 0, -1) + rng.normal(size=(120, 4)))
     scores = np.stack([person, person + rng.normal(size=person.shape), rng.normal(size=person.shape)])
@@ -32,7 +33,7 @@ def partly_annotated(annotated: int = 45, step: float = 0.5) -> np.ndarray:
 
 
 def counts_of(paired: np.ndarray, metric_only: np.ndarray, human_only: np.ndarray | None = None) -> OutcomeCounts:
-    """(pairs, metrics, ...) counts of systems A, B, C."""
+    """Return counts (pairs, metrics, ...) of systems A, B, C."""
     names = (("A", "A", "B"), ("B", "C", "C"))
     return OutcomeCounts(
         paired=paired,
@@ -57,7 +58,7 @@ def test_fields_and_order() -> None:
     assert set(result.tables()) == {"pairs", "edges"}
     rows = result.pairs.rows(named=True)
     assert len(rows) == 2 * 3 * 4
-    # metric, then pair, then what is to be compared side by side, each estimator once
+    # sorted by metric, then pair, with each estimator once
     assert [row["estimator"] for row in rows[:4]] == ["naive", "human", "mixture", "ppi"]
     assert [row["metric"] for row in rows] == ["m0"] * 12 + ["m1"] * 12
     assert [(row["system_a"], row["system_b"]) for row in rows[:12:4]] == [("A", "B"), ("A", "C"), ("B", "C")]
@@ -74,7 +75,7 @@ def test_rows_are_the_estimates(name: str) -> None:
     expected = ESTIMATORS[name].estimate(tables, confidence=0.95, gamma=0.05, rng=rng)
     rows = correction(counts, estimator=name, rng=1).pairs.filter(pl.col("estimator") == name)
     np.testing.assert_allclose(rows["margin"], expected.margin.T.ravel())
-    # 1,000 draws of another seed leave a sd of at most .016 in theta, and much in a bound near a singular channel
+    # 1,000 draws of another seed leave an sd of at most .016 in theta, and more in a bound near a singular channel.
     np.testing.assert_allclose(rows["theta"], expected.theta.T.ravel(), atol=0.08 if name == "inversion" else 1e-12)
     if name != "inversion":
         np.testing.assert_allclose(rows["margin_low"], expected.margin_low.T.ravel())
@@ -90,26 +91,26 @@ def test_rows_are_the_estimates(name: str) -> None:
 
 def test_a_view_sets_the_corrected_margin_beside_metric_and_people() -> None:
     result = correction(simulated(), estimator=["ppi", "poststratified"])
-    made = list(result.views())
-    assert [view.title for view in made] == [
+    views = list(result.views())
+    assert [view.title for view in views] == [
         f"margins by {metric}, {name}" for metric in ("m0", "m1") for name in ("ppi", "poststratified")
     ]
-    assert made[0].header == ("decision", "n", "naive", "human", "ppi", "theta")
+    assert views[0].header == ("decision", "n", "naive", "human", "ppi", "theta")
     naive, human, ppi, _ = result.pairs.head(4).rows(named=True)
     margin = "{margin:.2f} [{margin_low:.2f}, {margin_high:.2f}]"
     sign = {"+": ">", "=": "=", "-": "<"}[ppi["decision"]]
     cells = (f"A {sign} B", "60", f"{naive['margin']:.2f}", margin.format(**human), margin.format(**ppi))
-    assert made[0].rows[0] == (*cells, f"{ppi['theta']:.2f}")
-    assert [bool(view.more) for view in made] == [False, False, False, True]
+    assert views[0].rows[0] == (*cells, f"{ppi['theta']:.2f}")
+    assert [bool(view.more) for view in views] == [False, False, False, True]
     alone = list(correction(simulated(), estimator="human").views())
     assert [view.header for view in alone] == [("decision", "n", "naive", "human", "theta")] * 2
 
 
 def test_what_looks_at_all_pairs_together_comes_last() -> None:
     study = study_of(partly_annotated())
-    one, two = (correction(study, estimator=names).pairs for names in (["pooled", "ppi"], ["ppi", "pooled"]))
-    assert one["estimator"].head(4).to_list() == ["naive", "human", "ppi", "pooled"]
-    assert one.equals(two)
+    first, second = (correction(study, estimator=names).pairs for names in (["pooled", "ppi"], ["ppi", "pooled"]))
+    assert first["estimator"].head(4).to_list() == ["naive", "human", "ppi", "pooled"]
+    assert first.equals(second)
 
 
 def test_a_partly_annotated_study() -> None:
@@ -120,23 +121,23 @@ def test_a_partly_annotated_study() -> None:
     assert set(row["n_metric"]) == {75}
     assert set(row["n_human_only"]) == {0}
     width = dict(zip(row["estimator"], row["margin_high"] - row["margin_low"], strict=True))
-    # a good metric narrows the interval of people
+    # A good metric narrows the human interval.
     assert width["mixture"] < width["human"]
     assert width["poststratified"] < width["human"]
     assert set(row["decision"]) == {"+"}
     assert result.provenance.seed == 3
-    again = correction(study_of(scores), estimator=["mixture", "poststratified", "pooled"], rng=3)
-    assert again.pairs.equals(result.pairs)
+    repeated = correction(study_of(scores), estimator=["mixture", "poststratified", "pooled"], rng=3)
+    assert repeated.pairs.equals(result.pairs)
 
 
 def test_edges_are_the_graph_of_the_decisions() -> None:
     scores = partly_annotated(annotated=120, step=1.0)
     result = correction(study_of(scores), estimator="ppi")
-    # with all items annotated, people decide (nearly) as their sign test does: the same graph here
-    mine = result.edges.filter(pl.col("metric") == "m1", pl.col("estimator") == "human").select("winner", "loser")
-    theirs = ranking(study_of(scores), resamples=0).edges.filter(pl.col("rater") == "human").select("winner", "loser")
-    assert mine.equals(theirs)
-    assert mine.rows() == [("S0", "S1"), ("S1", "S2"), ("S2", "S3")]
+    # With all items annotated, decisions (nearly) equal those of the human sign test: here the graphs are equal.
+    corrected = result.edges.filter(pl.col("metric") == "m1", pl.col("estimator") == "human").select("winner", "loser")
+    ranked = ranking(study_of(scores), resamples=0).edges.filter(pl.col("rater") == "human").select("winner", "loser")
+    assert corrected.equals(ranked)
+    assert corrected.rows() == [("S0", "S1"), ("S1", "S2"), ("S2", "S3")]
     assert set(result.edges["estimator"]) <= {*BESIDE, "ppi"}
 
 
@@ -163,11 +164,11 @@ def test_a_pair_never_annotated_is_answered_and_marked() -> None:
     counts = simulated()
     paired = counts.paired.copy()
     paired[1] = 0
-    asked = [name for name, own in ESTIMATORS.items() if not own.needs_items]
-    result = correction(replace(counts, paired=paired), estimator=asked)
+    names = [name for name, estimator in ESTIMATORS.items() if not estimator.needs_items]
+    result = correction(replace(counts, paired=paired), estimator=names)
     rows = result.pairs.filter(pl.col("system_a") == "A", pl.col("system_b") == "C", pl.col("metric") == "m0")
     assert dict(zip(rows["estimator"], rows["note"], strict=True)) == {
-        name: "" if name == "naive" else "never annotated" for name in asked
+        name: "" if name == "naive" else "never annotated" for name in names
     }
     assert set(rows.filter(pl.col("estimator") != "naive")["decision"]) == {"="}
     assert rows.filter(pl.col("estimator") == "naive")["decision"].item() == "+"
@@ -211,7 +212,7 @@ def test_what_other_random_numbers_might_decide_is_undecided_and_marked(monkeypa
     notes = [note for note in result.notes if note.rule == "at-the-threshold"]
     assert [note.count for note in notes] == [3]
     assert "0.025 or 0.975" in notes[0].message
-    # no edge of the ranking graph hangs on a marked pair
+    # No edge of the ranking graph depends on a marked pair.
     edges = result.edges.filter(pl.col("estimator") == "mixture")
     assert set(edges["metric"]) == {"m1"}
     many = correction(simulated(n=30)).pairs.filter(pl.col("estimator") == "mixture")["note"]
@@ -223,7 +224,7 @@ def test_pooled_says_when_it_cannot_answer() -> None:
     assert "few-clusters" in {note.rule for note in few.notes}
     assert set(few.pairs.filter(pl.col("estimator") == "pooled")["decision"]) == {"="}
     rng = np.random.default_rng(0)
-    # S0 beats S1, S1 beats S2, S2 beats S0: dice that no additive model fits
+    # S0 beats S1, S1 beats S2, S2 beats S0: dice that no additive model fits.
     dice = np.array([[2, 4, 9], [1, 6, 8], [3, 5, 7]])
     person = np.stack([rng.choice(faces, 100) for faces in dice[[1, 0, 2]]], axis=1).astype(float)
     circle = correction(study_of(np.stack([person, person])), estimator="pooled")

@@ -11,15 +11,15 @@ def test_decisions_as_written() -> None:
 
 
 def test_each_system_against_each() -> None:
-    said = np.array([[1.0, 2.0], [3.0, 4.0]])
-    systems, square = crossed(("b", "c"), ("a", "a"), said, 10 * said)
+    values = np.array([[1.0, 2.0], [3.0, 4.0]])
+    systems, square = crossed(("b", "c"), ("a", "a"), values, 10 * values)
     assert systems == ["a", "b", "c"]
-    expected = [[[np.nan, 10 * b, 10 * c], [b, np.nan, np.nan], [c, np.nan, np.nan]] for b, c in said]
+    expected = [[[np.nan, 10 * b, 10 * c], [b, np.nan, np.nan], [c, np.nan, np.nan]] for b, c in values]
     np.testing.assert_array_equal(square, expected)
 
 
 def test_graph_of_a_circle_and_what_follows_from_it() -> None:
-    # a > b > c > a, all of them above d, d above e, and a above e as follows from that; f alone
+    # a > b > c > a, all of them above d, d above e, and a above e by transitivity; f is isolated
     beats = np.zeros((6, 6), dtype=bool)
     for winner, loser in [(0, 1), (1, 2), (2, 0), (0, 3), (1, 3), (2, 3), (3, 4), (0, 4)]:
         beats[winner, loser] = True

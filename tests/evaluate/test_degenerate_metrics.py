@@ -27,19 +27,19 @@ OF_PEOPLE = {
 STATISTICS = [f"{kind}_{level}" for kind in ("pearson", "spearman", "kendall") for level in ("system", "item")]
 
 
-def study_of(seed: int, people: int) -> cu.Study:
-    """Six systems on 24 items; a metric and its copy, a constant, and linear functions of the mean of people."""
+def study_of(seed: int, n_humans: int) -> cu.Study:
+    """Return six systems on 24 items with a metric and its copy, a constant, and linear functions of the human mean."""
     rng = np.random.default_rng(seed)
     quality = rng.normal(size=(24, 6)) + 0.4 * np.arange(6)
-    marks = [np.clip(np.round(3 + quality + 0.7 * rng.normal(size=quality.shape)), 1, 5) for _ in range(people)]
+    marks = [np.clip(np.round(3 + quality + 0.7 * rng.normal(size=quality.shape)), 1, 5) for _ in range(n_humans)]
     metric, human = quality + rng.normal(size=quality.shape), np.mean(marks, axis=0)
-    scores = {f"h{k}": own for k, own in enumerate(marks)}
+    scores = {f"h{k}": values for k, values in enumerate(marks)}
     scores |= {"metric": metric, "copy": metric, "constant": np.full(metric.shape, 0.1)}
     scores |= {name: slope * human + level for name, (slope, level) in OF_PEOPLE.items()}
     rows = [
         (f"i{i:02}", f"s{k}", rater, "human" if rater.startswith("h") else "metric", float(score))
-        for rater, own in scores.items()
-        for (i, k), score in np.ndenumerate(own)
+        for rater, values in scores.items()
+        for (i, k), score in np.ndenumerate(values)
     ]
     return cu.read(pl.DataFrame(rows, schema=["item", "system", "rater", "kind", "score"], orient="row"))
 
@@ -54,10 +54,10 @@ def assert_perfect(metrics: pl.DataFrame, slopes: dict[str, float]) -> None:
             assert high == pytest.approx(1, abs=1e-6), name
 
 
-@pytest.mark.parametrize("people", [1, 2])
+@pytest.mark.parametrize("n_humans", [1, 2])
 @pytest.mark.parametrize("seed", range(3))
-def test_agreement_with_linear_functions_of_the_human_score_is_perfect(seed: int, people: int) -> None:
-    result = cu.agreement(study_of(seed, people), resamples=100)
+def test_agreement_with_linear_functions_of_the_human_score_is_perfect(seed: int, n_humans: int) -> None:
+    result = cu.agreement(study_of(seed, n_humans), resamples=100)
     assert_perfect(result.metrics, {name: slope for name, (slope, _) in OF_PEOPLE.items()})
     rows = {row.pop("metric"): row for row in result.metrics.iter_rows(named=True)}
     assert rows["metric"] == rows["copy"]
@@ -85,7 +85,7 @@ def test_linear_functions_of_real_marks(question: str, shared_data: Path) -> Non
     )
     rows = study.ratings.frame.join(study.raters.frame.select("rater", "kind"), on="rater")
     columns = ["item", "system", "rater", "kind", "aspect", "score"]
-    made = [
+    results = [
         means.select(
             "item",
             "system",
@@ -96,8 +96,8 @@ def test_linear_functions_of_real_marks(question: str, shared_data: Path) -> Non
         )
         for name, (slope, level) in OF_PEOPLE.items()
     ]
-    kept = rows.filter((pl.col("kind") == "human") | pl.col("rater").str.contains("rouge1|bert"))
-    result = QUESTIONS[question](cu.read(pl.concat([kept.select(columns), *made])), resamples=100)
+    selected = rows.filter((pl.col("kind") == "human") | pl.col("rater").str.contains("rouge1|bert"))
+    result = QUESTIONS[question](cu.read(pl.concat([selected.select(columns), *results])), resamples=100)
     if question == "agreement":
         assert_perfect(result.metrics, {name: slope for name, (slope, _) in OF_PEOPLE.items()})
     else:

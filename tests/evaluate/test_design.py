@@ -19,14 +19,14 @@ STUDY = study_of(scores_of(0, items=5)).describe(
 ITEMS = ("i2", "i0", "i4", "i3", "i1")
 
 
-def made(items: tuple[str, ...] = ITEMS) -> Design:
+def design_of(items: tuple[str, ...] = ITEMS) -> Design:
     return Design.of(STUDY, items=items, systems=("B", "A", "C"))
 
 
 def test_items_in_their_order_with_cluster_weight_and_group() -> None:
-    design = made()
+    design = design_of()
     assert design.items == ITEMS
-    # an item without a cluster is one of its own
+    # An item without a cluster is a cluster of one.
     assert design.clusters == ("doc", "i1", "i4", "other")
     assert design.units.tolist() == [3, 0, 2, 0, 1]
     assert design.n_units == 4
@@ -36,16 +36,16 @@ def test_items_in_their_order_with_cluster_weight_and_group() -> None:
 
 
 def test_resamples_draw_clusters_after_the_data_themselves() -> None:
-    times = made().resampled(50, np.random.default_rng(0))
+    times = design_of().resampled(50, np.random.default_rng(0))
     assert times.shape == (51, 4)
     assert times[0].tolist() == [1, 1, 1, 1]
     np.testing.assert_array_equal(times.sum(axis=1), 4)
     assert (times[1:] != 1).any()
     # the same numbers from the same generator
-    np.testing.assert_array_equal(times, made().resampled(50, np.random.default_rng(0)))
+    np.testing.assert_array_equal(times, design_of().resampled(50, np.random.default_rng(0)))
 
 
 def test_one_cluster_is_never_resampled() -> None:
-    design = made(("i0", "i3"))
+    design = design_of(("i0", "i3"))
     assert (design.clusters, design.n_units) == (("doc",), 1)
     assert design.resampled(50, np.random.default_rng(0)).tolist() == [[1]]

@@ -33,7 +33,7 @@ def test_no_error_is_null_with_a_reason_and_few_errors_are_marked() -> None:
 
 
 def test_confusion_is_human_by_metric() -> None:
-    # ann prefers A on both items; the metric ties on the first and prefers B on the second.
+    # ann prefers A on both items; the metric ties the first and prefers B on the second.
     scores = np.array([[[2.0, 1], [2, 1]], [[1, 1], [0, 1]]])
     row = favoritism(study_of(scores), resamples=20).confusion.row(0, named=True)
     assert {name: row[name] for name in CELLS if row[name]} == {"win_tie": 1, "win_loss": 1}
@@ -78,16 +78,16 @@ def test_swapping_the_names_of_two_systems_turns_the_sign(seed: int) -> None:
     scores = rng.integers(0, 3, (3, 12, 2)).astype(float)
     scores[rng.random(scores.shape) < 0.1] = np.nan
     scores[:, 0] = 1.0
-    one = favoritism(study_of(scores, ["A", "B"]), resamples=60)
-    other = favoritism(study_of(scores, ["B", "A"]), resamples=60)
+    plain = favoritism(study_of(scores, ["A", "B"]), resamples=60)
+    swapped = favoritism(study_of(scores, ["B", "A"]), resamples=60)
     for column, sign in (("favi", -1), ("sample_accuracy", 1), ("flip_probability", 1)):
-        left, right = (t.pairs[column].cast(pl.Float64).fill_null(np.nan).to_numpy() for t in (one, other))
-        np.testing.assert_allclose(left, sign * right)
-    low, high = (one.pairs[name].fill_null(np.nan).to_numpy() for name in ("favi_low", "favi_high"))
-    np.testing.assert_allclose(low, -other.pairs["favi_high"].fill_null(np.nan).to_numpy())
-    np.testing.assert_allclose(high, -other.pairs["favi_low"].fill_null(np.nan).to_numpy())
-    for left, right in zip(one.pairs["decision_metric"], other.pairs["decision_metric"], strict=True):
-        assert left == {"+": "-", "-": "+"}.get(right, right)
+        a, b = (t.pairs[column].cast(pl.Float64).fill_null(np.nan).to_numpy() for t in (plain, swapped))
+        np.testing.assert_allclose(a, sign * b)
+    low, high = (plain.pairs[name].fill_null(np.nan).to_numpy() for name in ("favi_low", "favi_high"))
+    np.testing.assert_allclose(low, -swapped.pairs["favi_high"].fill_null(np.nan).to_numpy())
+    np.testing.assert_allclose(high, -swapped.pairs["favi_low"].fill_null(np.nan).to_numpy())
+    for a, b in zip(plain.pairs["decision_metric"], swapped.pairs["decision_metric"], strict=True):
+        assert a == {"+": "-", "-": "+"}.get(b, b)
 
 
 def test_counts_and_study_agree() -> None:
@@ -98,24 +98,24 @@ def test_counts_and_study_agree() -> None:
 
     study = study_of(scores)
     direct = favoritism(study, resamples=30).confusion
-    counted = favoritism(OutcomeCounts.of(compare(study)[0].preferences), resamples=30).confusion
-    assert direct.equals(counted)
+    from_counts = favoritism(OutcomeCounts.of(compare(study)[0].preferences), resamples=30).confusion
+    assert direct.equals(from_counts)
 
 
 def test_partiality_finds_what_was_planted_and_nothing_else() -> None:
-    # m1 sees quality with noise; m2 adds a bonus to S1; people are three, with noise of their own
+    # m1 measures quality with noise, m2 adds a bonus to S1, and three annotators rate with independent noise.
     rng = np.random.default_rng(2)
     quality = np.array([1.0, 0.6, 0.3, 0.0, -0.4, -0.8]) + rng.normal(size=(150, 6))
-    people = quality + rng.normal(size=(3, 150, 6))
+    human = quality + rng.normal(size=(3, 150, 6))
     fair, partial = quality + rng.normal(size=(2, 150, 6))
     partial[:, 1] += 1.0
-    result = favoritism(study_of(np.stack([*people, fair, partial]), people=3), resamples=20)
+    result = favoritism(study_of(np.stack([*human, fair, partial]), people=3), resamples=20)
     table = result.partiality
     assert table.filter(pl.col("finding") != "").select("metric", "system", "finding").rows() == [
         ("m4", "S1", "favoured")
     ]
     row = table.filter(metric="m4", system="S1").row(0, named=True)
-    # by brute force: its win rate as it is, and with the bonus taken off again
+    # by brute force: the win rate of S1 with and without the bonus
     others = [0, 2, 3, 4, 5]
     rates = [(partial[:, [1]] - off > partial[:, others]).mean() for off in (0.0, 1.0)]
     assert row["partiality_low"] < 100 * (rates[0] - rates[1]) < row["partiality_high"]
@@ -133,7 +133,7 @@ def test_inconclusive_partiality_has_a_reason() -> None:
     assert few.partiality["reason"].unique().to_list() == ["fewer than 5 systems to fit the curve"]
     assert few.partiality["partiality"].null_count() == 4
     assert "partiality-inconclusive" in {note.rule for note in few.notes}
-    apart = rng.normal(size=(2, 60, 8)) + np.array([9.0, 0, 0, 0, 0, 0, 0, 0])
-    made = favoritism(study_of(apart), resamples=0)
-    reasons = dict(made.partiality.filter(finding="inconclusive").select("system", "reason").rows())
+    distant = rng.normal(size=(2, 60, 8)) + np.array([9.0, 0, 0, 0, 0, 0, 0, 0])
+    result = favoritism(study_of(distant), resamples=0)
+    reasons = dict(result.partiality.filter(finding="inconclusive").select("system", "reason").rows())
     assert reasons["S0"] == "no other system of similar quality"

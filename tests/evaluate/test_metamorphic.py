@@ -32,8 +32,9 @@ OPTIONS: dict[str, dict[str, Any]] = {
 }
 OF_A_STUDY = [
     name for name in QUESTIONS if name not in ("validate", "rates", "labelling", "route")
-]  # which need a model, or labels
-OF_VERDICTS = [name for name in OF_A_STUDY if name not in ("ceiling", "combine", "complementarity")]  # of scores
+]  # The excluded questions need a model or labels.
+# The excluded questions need scores.
+OF_VERDICTS = [name for name in OF_A_STUDY if name not in ("ceiling", "combine", "complementarity")]
 WITHOUT_RESAMPLES = [
     name for name in OF_A_STUDY if "resamples" in OPTIONS.get(name, {}) and name not in ("gate", "verdict")
 ]
@@ -50,7 +51,7 @@ SHIFTS = {"h0": -64.0, "h1": -64.0, "h2": -64.0, "m0": -256.0, "m1": -8.0, "m2":
 
 @cache
 def ratings() -> pl.DataFrame:
-    """Six systems on 16 items in two aspects: three people, and three metrics, with gaps."""
+    """Return six systems on 16 items in two aspects, rated by three annotators and three metrics, with gaps."""
     rng = np.random.default_rng(0)
     quality = 0.5 * np.arange(6) + rng.normal(size=(16, 6))
     rows = []
@@ -67,7 +68,8 @@ def ratings() -> pl.DataFrame:
 
 @cache
 def verdicts() -> pl.DataFrame:
-    """Four systems on 12 items: one order by each of seven people, both orders by two judges, with failures."""
+    """Return four systems on 12 items: one order by each of seven annotators, both orders by two judges, with
+    failures."""
     rng = np.random.default_rng(1)
     strength, rows = np.arange(4) * 0.4, []
     for rater in [*(f"h{k}" for k in range(7)), "j0", "j1"]:
@@ -77,9 +79,9 @@ def verdicts() -> pl.DataFrame:
                     continue
                 for order in ("ab", "ba") if rater[0] == "j" else (str(rng.choice(["ab", "ba"])),):
                     margin = strength[a] - strength[b] + rng.normal() + (0.3 if order == "ab" else -0.3)
-                    said = None if rater == "j1" and rng.random() < 0.15 else int(np.sign(np.round(margin)))
+                    preference = None if rater == "j1" and rng.random() < 0.15 else int(np.sign(np.round(margin)))
                     kind = "human" if rater[0] == "h" else "metric"
-                    rows.append((f"i{i:02}", f"s{a}", f"s{b}", rater, kind, order, said))
+                    rows.append((f"i{i:02}", f"s{a}", f"s{b}", rater, kind, order, preference))
     schema = ["item", "system_a", "system_b", "rater", "kind", "order", "preference"]
     return pl.DataFrame(rows, schema=schema, orient="row", infer_schema_length=None)
 
@@ -90,17 +92,17 @@ def answer(question: str, frame: pl.DataFrame, **options: Any) -> Result:
 
 @cache
 def usual(question: str, frame: Any) -> Result:
-    """The answer about ratings or verdicts as they are."""
+    """Return the result on the original ratings or verdicts."""
     is_gate = question == "gate" and frame is verdicts
     return answer(question, frame(), **({"metric": "j0", "require": "sample_accuracy>=0.1"} if is_gate else {}))
 
 
 def oriented(table: pl.DataFrame) -> pl.DataFrame:
-    """Pairs of raters, which stand in the order of the file, in alphabetical order."""
+    """Return rows with the raters of each pair in alphabetical order instead of the order of the file."""
     if "metric_a" not in table.columns:
         return table
     swapped = pl.col("metric_a") > pl.col("metric_b")
-    turned = {
+    flipped = {
         "metric_a": pl.col("metric_b"),
         "metric_b": pl.col("metric_a"),
         "difference": -pl.col("difference"),
@@ -108,18 +110,21 @@ def oriented(table: pl.DataFrame) -> pl.DataFrame:
         "difference_high": -pl.col("difference_low"),
     }
     return table.with_columns(
-        **{name: pl.when(swapped).then(value).otherwise(pl.col(name)) for name, value in turned.items()}
+        **{name: pl.when(swapped).then(value).otherwise(pl.col(name)) for name, value in flipped.items()}
     )
 
 
 def in_order(table: pl.DataFrame) -> pl.DataFrame:
-    """Rows sorted by what is no number: raters stand in the order of the file."""
+    """Return rows sorted by columns without numbers, because raters follow the order of the file."""
     table = oriented(table)
     if {"rater_a", "rater_b"} <= set(table.columns):
         swapped = pl.col("rater_a") > pl.col("rater_b")
-        turned = {f"{name}_{a}": f"{name}_{b}" for name in ("rater", "kind") for a, b in ("ab", "ba")}
+        exchanged = {f"{name}_{a}": f"{name}_{b}" for name in ("rater", "kind") for a, b in ("ab", "ba")}
         table = table.with_columns(
-            **{name: pl.when(swapped).then(pl.col(other)).otherwise(pl.col(name)) for name, other in turned.items()}
+            **{
+                name: pl.when(swapped).then(pl.col(source)).otherwise(pl.col(name))
+                for name, source in exchanged.items()
+            }
         )
     names = [pl.col(name).list.sort() for name, kind in table.schema.items() if kind == pl.List(pl.String)]
     table = table.with_columns(*names)
@@ -130,26 +135,29 @@ def in_order(table: pl.DataFrame) -> pl.DataFrame:
     return table.sort([*labels, *numbers])
 
 
-def assert_same(made: Result, expected: Result, *, without: tuple[str, ...] = (), rel_tol: float = 1e-9) -> None:
-    """Equal tables but for columns, which are named without the end of an interval."""
+def assert_same(result: Result, expected: Result, *, without: tuple[str, ...] = (), rel_tol: float = 1e-9) -> None:
+    """Assert equal tables except for columns with these stems."""
     tables = expected.tables()
-    assert made.tables().keys() == tables.keys()
+    assert result.tables().keys() == tables.keys()
     for name, table in tables.items():
-        kept = pl.exclude([TIME, *(f"{own}{end}" for own in without for end in ("", "_low", "_high"))])
+        compared = pl.exclude([TIME, *(f"{stem}{end}" for stem in without for end in ("", "_low", "_high"))])
         assert_frame_equal(
-            in_order(made.tables()[name].select(kept)), in_order(table.select(kept)), rel_tol=rel_tol, abs_tol=1e-9
+            in_order(result.tables()[name].select(compared)),
+            in_order(table.select(compared)),
+            rel_tol=rel_tol,
+            abs_tol=1e-9,
         )
 
 
 @pytest.mark.parametrize("question", OF_A_STUDY)
 def test_a_constant_added_to_the_scores_of_a_rater_changes_nothing(question: str) -> None:
-    # Negative scores, as those of MQM, are among these.
-    moved = ratings().with_columns(score=pl.col("score") + pl.col("rater").replace_strict(SHIFTS))
-    assert_same(answer(question, moved), usual(question, ratings), without=MOVED)
+    # They include negative scores, as those of MQM.
+    shifted = ratings().with_columns(score=pl.col("score") + pl.col("rater").replace_strict(SHIFTS))
+    assert_same(answer(question, shifted), usual(question, ratings), without=MOVED)
 
 
 def in_units(unit: float) -> pl.DataFrame:
-    """The ratings in another unit, and those of one metric in a third."""
+    """Return the ratings in another unit, and those of one metric in a third."""
     factor = pl.when(rater="m2").then(1024 * unit).otherwise(unit)
     return ratings().with_columns(pl.col("score") * factor)
 
@@ -180,8 +188,8 @@ def test_scores_beyond_what_can_be_squared_are_refused() -> None:
 def test_the_order_of_rows_changes_nothing(question: str, frame: Any) -> None:
     options = usual(question, frame).provenance.options if question == "gate" else {}
     shuffled = frame().sample(fraction=1, shuffle=True, seed=2)
-    made = answer(question, shuffled, **{name: options[name] for name in ("metric", "require") if name in options})
-    assert_same(made, usual(question, frame))
+    result = answer(question, shuffled, **{name: options[name] for name in ("metric", "require") if name in options})
+    assert_same(result, usual(question, frame))
 
 
 @pytest.mark.parametrize(
@@ -189,14 +197,18 @@ def test_the_order_of_rows_changes_nothing(question: str, frame: Any) -> None:
     [(q, f) for q in WITHOUT_RESAMPLES for f in (ratings, verdicts) if f is ratings or q in OF_VERDICTS],
 )
 def test_estimates_do_not_depend_on_the_number_of_resamples(question: str, frame: Any) -> None:
-    without, some = answer(question, frame(), resamples=0).tables(), usual(question, frame).tables()
+    without, with_draws = answer(question, frame(), resamples=0).tables(), usual(question, frame).tables()
     for name, table in without.items():
-        made = in_order(some[name])
+        result = in_order(with_draws[name])
         for column, values in in_order(table).to_dict().items():
-            known = values.is_not_null() & (not column.startswith(("p_", TIME)))
+            is_reported = values.is_not_null() & (not column.startswith(("p_", TIME)))
             if column not in FROM_RESAMPLES and values.dtype.is_numeric():
                 np.testing.assert_allclose(
-                    made[column].filter(known), values.filter(known), rtol=1e-9, atol=1e-12, err_msg=f"{name} {column}"
+                    result[column].filter(is_reported),
+                    values.filter(is_reported),
+                    rtol=1e-9,
+                    atol=1e-12,
+                    err_msg=f"{name} {column}",
                 )
 
 
@@ -214,9 +226,9 @@ def test_arrays_of_a_study_are_read_only(frame: Any) -> None:
         comparison.preferences,
         OutcomeCounts.of(comparison.preferences),
     ]
-    arrays = [own for holder in holders for own in vars(holder).values() if isinstance(own, np.ndarray)]
+    arrays = [array for holder in holders for array in vars(holder).values() if isinstance(array, np.ndarray)]
     arrays += [comparison.human, comparison.persons, comparison.metric_scores]
     if frame is ratings:
-        who = rater_scores(cu.read(frame()))
-        arrays += [who.scores, who.annotators]
-    assert not any(own.flags.writeable for own in arrays)
+        raters = rater_scores(cu.read(frame()))
+        arrays += [raters.scores, raters.annotators]
+    assert not any(array.flags.writeable for array in arrays)

@@ -12,7 +12,7 @@ from tests.evaluate.studies import study_of
 
 
 def noisy_study(seed: int) -> Study:
-    """Metrics with more and more noise on one quality, ties, and missing scores."""
+    """Return a study of metrics with increasing noise on one quality, with ties and missing scores."""
     rng = np.random.default_rng(seed)
     quality = rng.normal(size=(30, 6))
     scores = np.stack([quality + noise * rng.normal(size=(30, 6)) for noise in (0.5, 0.1, 0.2, 0.3, 0.5, 1.0)])
@@ -34,11 +34,12 @@ def test_distances_are_those_of_complementarity(study: Study) -> None:
     }
     assert near
     assert len(near) < pairs.height
-    # every metric over-rates the first system, the last metric under-rates the second one, and nothing else is found
+    # Every metric over-rates the first system, the last metric under-rates the second one, and there are no other
+    # findings.
     finding = [FAVOURED if k % n_systems == 0 else "" for k in range(len(names) * n_systems)]
     finding[-n_systems + 1] = DISFAVOURED
     copies = near_copies(comparison, finding)
     for m, name in enumerate(names):
-        expected = {other for other in names if frozenset((name, other)) in near and other != name}
+        expected = {copy for copy in names if frozenset((name, copy)) in near and copy != name}
         assert set(copies[m * n_systems]) == expected
         assert not any(copies[m * n_systems + 1 : (m + 1) * n_systems])

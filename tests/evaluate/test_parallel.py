@@ -11,8 +11,8 @@ from custodes.evaluate.parallel import each
 from custodes.progress import silent
 
 
-def drawn(labels: list[str], seed: int = 0) -> dict[str, list[float]]:
-    """What each part draws."""
+def draws_of(labels: list[str], seed: int = 0) -> dict[str, list[float]]:
+    """Return a random number of each part."""
 
     def answer(label: str, rng: np.random.Generator) -> tuple[str, list[float]]:
         return label, rng.random(4).tolist()
@@ -22,10 +22,10 @@ def drawn(labels: list[str], seed: int = 0) -> dict[str, list[float]]:
 
 
 def test_a_part_draws_the_same_whatever_the_others_are() -> None:
-    whole = drawn(["style", "truth", "length"])
+    whole = draws_of(["style", "truth", "length"])
     assert list(whole) == ["style", "truth", "length"]
     for labels in (["style"], ["truth"], ["length", "style", "truth"]):
-        for label, values in drawn(labels).items():
+        for label, values in draws_of(labels).items():
             assert values == whole[label]
 
 

@@ -17,7 +17,7 @@ GIVEN: dict[str, dict[str, Any]] = {"gate": {"metric": "m1", "require": "kendall
 
 
 def wide(folder: Path) -> Path:
-    """Scores of two metrics, and an empty column for a person."""
+    """Write scores of two metrics and an empty column of an annotator."""
     rng = random.Random(0)
     rows = [
         {"item": f"i{i}", "system": system, "ann": "", "m1": f"{rng.random():.2f}", "m2": f"{rng.random():.2f}"}
@@ -30,26 +30,26 @@ def wide(folder: Path) -> Path:
 
 
 def long(folder: Path, *, aspect: str = "", keep: bool = True) -> Path:
-    """The same as long rows with kinds; without the person's rows unless they are kept."""
-    made = pl.read_csv(wide(folder), infer_schema=False).unpivot(
+    """Return the same data as long rows with kinds; the annotator's rows are optional."""
+    frame = pl.read_csv(wide(folder), infer_schema=False).unpivot(
         ["ann", "m1", "m2"], index=["item", "system"], variable_name="rater", value_name="score"
     )
     is_person = pl.col("rater") == "ann"
-    made = made.with_columns(kind=pl.when(is_person).then(pl.lit("human")).otherwise(pl.lit("metric")))
+    frame = frame.with_columns(kind=pl.when(is_person).then(pl.lit("human")).otherwise(pl.lit("metric")))
     path = folder / "long.csv"
-    made.filter(~is_person | keep).with_columns(aspect=pl.lit(aspect)).write_csv(path)
+    frame.filter(~is_person | keep).with_columns(aspect=pl.lit(aspect)).write_csv(path)
     return path
 
 
 def shaped(shape: str, folder: Path) -> tuple[cu.Study, dict[str, Any]]:
-    """A study of this shape, and how people are named in it."""
+    """Return a study from a table of this shape, and the arguments that name the annotators."""
     if shape == "wide":
         return cu.read(wide(folder)), {"human": "ann"}
     if shape in ("rows", "aspect"):
         return cu.read(long(folder, aspect="style" if shape == "aspect" else "")), {}
     if shape == "raters":
-        known = pl.DataFrame({"rater": ["ann", "m1", "m2"], "kind": ["human", "metric", "metric"]})
-        return cu.read(long(folder, keep=False), raters=known), {}
+        kinds = pl.DataFrame({"rater": ["ann", "m1", "m2"], "kind": ["human", "metric", "metric"]})
+        return cu.read(long(folder, keep=False), raters=kinds), {}
     rows = [
         {"item": f"i{i}", "system_a": "A", "system_b": b, "rater": rater, "kind": kind, "preference": preference}
         for i in range(12)
@@ -61,27 +61,27 @@ def shaped(shape: str, folder: Path) -> tuple[cu.Study, dict[str, Any]]:
 
 @pytest.mark.parametrize("shape", ["wide", "rows", "aspect", "raters", "verdicts"])
 def test_every_question_answers_or_says_so_in_one_line(shape: str, tmp_path: Path) -> None:
-    study, people = shaped(shape, tmp_path)
+    study, annotators = shaped(shape, tmp_path)
     model = tmp_path / "model.json"
     cu.combine(cu.read("demo"), target="fluency", method="ridge", repeats=1, resamples=0).model.save(model)
-    for name, asked in {**QUESTIONS, "report": cu.report}.items():
-        if name in ("rates", "labelling", "route"):  # of labels
+    for name, question in {**QUESTIONS, "report": cu.report}.items():
+        if name in ("rates", "labelling", "route"):  # questions about labels
             continue
         if shape in ("aspect", "raters", "verdicts") and name not in (*ALONE[:5], "agreement", "favoritism"):
             continue
-        given = {**people, **GIVEN.get(name, {}), **({"model": model} if name == "validate" else {})}
+        options = {**annotators, **GIVEN.get(name, {}), **({"model": model} if name == "validate" else {})}
         if name == "complementarity" and shape == "verdicts":
-            continue  # which has no scores, whoever gave them
+            continue  # It has no scores of any rater.
         if name in ALONE:
-            made = asked(study, **given)
+            result = question(study, **options)
             if shape != "raters" and name in ("verdict", "report"):
-                assert "have no score or verdict yet (ann): metrics only" in str(made)
+                assert "have no score or verdict yet (ann): metrics only" in str(result)
             elif shape != "raters":
-                assert [note.count for note in made.notes if note.rule == "annotators-without-ratings"] == [1]
+                assert [note.count for note in result.notes if note.rule == "annotators-without-ratings"] == [1]
             continue
-        with pytest.raises(CustodesError) as told:
-            asked(study, **given)
-        message = str(told.value)
+        with pytest.raises(CustodesError) as error:
+            question(study, **options)
+        message = str(error.value)
         assert "\n" not in message
         assert (
             "no human ratings, as every rater is a metric (m1, m2); add a file of human ratings"

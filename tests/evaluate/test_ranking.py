@@ -33,13 +33,13 @@ def test_borda_is_the_sum_of_ranks_on_complete_data() -> None:
         ranks = rankdata(-scores[r], axis=1).sum(axis=0)
         rows = result.consensus.filter(pl.col("rater") == rater)
         np.testing.assert_allclose(rows["borda"], ranks)
-        assert rows["position"].to_list() == [int((ranks < own).sum()) + 1 for own in ranks]
+        assert rows["position"].to_list() == [int((ranks < rank).sum()) + 1 for rank in ranks]
     both = result.consensus.filter(pl.col("rater") == ALL_METRICS)["borda"].to_numpy()
     np.testing.assert_allclose(both, sum(rankdata(-scores[r], axis=1).sum(axis=0) for r in (1, 2)) / 2)
 
 
 def test_errors_against_people() -> None:
-    # Five pairs by hand: people say + + + = =; the metric + - = + =.
+    # Five pairs by hand: the human signs are + + + = =, those of the metric + - = + =.
     table = {
         "+": [[40, 0, 0], [0, 0, 0], [0, 0, 0]],
         "inverted": [[0, 0, 40], [0, 0, 0], [0, 0, 0]],
@@ -47,9 +47,9 @@ def test_errors_against_people() -> None:
         "inserted": [[20, 0, 0], [0, 0, 0], [20, 0, 0]],
         "=": [[20, 0, 0], [0, 0, 0], [0, 0, 20]],
     }
-    one = counts_of([[[1, 0, 0], [0, 0, 0], [0, 0, 0]]])
+    single_pair = counts_of([[[1, 0, 0], [0, 0, 0], [0, 0, 0]]])
     names = list(combinations("ABCD", 2))[:5]
-    counts = type(one)(
+    counts = type(single_pair)(
         paired=np.array(list(table.values()), dtype=np.int64)[:, None],
         metric_only=np.zeros((5, 1, 3), dtype=np.int64),
         human_only=np.zeros((5, 1, 3), dtype=np.int64),
@@ -58,7 +58,7 @@ def test_errors_against_people() -> None:
         metrics=("m",),
     )
     result = ranking(counts, resamples=0)
-    # people win 40 times, the metric loses 40 times: z is the root of 40; one pair points the other way
+    # The human ratings win 40 times, the metric loses 40 times: z is the root of 40; one pair is reversed.
     assert result.reversals.rows() == [("", *names[1], ["m"], pytest.approx(2 * norm.sf(40**0.5)))]
     # A wins all of its 40 comparisons with each other system, so it has rank 1 on 40 items.
     assert result.consensus.filter(rater="human", system="A")["borda"].to_list() == [40]
@@ -98,7 +98,7 @@ def test_reversals_by_definition() -> None:
 
 
 def test_a_circle_of_wins_is_one_node_and_noted() -> None:
-    # Rock, paper, scissors on every item, and D below all.
+    # Rock, paper, scissors on every item, with D below all.
     items = [{"A": 2, "B": 1, "C": 0}, {"B": 2, "C": 1, "A": 0}, {"C": 2, "A": 1, "B": 0}]
     scores = np.array([[[item[s] for s in "ABC"] + [-1] for item in items * 30]] * 2, dtype=float)
     result = ranking(study_of(scores, list("ABCD")), resamples=0)
@@ -114,14 +114,14 @@ def test_intervals_hold_the_point_and_kld_is_zero_for_people_themselves() -> Non
     scores = rng.integers(0, 4, (3, 50, 4)).astype(float)
     scores[1] = scores[0]
     errors = ranking(study_of(scores), resamples=200).errors
-    same, other = errors.row(0, named=True), errors.row(1, named=True)
-    assert (same["correct"], same["kld"], same["kld_high"]) == pytest.approx((1.0, 0.0, 0.0))
-    assert other["kld"] > 0
-    assert other["correct_low"] <= other["correct"] <= other["correct_high"]
+    first, second = errors.row(0, named=True), errors.row(1, named=True)
+    assert (first["correct"], first["kld"], first["kld_high"]) == pytest.approx((1.0, 0.0, 0.0))
+    assert second["kld"] > 0
+    assert second["correct_low"] <= second["correct"] <= second["correct_high"]
 
 
 def test_a_reversal_is_one_of_the_items_that_both_rated() -> None:
-    # the metric copies people on the only items that it rated, where they happen to prefer the other system
+    # The metric equals the human ratings on its few items, where these happen to prefer the other system.
     rng = np.random.default_rng(0)
     human = np.where(rng.random((300, 1)) < 0.8, [1.0, 0.0], [0.0, 1.0])
     human[:100] = np.where(rng.random((100, 1)) < 0.2, [1.0, 0.0], [0.0, 1.0])

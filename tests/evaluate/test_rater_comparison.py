@@ -44,11 +44,11 @@ def test_tie_rules_act_on_metrics_only() -> None:
     rows = [*grid("ann", "", [[1.0, 1.2]]), *grid("m", "", [[1.0, 1.2]])]
     study = rated(rows, {"ann": "human", "m": "metric"})
     for ties, metric in (("exact", -1), (0.3, 0)):
-        (made,) = compare(study, ties=ties)
-        assert made.human_signs.item() == -1
-        assert made.metric_signs.item() == metric
-    (own,) = compare(study, human_ties=0.5)
-    assert own.human_signs.item() == 0
+        (comparison,) = compare(study, ties=ties)
+        assert comparison.human_signs.item() == -1
+        assert comparison.metric_signs.item() == metric
+    (with_ties,) = compare(study, human_ties=0.5)
+    assert with_ties.human_signs.item() == 0
 
 
 def test_calibrated_signs_are_those_of_thresholds_searched_on_the_other_folds() -> None:
@@ -56,23 +56,23 @@ def test_calibrated_signs_are_those_of_thresholds_searched_on_the_other_folds() 
     human = rng.integers(0, 3, (23, 3)).astype(float)
     metric = human + rng.normal(size=human.shape)
     a, b = np.triu_indices(3, 1)
-    truth, apart = np.sign(human[:, a] - human[:, b]), metric[:, a] - metric[:, b]
+    truth, difference = np.sign(human[:, a] - human[:, b]), metric[:, a] - metric[:, b]
 
-    def signs(apart: np.ndarray, epsilon: float) -> np.ndarray:
-        return np.where(np.abs(apart) <= epsilon, 0, np.sign(apart))
+    def signs(difference: np.ndarray, epsilon: float) -> np.ndarray:
+        return np.where(np.abs(difference) <= epsilon, 0, np.sign(difference))
 
-    right, place = [], np.argsort(np.argsort([f"i{k}" for k in range(23)]))  # items are sorted by their labels
+    right, place = [], np.argsort(np.argsort([f"i{k}" for k in range(23)]))  # Items are sorted by their labels.
     for item in range(23):
         others = place % 5 != place[item] % 5
-        candidates = [0.0, *np.sort(np.abs(apart[others]).ravel())]
-        accuracy = [(signs(apart[others], epsilon) == truth[others]).mean() for epsilon in candidates]
-        right.append(signs(apart[item], candidates[int(np.argmax(accuracy))]) == truth[item])
+        candidates = [0.0, *np.sort(np.abs(difference[others]).ravel())]
+        accuracy = [(signs(difference[others], epsilon) == truth[others]).mean() for epsilon in candidates]
+        right.append(signs(difference[item], candidates[int(np.argmax(accuracy))]) == truth[item])
     row = cu.agreement(study_of(np.stack([human, metric])), ties="calibrated", resamples=0).metrics.row(0, named=True)
     assert row["sample_accuracy"] == pytest.approx(np.mean(right))
 
 
 def test_a_verdict_counts_only_where_there_are_no_scores() -> None:
-    # The metric's scores say A twice and nothing of z; its verdicts say B of x and A of z.
+    # The metric's scores prefer A twice and do not cover z; its verdicts prefer B on x and A on z.
     scores = [
         (item, system, rater, score)
         for item in "xy"
@@ -81,11 +81,11 @@ def test_a_verdict_counts_only_where_there_are_no_scores() -> None:
     ]
     scores += [("z", "A", "ann", 2.0), ("z", "B", "ann", 1.0)]
     frame = pl.DataFrame(scores, schema=["item", "system", "rater", "score"], orient="row")
-    said = [("x", "A", "B", "m", -1), ("z", "A", "B", "m", 1)]
+    verdict_rows = [("x", "A", "B", "m", -1), ("z", "A", "B", "m", 1)]
     names = ["item", "system_a", "system_b", "rater", "preference"]
     study = Study(
         ratings=Ratings.make(frame)[0],
-        preferences=Preferences.make(pl.DataFrame(said, schema=names, orient="row"))[0],
+        preferences=Preferences.make(pl.DataFrame(verdict_rows, schema=names, orient="row"))[0],
         raters=Raters.infer({"ann": "human", "m": "metric"}),
     )
     row = cu.favoritism(study, resamples=0).confusion.row(0, named=True)
@@ -110,9 +110,9 @@ def test_both_orders() -> None:
 
 def test_several_people_with_verdicts_vote() -> None:
     rows = [("x", "A", "B", f"h{k}", "", sign) for k, sign in enumerate([1, 1, -1])] + [("x", "A", "B", "j", "", 1)]
-    (made,) = compare(verdicts(rows))
-    assert made.human_signs.item() == 1
-    assert any(note.rule == "verdicts-vote" for note in made.notes)
+    (comparison,) = compare(verdicts(rows))
+    assert comparison.human_signs.item() == 1
+    assert any(note.rule == "verdicts-vote" for note in comparison.notes)
 
 
 def test_lower_is_better_turns_a_metric() -> None:
@@ -124,17 +124,18 @@ def test_lower_is_better_turns_a_metric() -> None:
 
 def test_system_level_scores_are_kept_apart() -> None:
     rows = [*grid("ann", "", [[1.0, 2.0]]), *grid("m", "", [[1.0, 2.0]]), ("", "S0", "m", "", 40.0)]
-    (made,) = compare(rated(rows, {"ann": "human", "m": "metric"}))
-    assert made.items == ("i0",)
-    np.testing.assert_array_equal(made.metric_system, [[40.0, np.nan]])
+    (comparison,) = compare(rated(rows, {"ann": "human", "m": "metric"}))
+    assert comparison.items == ("i0",)
+    np.testing.assert_array_equal(comparison.metric_system, [[40.0, np.nan]])
 
 
 def test_scores_of_outputs_are_compared_with_system_scores_of_people() -> None:
-    # The file scores both systems for people; m1 scored an output of both, but of another item, and m2 of one alone.
+    # The file has human scores of both systems; m1 scored an output of each, but of different items, and m2 scored one
+    # system.
     rows = [*grid("ann", "", [[1.0, 2.0]]), ("", "S0", "ann", "", 1.0), ("", "S1", "ann", "", 2.0)]
     rows += [("i1", "S0", "m1", "", 1.0), ("i1", "S1", "m1", "", 2.0), ("i1", "S0", "m2", "", 1.0)]
-    (made,) = compare(rated(rows, {"ann": "human", "m1": "metric", "m2": "metric"}))
-    assert made.whole.tolist() == [True, False]
+    (comparison,) = compare(rated(rows, {"ann": "human", "m1": "metric", "m2": "metric"}))
+    assert comparison.whole.tolist() == [True, False]
 
 
 def test_items_without_two_outputs_rated_by_people_are_counted() -> None:
@@ -157,8 +158,8 @@ def test_repeats_are_averaged() -> None:
         }
     )
     study = Study(ratings=Ratings.make(frame)[0], raters=Raters.infer({"ann": "human", "m": "metric"}))
-    (made,) = compare(study)
-    assert made.metric_scores.tolist() == [[[3.0, 2.0]]]
+    (comparison,) = compare(study)
+    assert comparison.metric_scores.tolist() == [[[3.0, 2.0]]]
 
 
 def test_different_scales_are_an_error_and_a_choice_is_the_way_out() -> None:
@@ -184,7 +185,7 @@ def test_nothing_to_compare() -> None:
         ),
     ):
         compare(study)
-    lonely = rated([("i", "A", "ann", "", 1.0), ("i", "B", "m", "", 1.0)], {"ann": "human", "m": "metric"})
+    single_ratings = rated([("i", "A", "ann", "", 1.0), ("i", "B", "m", "", 1.0)], {"ann": "human", "m": "metric"})
     with pytest.raises(
         InputError,
         match=(
@@ -192,7 +193,7 @@ def test_nothing_to_compare() -> None:
             "ratings of two systems per item"
         ),
     ):
-        compare(lonely)
+        compare(single_ratings)
     unknown = rated(grid("x", "", [[1.0, 2.0]]) + grid("y", "", [[1.0, 2.0]]), {"x": "", "y": ""})
     with pytest.raises(
         OptionError,

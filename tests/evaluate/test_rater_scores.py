@@ -26,64 +26,64 @@ BASE: Scores = {
 
 
 def test_people_are_averaged_by_aspect_and_a_metric_is_a_rater_for_each_of_its_aspects() -> None:
-    who = rater_scores(judged(BASE))
-    assert who.names == ("human:style", "human:truth", "bleu", "judge:style", "judge:truth")
-    assert who.kinds == ("human", "human", "metric", "metric", "metric")
-    np.testing.assert_allclose(who.scores[0], (BASE["ann", "style"] + BASE["bob", "style"]) / 2)
-    np.testing.assert_allclose(who.scores[4], BASE["judge", "truth"])
-    assert who.of_kind("human").tolist() == [0, 1]
-    assert who.annotators.shape == (2, 2, 6, 3)
-    assert np.isnan(who.annotators[1, 1]).all()  # bob did not rate truth
-    assert who.left_out == ()
-    assert who.design.item_weights is None
-    assert who.dates == (None,) * 5
+    raters = rater_scores(judged(BASE))
+    assert raters.names == ("human:style", "human:truth", "bleu", "judge:style", "judge:truth")
+    assert raters.kinds == ("human", "human", "metric", "metric", "metric")
+    np.testing.assert_allclose(raters.scores[0], (BASE["ann", "style"] + BASE["bob", "style"]) / 2)
+    np.testing.assert_allclose(raters.scores[4], BASE["judge", "truth"])
+    assert raters.of_kind("human").tolist() == [0, 1]
+    assert raters.annotators.shape == (2, 2, 6, 3)
+    assert np.isnan(raters.annotators[1, 1]).all()  # bob did not rate truth
+    assert raters.left_out == ()
+    assert raters.design.item_weights is None
+    assert raters.dates == (None,) * 5
 
 
 def test_annotators_are_raters_of_their_own_on_demand_whatever_their_scales() -> None:
     study = judged(BASE).describe(raters=pl.DataFrame({"rater": ["ann", "bob"], "low": [0, 0], "high": [5, 100]}))
-    who = rater_scores(study, human_raters="annotators")
-    assert who.names[:3] == ("ann:style", "bob:style", "ann:truth")
-    np.testing.assert_array_equal(who.scores[1], BASE["bob", "style"])
+    raters = rater_scores(study, human_raters="annotators")
+    assert raters.names[:3] == ("ann:style", "bob:style", "ann:truth")
+    np.testing.assert_array_equal(raters.scores[1], BASE["bob", "style"])
     with pytest.raises(OptionError, match="different scales for aspect 'style'.*human='ann'"):
         rater_scores(study)
 
 
 def test_lower_is_better_is_turned_round_and_dates_are_known() -> None:
     raters = pl.DataFrame({"rater": ["bleu"], "higher_is_better": ["false"], "date": ["2002"]})
-    who = rater_scores(judged(BASE).describe(raters=raters))
-    np.testing.assert_array_equal(who.scores[2], -BASE["bleu", ""])
-    assert who.dates == (None, None, "2002", None, None)
+    result = rater_scores(judged(BASE).describe(raters=raters))
+    np.testing.assert_array_equal(result.scores[2], -BASE["bleu", ""])
+    assert result.dates == (None, None, "2002", None, None)
 
 
 def test_who_cannot_take_part_is_named_with_the_reason() -> None:
-    elsewhere = np.where(np.arange(3) == 2, BASE["bleu", ""], np.nan)
+    partial = np.where(np.arange(3) == 2, BASE["bleu", ""], np.nan)
     scores = {
         **BASE,
         ("flat", ""): np.full((6, 3), 2.0),
         ("judge", "wit"): drawn(9, 6, 3),
-        ("elsewhere", ""): elsewhere,
+        ("elsewhere", ""): partial,
     }
     whole = pl.DataFrame({"item": "", "system": ["A", "B"], "rater": "sysmetric", "aspect": "", "score": [1.0, 2.0]})
     study = study_from(pl.concat([rows_of(scores), whole]))
     verdicts = {"item": ["i000"], "system_a": ["A"], "system_b": ["B"], "rater": ["arena"], "preference": [1]}
     raters = Raters(frame=pl.concat([study.raters.frame, Raters.infer({"arena": "metric"}).frame]))
     study = replace(study, preferences=Preferences.make(pl.DataFrame(verdicts))[0], raters=raters)
-    who = rater_scores(study, systems="A,B")
-    assert dict(who.left_out) == {
+    result = rater_scores(study, systems="A,B")
+    assert dict(result.left_out) == {
         "flat": "its scores are constant, so it ranks nothing",
         "elsewhere": "no scores of the selected systems and items",
         "judge:wit": "no selected annotator rated the aspect 'wit'",
         "sysmetric": "whole-system scores only",
         "arena": "verdicts, not scores",
     }
-    assert who.constant == ("flat",)
-    flat = who.names.index("flat")
-    assert np.isnan(who.scores[flat]).all()
-    assert flat not in who.of_kind("metric")
-    assert [note.message for note in who.notes if note.rule == "constant-rater"] == [
+    assert result.constant == ("flat",)
+    flat = result.names.index("flat")
+    assert np.isnan(result.scores[flat]).all()
+    assert flat not in result.of_kind("metric")
+    assert [note.message for note in result.notes if note.rule == "constant-rater"] == [
         "flat gave constant scores, so these raters are excluded"
     ]
-    columns = who.left_out_columns([("bleu", "too few")])
+    columns = result.left_out_columns([("bleu", "too few")])
     assert {name: values[-1] for name, values in columns.items()} == {"rater": "bleu", "reason": "too few"}
 
 
@@ -93,25 +93,25 @@ def test_missing_scores_are_counted_and_clusters_and_weights_follow_their_items(
     items = pl.DataFrame(
         {"item": [f"i{i:03}" for i in range(6)][::-1], "cluster": list("ccbbaa"), "weight": range(1, 7)}
     )
-    who = rater_scores(judged(scores).describe(items=items))
-    assert [note.message for note in who.notes if note.rule == "missing-scores"] == [
+    raters = rater_scores(judged(scores).describe(items=items))
+    assert [note.message for note in raters.notes if note.rule == "missing-scores"] == [
         "2 of 90 scores of raters are missing"
     ]
-    assert who.design.n_units == 3
-    assert who.design.units.tolist() == [0, 0, 1, 1, 2, 2]
-    assert who.design.weights.tolist() == [6, 5, 4, 3, 2, 1]
+    assert raters.design.n_units == 3
+    assert raters.design.units.tolist() == [0, 0, 1, 1, 2, 2]
+    assert raters.design.weights.tolist() == [6, 5, 4, 3, 2, 1]
 
 
 def test_fewer_than_two_is_refused_in_one_line() -> None:
     rows = rows_of(BASE)
     person = rows.filter(pl.col("rater") == "ann", pl.col("aspect") == "style")
     whole = rows.head(1).with_columns(item=pl.lit(""), rater=pl.lit("bleu"), aspect=pl.lit(""))
-    for few, what in (
+    for few, text in (
         (rows.filter(pl.col("item") == "i000"), "only 1 item with scores (i000)"),
         (rows.filter(pl.col("system") == "B"), "only 1 system with scores (B)"),
         (pl.concat([person, whole]), "only 1 rater gave scores of outputs (human:style)"),
     ):
-        with pytest.raises(InputError, match=f"^small: {re.escape(what)}; give at least two$"):
+        with pytest.raises(InputError, match=f"^small: {re.escape(text)}; give at least two$"):
             rater_scores(study_from(few))
 
 
@@ -139,15 +139,15 @@ def test_a_metric_that_bears_the_name_of_people_is_refused() -> None:
 
 
 def test_people_who_rated_without_an_aspect_do_not_stand_in_for_one() -> None:
-    # Else all aspects would hold the same ratings, and predict each other.
+    # Otherwise all aspects would hold the same ratings and predict each other.
     scores = {**BASE, ("cy", ""): drawn(7, 6, 3)}
-    who = rater_scores(judged(scores))
-    assert who.names[:3] == ("human:style", "human:truth", "human")
-    np.testing.assert_allclose(who.scores[1], BASE["ann", "truth"])
-    np.testing.assert_allclose(who.scores[2], scores["cy", ""])
-    assert np.isfinite(who.annotators).any(axis=(2, 3)).sum() == 4
-    one_by_one = rater_scores(judged(scores), human_raters="annotators")
-    assert one_by_one.names[:4] == ("ann:style", "bob:style", "ann:truth", "cy")
+    raters = rater_scores(judged(scores))
+    assert raters.names[:3] == ("human:style", "human:truth", "human")
+    np.testing.assert_allclose(raters.scores[1], BASE["ann", "truth"])
+    np.testing.assert_allclose(raters.scores[2], scores["cy", ""])
+    assert np.isfinite(raters.annotators).any(axis=(2, 3)).sum() == 4
+    separate = rater_scores(judged(scores), human_raters="annotators")
+    assert separate.names[:4] == ("ann:style", "bob:style", "ann:truth", "cy")
 
 
 def test_variants_are_averaged_after_standardising_each_by_aspect() -> None:
@@ -159,19 +159,20 @@ def test_variants_are_averaged_after_standardising_each_by_aspect() -> None:
         ("bleu-2", "style"): drawn(8, 6, 3),
     }
     scores["bleu-1", ""][0, 0] = np.nan
-    who = rater_scores(judged(scores).describe(raters=raters), variants="bleu-*")
-    assert [name for name in who.names if "bleu" in name] == ["bleu", "bleu:style"]
-    (place,) = (i for i, name in enumerate(who.names) if name == "bleu")
+    result = rater_scores(judged(scores).describe(raters=raters), variants="bleu-*")
+    assert [name for name in result.names if "bleu" in name] == ["bleu", "bleu:style"]
+    (place,) = (i for i, name in enumerate(result.names) if name == "bleu")
     z = [(x - np.nanmean(x)) / np.nanstd(x) for x in (scores["bleu-1", ""], scores["bleu-2", ""])]
-    np.testing.assert_allclose(who.scores[place], np.nanmean(z, axis=0), atol=1e-6)
-    assert (who.raters[place], who.kinds[place], who.dates[place]) == ("bleu", "metric", "2002")
-    assert who.constant == ()
+    np.testing.assert_allclose(result.scores[place], np.nanmean(z, axis=0), atol=1e-6)
+    assert (result.raters[place], result.kinds[place], result.dates[place]) == ("bleu", "metric", "2002")
+    assert result.constant == ()
 
 
 @pytest.mark.parametrize("variants", ["*", "bleu*,ble*", "judge*,bleu"])
 def test_variants_need_a_name_of_their_own(variants: str) -> None:
     if variants == "judge*,bleu":
-        assert "judge:style" in rater_scores(judged(BASE), variants=variants).names  # one metric each: nothing changes
+        # With one metric each, nothing changes.
+        assert "judge:style" in rater_scores(judged(BASE), variants=variants).names
         return
     with pytest.raises(OptionError, match="variants=.*a metric can match only one"):
         rater_scores(judged(BASE), variants=variants)

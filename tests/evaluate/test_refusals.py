@@ -17,8 +17,9 @@ from tests.data.annotation_files import Said, connected, look, new_file, say
 PAIRS = (("Aster", "Birch"), ("Aster", "Cedar"), ("Birch", "Cedar"))
 
 
-def asked(rng: np.random.Generator, *, sided: bool) -> pl.DataFrame:
-    """Ninety questions of nine people; some refuse much, or (`sided`) where they would prefer another than Aster."""
+def answers(rng: np.random.Generator, *, sided: bool) -> pl.DataFrame:
+    """Return ninety answers of nine annotators; refusals depend on the annotator or, if `sided`, on a rival of
+    Aster."""
     rows = []
     for n in range(90):
         person, pair = int(rng.integers(9)), PAIRS[n % 3]
@@ -29,27 +30,27 @@ def asked(rng: np.random.Generator, *, sided: bool) -> pl.DataFrame:
 
 
 def rules(rows: pl.DataFrame) -> list[str]:
-    return [own.rule for own in refusals(rows)]
+    return [problem.rule for problem in refusals(rows)]
 
 
 def test_who_refuses_one_system_is_found_and_who_refuses_all_is_not() -> None:
     rng = np.random.default_rng(0)
-    assert np.mean(["refusals-differ" in rules(asked(rng, sided=True)) for _ in range(30)]) > 0.9
-    assert np.mean(["refusals-differ" in rules(asked(rng, sided=False)) for _ in range(150)]) <= 0.06
-    (many, unlike) = refusals(asked(rng, sided=True))
+    assert np.mean(["refusals-differ" in rules(answers(rng, sided=True)) for _ in range(30)]) > 0.9
+    assert np.mean(["refusals-differ" in rules(answers(rng, sided=False)) for _ in range(150)]) <= 0.06
+    (many, different) = refusals(answers(rng, sided=True))
     assert sorted(many.examples) == ["Aster and Birch", "Aster and Cedar"]
-    assert unlike.examples == ["Aster"]
+    assert different.examples == ["Aster"]
 
 
 def test_nobody_refused_and_two_systems() -> None:
-    rows = asked(np.random.default_rng(0), sided=True)
+    rows = answers(np.random.default_rng(0), sided=True)
     assert rules(rows.with_columns(refused=pl.lit(False))) == []
     assert rules(rows.head(0)) == []
-    assert rules(rows.filter(system_b="Birch")) == ["refusals"]  # nothing to compare with
+    assert rules(rows.filter(system_b="Birch")) == ["refusals"]  # no other system to compare with
 
 
 def study(path: Path, *, running: bool) -> Path:
-    """Seven of ten answers prefer Aster, and eight people could not judge."""
+    """Write a study where seven of ten answers prefer Aster and eight annotators could not judge."""
     new_file(path, items=[f"d{n}" for n in range(20)], systems=("Aster", "Birch"), running=running)
     with closing(connected(path)) as base:
         for n in range(10):
@@ -63,16 +64,16 @@ def study(path: Path, *, running: bool) -> Path:
 
 
 def test_both_checks_tell_and_the_report_says_what_could_have_been(tmp_path: Path) -> None:
-    ended = study(tmp_path / "ended.db", running=False)
-    problems = cu.check(cu.read(ended)).problems
-    (told,) = problems.filter(rule="refusals")["message"]
+    finished = study(tmp_path / "ended.db", running=False)
+    problems = cu.check(cu.read(finished)).problems
+    (message,) = problems.filter(rule="refusals")["message"]
     assert (
         "could not judge over 5% of the comparisons in 1 of 1 pairs of systems: Aster and Birch "
         "8 of 18 (44%). Decisions on these pairs depend on the remaining comparisons; read the"
-    ) in told
+    ) in message
     (note,) = problems.filter(rule="invalid-verdict")["message"]
     assert note == ("ended.db: 8 comparisons could not be rated by the annotator and count as not rated (other 8)")
-    looks = looks_of(cu.read(ended))
+    looks = looks_of(cu.read(finished))
     assert looks.select("refused", "least", "most").row(0) == (8, (4 - 8) / 18, (4 + 8) / 18)
     assert looks_sentences(looks)[-1].endswith("the decision would be reversed for Aster and Birch.")
 

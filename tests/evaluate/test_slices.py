@@ -1,4 +1,4 @@
-"""Slices of items in agreement, favoritism and consistency: the numbers of each slice are those of its items alone."""
+"""Slices of items in agreement, favoritism and consistency have the results of a study of their items alone."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ DOMAINS = ("law", "news", "sport")
 
 
 def scored(items: int = 90) -> cu.Study:
-    """Scores of six systems by an annotator and two metrics; `blind` is noise on items of law."""
+    """Return scores of six systems by an annotator and two metrics; `blind` is noise on the items of law."""
     rng = np.random.default_rng(20_260_201)
     quality = rng.normal(size=(items, len(SYSTEMS))) + np.linspace(-0.5, 0.5, len(SYSTEMS))
     good = quality + 0.4 * rng.normal(size=quality.shape)
@@ -42,9 +42,9 @@ def test_agreement_in_a_slice_is_that_of_its_items(study: cu.Study) -> None:
         alone = cu.agreement(study, group=domain, resamples=0, compare_by=()).metrics
         both = slices.filter(slice=domain).join(alone, on="metric")
         np.testing.assert_allclose(both["value"], both["sample_accuracy"])
-    found = slices.filter(pl.col("finding") != "")
-    assert found.filter(metric="blind", slice="law")["finding"].to_list() == ["lower"]
-    assert set(found["metric"]) == {"blind"}
+    findings = slices.filter(pl.col("finding") != "")
+    assert findings.filter(metric="blind", slice="law")["finding"].to_list() == ["lower"]
+    assert set(findings["metric"]) == {"blind"}
 
 
 def test_favoritism_in_a_slice_is_that_of_its_items(study: cu.Study) -> None:
@@ -65,9 +65,9 @@ def test_consistency_in_a_slice_is_that_of_its_items() -> None:
     rng = np.random.default_rng(20_260_202)
     rows = []
     for i in range(120):
-        for shown, order in (("AB", 0), ("BA", 1)):
+        for places, order in (("AB", 0), ("BA", 1)):
             first = rng.random() < (0.95 if i % 2 else 0.5)
-            rows.append((f"i{i}", ("code", "text")[i % 2], shown[0], shown[1], ("a", "b")[not first], order))
+            rows.append((f"i{i}", ("code", "text")[i % 2], places[0], places[1], ("a", "b")[not first], order))
     names = ["item", "topic", "model_a", "model_b", "winner", "turn"]
     battles = pl.DataFrame(rows, schema=names, orient="row").with_columns(
         judge=pl.lit("j"), winner=pl.when(pl.col("winner") == "a").then(pl.lit("model_a")).otherwise(pl.lit("model_b"))
@@ -81,13 +81,13 @@ def test_consistency_in_a_slice_is_that_of_its_items() -> None:
         for statistic in ("consistency", "first_rate"):
             value = slices.filter(slice=topic, statistic=statistic)["value"].item()
             assert value == pytest.approx(alone[statistic].item())
-    found = slices.filter(statistic="first_rate", slice="text")
-    assert found["finding"].item() == "higher"
-    assert found["difference"].item() > 0.2
+    findings = slices.filter(statistic="first_rate", slice="text")
+    assert findings["finding"].item() == "higher"
+    assert findings["difference"].item() > 0.2
 
 
 def test_quality_is_no_bias_for_the_first_position() -> None:
-    """A judge without a bias, in one order; the system that is shown first is better on one topic only."""
+    """The judge is unbiased and sees one order; the system that is shown first is better on one topic only."""
     rng = np.random.default_rng(20_260_206)
     rows = [
         (f"i{i}", ("code", "text")[i % 2], "A", "B", "j", "metric", "ab", 1 if rng.random() < (0.9, 0.3)[i % 2] else -1)
@@ -167,13 +167,13 @@ def test_a_column_without_slices_is_named(study: cu.Study, by: str, message: str
 
 
 def test_the_verdict_names_slices_that_differ(study: cu.Study) -> None:
-    told = cu.verdict(study, by="group", resamples=50).verdict.filter(kind="slices")["text"].to_list()
-    assert any(text.startswith("On law, blind agrees significantly worse with the annotators: in ") for text in told)
-    assert not any("good" in text for text in told)
+    lines = cu.verdict(study, by="group", resamples=50).verdict.filter(kind="slices")["text"].to_list()
+    assert any(text.startswith("On law, blind agrees significantly worse with the annotators: in ") for text in lines)
+    assert not any("good" in text for text in lines)
     assert cu.verdict(study, resamples=50).verdict.filter(kind="slices").is_empty()
 
 
 def test_the_report_has_the_slices_of_each_question(study: cu.Study) -> None:
-    made = cu.report(study, by="group", resamples=20).html
-    # agreement and favoritism: no verdict has an order, none repeats
-    assert made.count('aria-label="By slice (group)"') == 2
+    html = cu.report(study, by="group", resamples=20).html
+    # agreement and favoritism: no verdict has an order or a repetition
+    assert html.count('aria-label="By slice (group)"') == 2

@@ -10,16 +10,16 @@ import custodes as cu
 from tests.evaluate.studies import study_of
 
 
-def gaps(seed: int, share: float, *, people: int = 3) -> np.ndarray:
-    """Scores of three people with gaps, and of a metric."""
+def gaps(seed: int, share: float, *, n_humans: int = 3) -> np.ndarray:
+    """Return scores of three annotators with gaps, and of a metric."""
     rng = np.random.default_rng(seed)
-    scores = rng.integers(1, 6, (people + 1, 40, 4)).astype(float)
-    scores[:people][rng.random((people, 40, 4)) < share] = np.nan
+    scores = rng.integers(1, 6, (n_humans + 1, 40, 4)).astype(float)
+    scores[:n_humans][rng.random((n_humans, 40, 4)) < share] = np.nan
     return scores
 
 
-def counted(persons: np.ndarray) -> int:
-    """By definition: both outputs have a rating, and no annotator rated both."""
+def count_unpaired(persons: np.ndarray) -> int:
+    """Count comparisons by definition: both outputs have a human rating, and no annotator rated both."""
     rated = np.isfinite(persons)
     return sum(
         bool(rated[:, i, a].any() and rated[:, i, b].any() and not (rated[:, i, a] & rated[:, i, b]).any())
@@ -31,7 +31,7 @@ def counted(persons: np.ndarray) -> int:
 @pytest.mark.parametrize(("share", "aggregate"), [(0.0, "mean"), (0.3, "mean"), (0.6, "vote")])
 def test_comparisons_without_a_common_annotator_are_counted(share: float, aggregate: str) -> None:
     scores = gaps(0, share)
-    study, expected = study_of(scores, people=3), counted(scores[:3])
+    study, expected = study_of(scores, people=3), count_unpaired(scores[:3])
     assert (expected > 0) is (share > 0)
     for question in (cu.agreement, cu.leaderboard, cu.favoritism):
         notes = question(study, resamples=0, aggregate=aggregate).notes  # type: ignore[operator]

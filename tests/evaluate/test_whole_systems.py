@@ -19,75 +19,77 @@ QUICK: dict[str, Any] = {"resamples": 0}
 
 
 def study(*rows: list[tuple]) -> cu.Study:
-    made = [row for part in rows for row in part]
-    return rated(made, {name: KINDS[name] for name in dict.fromkeys(row[2] for row in made)})
+    joined = [row for part in rows for row in part]
+    return rated(joined, {name: KINDS[name] for name in dict.fromkeys(row[2] for row in joined)})
 
 
 def test_alone_they_are_refused_in_one_line() -> None:
-    why = (
+    reason = (
         "no rater compared two systems on the same item; a comparison needs two rated outputs of one item, or a verdict"
     )
-    with pytest.raises(InputError, match=f"^study: {why}"):
+    with pytest.raises(InputError, match=f"^study: {reason}"):
         cu.leaderboard(study(CORPUS))
     problems = cu.check(study(CORPUS)).problems
-    assert problems.filter(rule="nothing-compared")["message"].str.starts_with(why).to_list() == [True]
+    assert problems.filter(rule="nothing-compared")["message"].str.starts_with(reason).to_list() == [True]
 
 
 def test_alone_with_people_they_are_compared_system_by_system() -> None:
-    made = cu.agreement(study(PEOPLE, CORPUS), **QUICK)
-    row = made.metrics.row(0, named=True)
-    # people's means are 4/3, 2, 8/3, in the order of the corpus scores
+    result = cu.agreement(study(PEOPLE, CORPUS), **QUICK)
+    row = result.metrics.row(0, named=True)
+    # The human means are 4/3, 2, 8/3, in the order of the corpus scores.
     assert (row["pairwise_accuracy"], row["kendall_system"]) == (1.0, 1.0)
     assert (row["n"], row["sample_accuracy"], row["kendall_item"], row["acc_eq"]) == (0, None, None, None)
-    beside = cu.agreement(study(PEOPLE, CORPUS, SINGLE), **QUICK).metrics.row(0, named=True)
+    with_single = cu.agreement(study(PEOPLE, CORPUS, SINGLE), **QUICK).metrics.row(0, named=True)
     assert {name: row[name] for name in row if name.endswith("_system")} == {
-        name: beside[name] for name in row if name.endswith("_system")
+        name: with_single[name] for name in row if name.endswith("_system")
     }
-    told = cu.gate(study(PEOPLE, CORPUS), require=["kendall_system>=0.1", "kendall_item>=0.1"], resamples=100).rules
-    assert told["value"].to_list() == [1.0, None]
-    assert told["reason"].to_list()[1] == "annotators and corpus rated no common output"
+    rules = cu.gate(study(PEOPLE, CORPUS), require=["kendall_system>=0.1", "kendall_item>=0.1"], resamples=100).rules
+    assert rules["value"].to_list() == [1.0, None]
+    assert rules["reason"].to_list()[1] == "annotators and corpus rated no common output"
 
 
 @pytest.mark.parametrize(
-    "ask", [cu.ranking, cu.favoritism, cu.correction, cu.verdict, cu.protocol], ids=lambda ask: ask.__name__
+    "question",
+    [cu.ranking, cu.favoritism, cu.correction, cu.verdict, cu.protocol],
+    ids=lambda question: question.__name__,
 )
-def test_a_question_of_outputs_refuses_them_in_one_line(ask: Callable[..., object]) -> None:
+def test_a_question_of_outputs_refuses_them_in_one_line(question: Callable[..., object]) -> None:
     message = (
         r"^the metrics \(corpus\) share only scores of whole systems with annotators, and this "
         r"question compares outputs; use agreement, or add scores of outputs$"
     )
     with pytest.raises(InputError, match=message):
-        ask(study(PEOPLE, CORPUS), metrics="corpus")
+        question(study(PEOPLE, CORPUS), metrics="corpus")
 
 
-@pytest.mark.parametrize("others", [[], [SINGLE]], ids=["alone", "beside"])
-def test_it_is_told_without_a_warning(others: list[list[tuple]]) -> None:
-    some = study(PEOPLE, CORPUS, *others)
-    notes = {note.rule: note for note in cu.agreement(some, **QUICK).notes}
+@pytest.mark.parametrize("other_ratings", [[], [SINGLE]], ids=["alone", "beside"])
+def test_it_is_told_without_a_warning(other_ratings: list[list[tuple]]) -> None:
+    data = study(PEOPLE, CORPUS, *other_ratings)
+    notes = {note.rule: note for note in cu.agreement(data, **QUICK).notes}
     assert "no-overlap" not in notes
     message = "corpus gave only scores of whole systems, so the comparison with annotators is only at the system level"
     assert (notes["whole-systems"].message, notes["whole-systems"].count) == (message, 1)
-    problems = dict(cu.check(some).problems.select("rule", "severity").iter_rows())
+    problems = dict(cu.check(data).problems.select("rule", "severity").iter_rows())
     assert problems["whole-systems"] == "info"
     assert "no-overlap" not in problems
 
 
 def test_a_verdict_does_not_put_them_first() -> None:
-    made = cu.verdict(study(PEOPLE, CORPUS, SINGLE), **QUICK)
-    assert not [line for line in made.lines() if line.startswith(HEADINGS["design"]) and "corpus" in line]
+    result = cu.verdict(study(PEOPLE, CORPUS, SINGLE), **QUICK)
+    assert not [line for line in result.lines() if line.startswith(HEADINGS["design"]) and "corpus" in line]
 
 
 @pytest.mark.parametrize(
-    "people",
+    "human",
     [
         [(item, f"X{k}", "ann", "", float(k)) for item in ("1", "2") for k in range(3)],
         [(item, "S0" if k == 0 else f"X{k}", "ann", "", float(k)) for item in ("1", "2") for k in range(3)],
     ],
     ids=["no system", "one system"],
 )
-def test_scores_of_other_systems_are_refused(people: list[tuple]) -> None:
+def test_scores_of_other_systems_are_refused(human: list[tuple]) -> None:
     with pytest.raises(InputError, match="and no scores of systems in common .*; use the same item"):
-        cu.agreement(study(people, CORPUS), **QUICK)
+        cu.agreement(study(human, CORPUS), **QUICK)
 
 
 def test_a_group_without_them_says_why() -> None:

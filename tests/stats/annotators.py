@@ -1,5 +1,3 @@
-"""Answers of people of known competence."""
-
 from __future__ import annotations
 
 import numpy as np
@@ -10,7 +8,7 @@ from custodes.stats.annotator_models import AnnotatorLabels
 def planted(
     rng: np.random.Generator, *, tasks: int, people: int, each: int, knows: np.ndarray, labels: int = 3
 ) -> tuple[AnnotatorLabels, np.ndarray]:
-    """Who does not know guesses evenly; and what is right."""
+    """Return labels, with uniform guesses of annotators who do not know the answer, and the true labels."""
     truth = rng.integers(labels, size=tasks)
     task = np.repeat(np.arange(tasks), each)
     worker = np.concatenate([rng.choice(people, each, replace=False) for _ in range(tasks)])

@@ -1,4 +1,4 @@
-"""Random studies with every irregularity, and resamples of them written out."""
+"""Random studies with every irregularity, and their resamples written out."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import numpy as np
 
 
 def study(seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Human scores, metrics, units and weights: ties, missing cells, clusters of items, units drawn twice or never."""
+    """Return human scores, metrics, units and weights: ties, missing cells, clusters, units drawn repeatedly or
+    never."""
     rng = np.random.default_rng(seed)
     n_items, n_systems, n_metrics = rng.integers(1, 8), rng.integers(1, 5), rng.integers(1, 4)
     n_units = rng.integers(1, n_items + 1)
@@ -19,5 +20,5 @@ def study(seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
 
 
 def repeated(row: np.ndarray, units: np.ndarray) -> np.ndarray:
-    """The items as often as their unit was drawn."""
+    """Return the items repeated as often as their unit was drawn."""
     return np.repeat(np.arange(len(units)), row[units].astype(int))

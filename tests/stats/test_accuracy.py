@@ -13,7 +13,7 @@ from custodes.stats.bootstrap import sign_flips
 from custodes.stats.calibrated_accuracy import acc_eq
 from tests.stats.resampled_studies import repeated, study
 
-TIE = 1e-9  # people's scores here are small integers; their differences may carry float noise
+TIE = 1e-9  # Human scores are small integers here; their differences may carry float noise.
 
 SEEDS = st.integers(0, 2**32 - 1)
 
@@ -33,24 +33,26 @@ def test_pairwise_accuracy_by_definition(seed: int) -> None:
     accuracy = pairwise_accuracy(np.repeat(human[:, None], 2, axis=1), metrics, pairs=pairs)
     for b, m in np.ndindex(3, 2):
         x, y = human[b], metrics[b, m]
-        rated = [(a, c) for a, c in combinations(range(n), 2) if pairs[m, a, c] and not np.isnan(y[a] + y[c])]
-        expected = mean([np.sign(x[a] - x[c]) == np.sign(y[a] - y[c]) for a, c in rated])
+        untied = [(a, c) for a, c in combinations(range(n), 2) if pairs[m, a, c] and not np.isnan(y[a] + y[c])]
+        expected = mean([np.sign(x[a] - x[c]) == np.sign(y[a] - y[c]) for a, c in untied])
         np.testing.assert_allclose(accuracy[b, m], expected)
 
 
 def acc_eq_by_definition(human: np.ndarray, metric: np.ndarray, item_weights: np.ndarray) -> tuple[float, float]:
-    """Try 0 and every difference that occurs (in whole hundredths, so that equal means equal)."""
+    """Return the best accuracy over 0 and every occurring difference, in whole hundredths so that ties are exact."""
     per_item = []
     for h, k in zip(np.rint(human * 3), np.rint(metric * 100), strict=True):
         keep = ~np.isnan(h) & ~np.isnan(k)
         per_item.append([(a[0] - b[0], a[1] - b[1]) for a, b in combinations(np.c_[h, k][keep], 2)])
-    counted = [(pairs, w) for pairs, w in zip(per_item, item_weights, strict=True) if pairs and w > 0]
-    if not counted:
+    non_empty = [(pairs, w) for pairs, w in zip(per_item, item_weights, strict=True) if pairs and w > 0]
+    if not non_empty:
         return np.nan, np.nan
     best, best_epsilon = -1.0, np.nan
-    for epsilon in sorted({0.0} | {abs(k) for pairs, _ in counted for _, k in pairs}):
-        shares = [np.mean([(np.sign(k) * (abs(k) > epsilon)) == np.sign(h) for h, k in pairs]) for pairs, _ in counted]
-        accuracy = float(np.average(shares, weights=[w for _, w in counted]))
+    for epsilon in sorted({0.0} | {abs(k) for pairs, _ in non_empty for _, k in pairs}):
+        shares = [
+            np.mean([(np.sign(k) * (abs(k) > epsilon)) == np.sign(h) for h, k in pairs]) for pairs, _ in non_empty
+        ]
+        accuracy = float(np.average(shares, weights=[w for _, w in non_empty]))
         if accuracy > best + 1e-12:
             best, best_epsilon = accuracy, epsilon / 100
     return best, best_epsilon
@@ -65,9 +67,9 @@ def test_acc_eq_by_trying_every_threshold(seed: int, weighted: bool) -> None:
     accuracy, epsilon = acc_eq(human, metrics, units=units, weights=weights, item_weights=item_weights, human_tie=TIE)
     for b, row in enumerate(weights):
         items = repeated(row, units)
-        here = np.ones(len(items)) if item_weights is None else item_weights[items]
+        weights_of = np.ones(len(items)) if item_weights is None else item_weights[items]
         for m, metric in enumerate(metrics):
-            expected = acc_eq_by_definition(human[items], metric[items], here)
+            expected = acc_eq_by_definition(human[items], metric[items], weights_of)
             np.testing.assert_allclose([accuracy[b, m], epsilon[b, m]], expected, atol=1e-9)
 
 
@@ -83,7 +85,7 @@ def test_acc_eq_in_blocks_of_thresholds_equals_at_once(monkeypatch: pytest.Monke
 
 
 def test_acc_eq_takes_float_noise_for_ties() -> None:
-    # people's means 0.1 + 0.2 and 0.3 tie; so do the metric's differences 0.3 - 0.2 and 0.2 - 0.1
+    # The human means 0.1 + 0.2 and 0.3 tie; so do the metric's differences 0.3 - 0.2 and 0.2 - 0.1.
     human = np.array([[0.1 + 0.2, 0.3, 5.0], [1.0, 1.0, 2.0]])
     metrics = np.array([[[0.3, 0.2, 0.9], [0.2, 0.1, 0.8]]])
     accuracy, epsilon = acc_eq(
@@ -96,7 +98,7 @@ def test_acc_eq_takes_float_noise_for_ties() -> None:
 @pytest.mark.parametrize("level", [0, -5000, 10**6])
 @pytest.mark.parametrize("seed", range(4))
 def test_acc_eq_of_rounded_decimals_is_that_of_whole_numbers(seed: int, level: int) -> None:
-    # Decimal differences that are equal differ as floating-point numbers; a threshold must not lie between them.
+    # Equal decimal differences differ as floating-point numbers; a threshold must not lie between them.
     rng = np.random.default_rng(seed)
     human = rng.integers(0, 3, (8, 6)).astype(float)
     whole = rng.integers(0, 40, (8, 6)) + 10 * human + level
@@ -118,7 +120,7 @@ def permutation_p_by_definition(a: np.ndarray, b: np.ndarray, units: np.ndarray,
 
 
 def normal_p_by_definition(a: np.ndarray, b: np.ndarray, units: np.ndarray) -> float:
-    """Cluster-robust: residuals summed by cluster."""
+    """Return cluster-robust p-values from residuals summed by cluster."""
     labels = np.unique(units)
     residual = a - b - np.mean(a - b)
     sums = np.array([residual[units == u].sum() for u in labels])
@@ -129,7 +131,7 @@ def normal_p_by_definition(a: np.ndarray, b: np.ndarray, units: np.ndarray) -> f
 
 
 def spa_by_definition(human: np.ndarray, metric: np.ndarray, copies: np.ndarray, flips: np.ndarray | None) -> float:
-    apart = []
+    differences = []
     for a, b in combinations(range(human.shape[1]), 2):
         keep = ~np.isnan(human[:, a] + human[:, b] + metric[:, a] + metric[:, b])
         h, k, u = human[keep], metric[keep], copies[keep]
@@ -139,15 +141,15 @@ def spa_by_definition(human: np.ndarray, metric: np.ndarray, copies: np.ndarray,
             p = [normal_p_by_definition(x[:, a], x[:, b], u) for x in (h, k)]
         else:
             p = [permutation_p_by_definition(x[:, a], x[:, b], u, flips) for x in (h, k)]
-        apart.append(abs(p[0] - p[1]))
-    return 1 - mean(apart)
+        differences.append(abs(p[0] - p[1]))
+    return 1 - mean(differences)
 
 
 @settings(deadline=None, max_examples=20)
 @given(seed=SEEDS)
 def test_spa_by_definition(seed: int) -> None:
     human, metrics, units, weights = study(seed)
-    weights = weights[seed % 2 :]  # the first row need not be ones: copies of a unit then flip together
+    weights = weights[seed % 2 :]  # The first row may differ from ones: copies of a unit flip jointly.
     flips = sign_flips(weights.shape[1], 40, np.random.default_rng(seed))
     soft = spa(human, metrics, units=units, weights=weights, flips=flips)
     for b, row in enumerate(weights):
@@ -161,7 +163,7 @@ def test_spa_by_definition(seed: int) -> None:
 
 
 def test_spa_takes_float_noise_for_no_difference() -> None:
-    # within both units the differences cancel but for rounding, so the person's p is 1
+    # Within both units the differences cancel except for rounding, so the human p is 1.
     human = np.array([[2 / 3, 1 / 3], [2 / 3, 1.0], [0.1 + 0.2, 0.3], [0.3, 0.3]])
     metrics = np.array([[[1.0, 0.0]] * 4])
     flips = np.array([[1, 1], [1, -1], [-1, 1], [-1, -1]], dtype=np.int8)

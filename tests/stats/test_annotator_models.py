@@ -23,8 +23,8 @@ Aggregate = Callable[[AnnotatorLabels], np.ndarray]
 
 
 METHODS: dict[str, Aggregate] = {
-    "mace": lambda own: mace(own, restarts=2, iterations=15, rng=np.random.default_rng(7)).posterior,
-    "dawid-skene": lambda own: dawid_skene(own, iterations=50).posterior,
+    "mace": lambda labels: mace(labels, restarts=2, iterations=15, rng=np.random.default_rng(7)).posterior,
+    "dawid-skene": lambda labels: dawid_skene(labels, iterations=50).posterior,
     "majority": vote_shares,
 }
 every_method = pytest.mark.parametrize("name", METHODS)
@@ -32,7 +32,7 @@ ROWS = st.lists(
     st.tuples(st.integers(0, 6), st.integers(0, 4), st.integers(0, 2)),
     min_size=1,
     max_size=35,
-    unique_by=lambda own: own[:2],
+    unique_by=lambda labels: labels[:2],
 )
 
 
@@ -46,8 +46,8 @@ def answers_of(rows: np.ndarray) -> AnnotatorLabels:
 def test_the_order_of_rows_changes_no_bit(name: str, rows: list[tuple[int, int, int]], seed: int) -> None:
     plain = np.array(rows)
     mixed = np.random.default_rng(seed).permutation(plain)
-    one, other = METHODS[name](answers_of(plain)), METHODS[name](answers_of(mixed))
-    assert one.tobytes() == other.tobytes()
+    first, second = METHODS[name](answers_of(plain)), METHODS[name](answers_of(mixed))
+    assert first.tobytes() == second.tobytes()
 
 
 @every_method
@@ -57,84 +57,88 @@ def test_turning_all_comparisons_round_swaps_wins_and_losses_exactly(
     name: str, rows: list[tuple[int, int, int]]
 ) -> None:
     plain = np.array(rows)
-    turned = plain * (1, 1, -1) + (0, 0, 2)
-    one, other = METHODS[name](answers_of(plain)), METHODS[name](answers_of(turned))
-    assert np.array_equal(one, other[:, ::-1], equal_nan=True)
+    reversed_labels = plain * (1, 1, -1) + (0, 0, 2)
+    first, second = METHODS[name](answers_of(plain)), METHODS[name](answers_of(reversed_labels))
+    assert np.array_equal(first, second[:, ::-1], equal_nan=True)
 
 
 @every_method
 def test_models_beat_votes_where_some_only_guess(name: str) -> None:
     knows = np.array([0.9] * 5 + [0.0] * 5)
-    own, truth = planted(np.random.default_rng(2), tasks=400, people=10, each=4, knows=knows)
-    right = np.mean(majority_label(METHODS[name](own)) == truth)
-    votes = np.mean(majority_label(vote_shares(own)) == truth)
+    labels, truth = planted(np.random.default_rng(2), tasks=400, people=10, each=4, knows=knows)
+    right = np.mean(majority_label(METHODS[name](labels)) == truth)
+    votes = np.mean(majority_label(vote_shares(labels)) == truth)
     assert right >= votes + (0 if name == "majority" else 0.05)  # measured: .71 by votes, .93 by models
 
 
 def test_guessers_have_no_competence_and_others_theirs() -> None:
-    """A count of right answers as known ones, as another program has it, gives guessers a third."""
+    """Estimates from the number of correct answers, as in another program, give guessers a competence of a third."""
     knows = np.array([0.9, 0.8, 0.7, 0.6, 0.0, 0.0])
-    own, _ = planted(np.random.default_rng(4), tasks=2000, people=6, each=4, knows=knows)
-    made = mace(own, restarts=5, iterations=50, rng=np.random.default_rng(0))
-    assert made.competence == pytest.approx(knows, abs=0.05)
+    labels, _ = planted(np.random.default_rng(4), tasks=2000, people=6, each=4, knows=knows)
+    result = mace(labels, restarts=5, iterations=50, rng=np.random.default_rng(0))
+    assert result.competence == pytest.approx(knows, abs=0.05)
 
 
 def test_who_did_not_answer_and_what_nobody_answered_is_not_known() -> None:
     rows = np.array([[0, 0, 1], [0, 1, 1], [1, 0, 0], [1, 1, 0]])
-    own = AnnotatorLabels.of(*rows.T, n_tasks=3, n_workers=3, n_labels=3)
-    made = mace(own, restarts=1, iterations=10, rng=np.random.default_rng(0))
-    assert np.isnan(made.competence).tolist() == [False, False, True]
-    assert made.posterior[2] == pytest.approx(1 / 3)
-    assert np.isnan(vote_shares(own)[2]).all()
-    assert majority_label(np.nan_to_num(vote_shares(own))).tolist() == [1, 0, UNKNOWN]
+    labels = AnnotatorLabels.of(*rows.T, n_tasks=3, n_workers=3, n_labels=3)
+    result = mace(labels, restarts=1, iterations=10, rng=np.random.default_rng(0))
+    assert np.isnan(result.competence).tolist() == [False, False, True]
+    assert result.posterior[2] == pytest.approx(1 / 3)
+    assert np.isnan(vote_shares(labels)[2]).all()
+    assert majority_label(np.nan_to_num(vote_shares(labels))).tolist() == [1, 0, UNKNOWN]
 
 
 def test_a_tie_of_votes_is_no_label() -> None:
     rows = np.array([[0, 0, 0], [0, 1, 1], [0, 2, 2], [1, 0, 0], [1, 1, 0], [1, 2, 2], [2, 0, 0], [2, 1, 2]])
-    own = AnnotatorLabels.of(*rows.T, n_tasks=3, n_workers=3, n_labels=3)
-    assert majority_label(own.votes).tolist() == [UNKNOWN, 0, UNKNOWN]
+    labels = AnnotatorLabels.of(*rows.T, n_tasks=3, n_workers=3, n_labels=3)
+    assert majority_label(labels.votes).tolist() == [UNKNOWN, 0, UNKNOWN]
 
 
 def test_a_weight_counts_a_task_so_often() -> None:
-    """A task with weight 2 is that task twice; tasks of weight 0 get labels and teach nothing."""
-    own, _ = planted(np.random.default_rng(5), tasks=30, people=4, each=3, knows=np.full(4, 0.7))
-    twice = own.task < 10
+    """A task with weight 2 equals the task twice; tasks of weight 0 get labels and do not affect the model."""
+    labels, _ = planted(np.random.default_rng(5), tasks=30, people=4, each=3, knows=np.full(4, 0.7))
+    twice = labels.task < 10
     doubled = AnnotatorLabels.of(
-        np.concatenate([own.task, own.task[twice] + 30]),
-        np.concatenate([own.worker, own.worker[twice]]),
-        np.concatenate([own.label, own.label[twice]]),
+        np.concatenate([labels.task, labels.task[twice] + 30]),
+        np.concatenate([labels.worker, labels.worker[twice]]),
+        np.concatenate([labels.label, labels.label[twice]]),
         n_tasks=40,
         n_workers=4,
         n_labels=3,
     )
-    weighted = replace(own, weight=np.where(np.arange(30) < 10, 2.0, 1.0))
+    weighted = replace(labels, weight=np.where(np.arange(30) < 10, 2.0, 1.0))
     assert dawid_skene(weighted, iterations=30).posterior == pytest.approx(
         dawid_skene(doubled, iterations=30).posterior[:30], abs=1e-6
     )
-    one, other = (mace(rows, restarts=2, iterations=30, rng=np.random.default_rng(0)) for rows in (weighted, doubled))
-    assert one.competence == pytest.approx(other.competence)
+    first, second = (
+        mace(rows, restarts=2, iterations=30, rng=np.random.default_rng(0)) for rows in (weighted, doubled)
+    )
+    assert first.competence == pytest.approx(second.competence)
 
 
 def test_a_resample_goes_on_from_where_the_data_ended() -> None:
-    own, _ = planted(np.random.default_rng(6), tasks=80, people=5, each=3, knows=np.full(5, 0.7))
+    labels, _ = planted(np.random.default_rng(6), tasks=80, people=5, each=3, knows=np.full(5, 0.7))
     ones = np.ones(80)
-    fitted = dawid_skene(own, iterations=200)
-    assert dawid_skene(replace(own, weight=ones), iterations=3, start=fitted.posterior).posterior == pytest.approx(
+    fitted = dawid_skene(labels, iterations=200)
+    assert dawid_skene(replace(labels, weight=ones), iterations=3, start=fitted.posterior).posterior == pytest.approx(
         fitted.posterior, abs=1e-5
     )
 
 
 def test_the_start_with_the_highest_likelihood_wins() -> None:
-    own, _ = planted(np.random.default_rng(8), tasks=12, people=4, each=3, knows=np.full(4, 0.4))
+    labels, _ = planted(np.random.default_rng(8), tasks=12, people=4, each=3, knows=np.full(4, 0.4))
 
-    best = mace(own, restarts=5, iterations=20, rng=np.random.default_rng(0))
-    singles = [mace(own, restarts=k, iterations=20, rng=np.random.default_rng(0)).log_likelihood for k in range(1, 6)]
+    best = mace(labels, restarts=5, iterations=20, rng=np.random.default_rng(0))
+    singles = [
+        mace(labels, restarts=k, iterations=20, rng=np.random.default_rng(0)).log_likelihood for k in range(1, 6)
+    ]
     assert singles == sorted(singles)
     assert singles[0] < best.log_likelihood == singles[-1] < 0
 
 
 @given(st.lists(st.floats(1e-9, 1e9), min_size=1, max_size=9))
 def test_sums_turned_round_are_the_same_to_the_bit(values: list[float]) -> None:
-    own = np.array(values)
-    assert row_sums(own) == row_sums(own[::-1])
-    assert row_sums(own) == pytest.approx(own.sum())
+    labels = np.array(values)
+    assert row_sums(labels) == row_sums(labels[::-1])
+    assert row_sums(labels) == pytest.approx(labels.sum())

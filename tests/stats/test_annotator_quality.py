@@ -20,7 +20,7 @@ ROWS = st.lists(
 
 
 def of_rows(rows: np.ndarray, trusted: np.ndarray | None = None) -> tuple[np.ndarray, PeerAgreement]:
-    """Sorted rows, and their agreement."""
+    """Return sorted rows and their agreement."""
     rows = rows[np.lexsort((rows[:, 1], rows[:, 0]))]
     task, worker = rows[:, 0].astype(int), rows[:, 1].astype(int)
     trusted = np.ones(5, dtype=bool) if trusted is None else trusted
@@ -31,54 +31,54 @@ def test_with_all_tasks_by_all_it_is_the_mean_of_spearman() -> None:
     rng = np.random.default_rng(0)
     value = rng.normal(size=(40, 1)) + rng.normal(size=(40, 4))
     task, worker = np.repeat(np.arange(40), 4), np.tile(np.arange(4), 40)
-    found = peer_agreement(task, worker, value.ravel(), n_tasks=40, trusted=np.ones(4, dtype=bool))
+    result = peer_agreement(task, worker, value.ravel(), n_tasks=40, trusted=np.ones(4, dtype=bool))
     expected = spearmanr(value).statistic
     for w in range(4):
         others = [k for k in range(4) if k != w]
-        own = found.agreement[worker == w].mean() / found.spread[w]
-        assert own == pytest.approx(expected[w, others].mean())
+        ratio = result.agreement[worker == w].mean() / result.spread[w]
+        assert ratio == pytest.approx(expected[w, others].mean())
         among = np.mean([expected[j, k] for j, k in combinations(others, 2)])
-        assert found.others[worker == w].mean() / found.spread[w] == pytest.approx(among)
+        assert result.others[worker == w].mean() / result.spread[w] == pytest.approx(among)
 
 
 def written_out(rows: np.ndarray, trusted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The same by loops over answers."""
+    """Return the same by loops over answers."""
     shared = [(rows[:, 0] == t).sum() > 1 for t in rows[:, 0]]
     score, spread = np.zeros(len(rows)), np.full(5, np.nan)
     for w in range(5):
-        mine = np.flatnonzero((rows[:, 1] == w) & shared)
-        if len(np.unique(rows[mine, 2])) > 1:
-            rank = (rankdata(rows[mine, 2]) - 0.5) / len(mine) - 0.5
-            score[mine], spread[w] = rank / rank.var(), 1 / rank.var()
-    own, others = np.full(len(rows), np.nan), np.full(len(rows), np.nan)
+        rows_of = np.flatnonzero((rows[:, 1] == w) & shared)
+        if len(np.unique(rows[rows_of, 2])) > 1:
+            rank = (rankdata(rows[rows_of, 2]) - 0.5) / len(rows_of) - 0.5
+            score[rows_of], spread[w] = rank / rank.var(), 1 / rank.var()
+    agreement, agreement_of_others = np.full(len(rows), np.nan), np.full(len(rows), np.nan)
     for w in np.flatnonzero(np.isfinite(spread)):
-        mine = np.flatnonzero((rows[:, 1] == w) & shared)
-        counted = [
+        rows_of = np.flatnonzero((rows[:, 1] == w) & shared)
+        comparable = [
             k
             for k in range(len(rows))
             if rows[k, 1] != w
             and trusted[rows[k, 1]]
             and np.isfinite(spread[rows[k, 1]])
-            and rows[k, 0] in rows[mine, 0]
+            and rows[k, 0] in rows[rows_of, 0]
         ]
-        if not counted:
+        if not comparable:
             continue
-        centred = {k: score[k] - score[counted].mean() for k in counted}
-        relative = np.sqrt(sum(z**2 for z in centred.values()) / spread[rows[counted, 1]].sum())
-        for row in mine:
-            here = [centred[k] for k in counted if rows[k, 0] == rows[row, 0]]
-            if len(here) > 1:
-                own[row] = score[row] * np.mean(here) * relative
-                others[row] = np.mean([a * b for a, b in combinations(here, 2)])
-    return own, others
+        centred = {k: score[k] - score[comparable].mean() for k in comparable}
+        relative = np.sqrt(sum(z**2 for z in centred.values()) / spread[rows[comparable, 1]].sum())
+        for row in rows_of:
+            peers = [centred[k] for k in comparable if rows[k, 0] == rows[row, 0]]
+            if len(peers) > 1:
+                agreement[row] = score[row] * np.mean(peers) * relative
+                agreement_of_others[row] = np.mean([a * b for a, b in combinations(peers, 2)])
+    return agreement, agreement_of_others
 
 
 @given(rows=ROWS, trusted=st.lists(st.booleans(), min_size=5, max_size=5))
 def test_it_is_what_loops_give(rows: list[tuple[int, int, int]], trusted: list[bool]) -> None:
-    ordered, found = of_rows(np.array(rows), np.array(trusted))
-    own, others = written_out(ordered, np.array(trusted))
-    assert found.agreement == pytest.approx(own, nan_ok=True)
-    assert found.others == pytest.approx(others, nan_ok=True)
+    ordered, result = of_rows(np.array(rows), np.array(trusted))
+    agreement, agreement_of_others = written_out(ordered, np.array(trusted))
+    assert result.agreement == pytest.approx(agreement, nan_ok=True)
+    assert result.others == pytest.approx(agreement_of_others, nan_ok=True)
 
 
 @given(rows=ROWS, worker=st.integers(0, 4))
@@ -86,21 +86,21 @@ def test_severity_and_use_of_the_scale_do_not_matter(rows: list[tuple[int, int, 
     _, plain = of_rows(np.array(rows))
     severe = np.array(rows)
     severe[:, 2] = np.where(severe[:, 1] == worker, severe[:, 2] ** 3 - 40, severe[:, 2])
-    _, other = of_rows(severe)
-    assert np.array_equal(plain.agreement, other.agreement, equal_nan=True)
-    assert np.array_equal(plain.others, other.others, equal_nan=True)
+    _, severe_agreement = of_rows(severe)
+    assert np.array_equal(plain.agreement, severe_agreement.agreement, equal_nan=True)
+    assert np.array_equal(plain.others, severe_agreement.others, equal_nan=True)
 
 
 def test_coarse_answers_estimate_the_correlation_of_fine_ones() -> None:
-    """A mark that one answer in ten exceeds: without the correction the ratio is .58. Errors here are normal, and the
-    correction is exact where the regression on ranks is linear."""
+    """One answer in ten exceeds the threshold: without the correction the ratio is .58. Errors are normal here, and the
+    correction is exact if the regression on ranks is linear."""
     rng = np.random.default_rng(1)
     value = rng.normal(size=(20_000, 1)) + 0.7 * rng.normal(size=(20_000, 3))
     value[:, 0] = value[:, 0] > 1.28 * np.sqrt(1.49)
     task, worker = np.repeat(np.arange(20_000), 3), np.tile(np.arange(3), 20_000)
-    found = peer_agreement(task, worker, value.ravel(), n_tasks=20_000, trusted=np.ones(3, dtype=bool))
+    result = peer_agreement(task, worker, value.ravel(), n_tasks=20_000, trusted=np.ones(3, dtype=bool))
     first = worker == 0
-    assert found.agreement[first].mean() / found.others[first].mean() == pytest.approx(1, abs=0.15)
+    assert result.agreement[first].mean() / result.others[first].mean() == pytest.approx(1, abs=0.15)
 
 
 POSITIONS = st.lists(
@@ -110,17 +110,17 @@ POSITIONS = st.lists(
 ).map(np.array)
 
 
-def by_enumeration(odds: np.ndarray, seen: int) -> float:
+def by_enumeration(odds: np.ndarray, n_seen: int) -> float:
     chance = np.zeros(len(odds) + 1)
     for heads in product((0, 1), repeat=len(odds)):
         chance[sum(heads)] += np.prod(np.where(heads, odds, 1 - odds))
-    return float(chance[chance <= chance[seen] * (1 + 1e-9)].sum())
+    return float(chance[chance <= chance[n_seen] * (1 + 1e-9)].sum())
 
 
 @given(st.lists(st.floats(0.05, 0.95), min_size=1, max_size=8).map(np.array), st.data())
 def test_the_p_value_is_that_of_unlike_coins(odds: np.ndarray, data: st.DataObject) -> None:
-    seen = data.draw(st.integers(0, len(odds)))
-    assert module._poisson_binomial_p(odds, seen) == pytest.approx(by_enumeration(odds, seen))
+    n_seen = data.draw(st.integers(0, len(odds)))
+    assert module._poisson_binomial_p(odds, n_seen) == pytest.approx(by_enumeration(odds, n_seen))
 
 
 @settings(max_examples=40)
@@ -131,38 +131,38 @@ def test_sides_and_systems_may_be_turned_round(rows: np.ndarray) -> None:
     systems = position_tests(worker, pair, -sign, -order, n_workers=3)
     assert systems.share == pytest.approx(plain.share, nan_ok=True)
     assert systems.p_value == pytest.approx(plain.p_value, nan_ok=True)
-    shown = position_tests(worker, pair, sign, -order, n_workers=3)
-    assert shown.share == pytest.approx(1 - plain.share, nan_ok=True)
-    assert shown.p_value == pytest.approx(plain.p_value, nan_ok=True)
+    result = position_tests(worker, pair, sign, -order, n_workers=3)
+    assert result.share == pytest.approx(1 - plain.share, nan_ok=True)
+    assert result.p_value == pytest.approx(plain.p_value, nan_ok=True)
 
 
 @settings(max_examples=40)
 @given(POSITIONS)
 def test_the_order_of_rows_changes_no_bit(rows: np.ndarray) -> None:
     mixed = np.random.default_rng(0).permutation(rows)
-    one, other = (position_tests(*own.T, n_workers=3).p_value for own in (rows, mixed))
-    assert one.tobytes() == other.tobytes()
+    first, second = (position_tests(*table.T, n_workers=3).p_value for table in (rows, mixed))
+    assert first.tobytes() == second.tobytes()
 
 
 def test_one_order_only_tells_nothing() -> None:
     n = 30
-    made = position_tests(*np.array([[0, 0, 1, 1]] * n).T, n_workers=1)
-    assert made.share.item() == 1
-    assert np.isnan(made.p_value).all()
+    result = position_tests(*np.array([[0, 0, 1, 1]] * n).T, n_workers=1)
+    assert result.share.item() == 1
+    assert np.isnan(result.p_value).all()
 
 
 def test_long_rows_have_the_same_p_as_exact_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(1)
     odds = rng.uniform(0.3, 0.7, 900)
-    for seen in (400, 450, 480, 500):
-        exact = module._poisson_binomial_p(odds, seen)
+    for n_seen in (400, 450, 480, 500):
+        exact = module._poisson_binomial_p(odds, n_seen)
         with monkeypatch.context() as patch:
             patch.setattr(module, "MOST_EXACT", 10)
-            assert module._poisson_binomial_p(odds, seen) == pytest.approx(exact, rel=0.06, abs=1e-4)
+            assert module._poisson_binomial_p(odds, n_seen) == pytest.approx(exact, rel=0.06, abs=1e-4)
 
 
 def test_fair_people_are_seldom_named_and_clickers_always() -> None:
-    """The level is .05 or less one by one, with pairs whose orders are balanced, or two to one."""
+    """The level is at most .05 for each annotator, with pairs of balanced orders or of two to one."""
     rng = np.random.default_rng(3)
     for often in (0.5, 2 / 3):
         p = []
@@ -172,6 +172,6 @@ def test_fair_people_are_seldom_named_and_clickers_always() -> None:
             sign = np.where(rng.random(600) < 0.2 + 0.1 * pair, 1, -1)
             sign = np.where(worker == 0, order, sign)  # always the first shown
             p.append(position_tests(worker, pair, sign, order, n_workers=20).p_value)
-        found = np.array(p)
-        assert (found[:, 0] < 1e-4).all()
-        assert np.mean(found[:, 1:] <= 0.05) < 0.06  # measured with 60: .043 of 1,140 in either
+        p_values = np.array(p)
+        assert (p_values[:, 0] < 1e-4).all()
+        assert np.mean(p_values[:, 1:] <= 0.05) < 0.06  # measured with 60: .043 of 1,140 in either

@@ -14,10 +14,10 @@ def test_slices_cover_everything_once_and_hold_no_more_than_allowed(n: int, size
     parts = list(chunks(n, size))
     assert [k for part in parts for k in range(n)[part]] == list(range(n))
     for part in parts:
-        # one thing is held whatever its size
+        # A slice contains one element of any size.
         assert part.stop - part.start == 1 or (part.stop - part.start) * size <= CHUNK
     full = {part.stop - part.start for part in parts[:-1]}
-    # no more slices than needed: one more thing would be too much
+    # No more slices than needed: another element would exceed the limit.
     assert len(full) <= 1
     assert all((width + 1) * size > CHUNK for width in full)
 
@@ -28,9 +28,9 @@ values = hnp.arrays(
 
 
 def test_ratio_broadcasts_and_is_undefined_over_nothing():
-    made = ratio(np.array([[3, 0], [1, 0]]), np.array([[4], [0]]))
-    np.testing.assert_array_equal(made, [[0.75, 0.0], [np.nan, np.nan]])
-    # counts without a sign do not wrap, and an infinite numerator stays infinite
+    result = ratio(np.array([[3, 0], [1, 0]]), np.array([[4], [0]]))
+    np.testing.assert_array_equal(result, [[0.75, 0.0], [np.nan, np.nan]])
+    # Unsigned counts do not wrap, and an infinite numerator stays infinite.
     assert ratio(np.array(1, dtype=np.uint32), np.array(2, dtype=np.uint32)) == 0.5
     assert ratio(np.array(np.inf), np.array(2)) == np.inf
 
@@ -38,8 +38,8 @@ def test_ratio_broadcasts_and_is_undefined_over_nothing():
 @given(values)
 def test_mean_of_defined_is_that_of_a_loop(table):
     for axis, rows in ((-1, table), (0, table.T)):
-        known = [[value for value in row if not np.isnan(value)] for row in rows]
-        expected = [np.mean(row) if row else np.nan for row in known]
+        defined = [[value for value in row if not np.isnan(value)] for row in rows]
+        expected = [np.mean(row) if row else np.nan for row in defined]
         np.testing.assert_allclose(mean_of_defined(table, axis=axis), expected, atol=1e-12)
 
 

@@ -15,7 +15,7 @@ from custodes.stats.correction.estimators import ESTIMATORS
 from custodes.stats.sign_test import sign_test
 from tests.simulation.clustered_studies import effect_of, estimated, favi_held, not_above, sign_tests, studies
 
-BY_COUNTS = [own for own in ESTIMATORS.values() if not own.needs_items]
+BY_COUNTS = [estimator for estimator in ESTIMATORS.values() if not estimator.needs_items]
 
 
 def rows_of(human: np.ndarray, metric: np.ndarray) -> np.ndarray:
@@ -23,20 +23,22 @@ def rows_of(human: np.ndarray, metric: np.ndarray) -> np.ndarray:
     return np.stack([(clusters.joint_outcomes(human, metric) == k).sum(axis=-1) for k in range(15)], axis=-1)
 
 
-def some(n: int = 40, sizes: tuple[int, ...] = (10,) * 40, icc: float = 0.3, annotated: str = "half"):
+def design_options(n: int = 40, sizes: tuple[int, ...] = (10,) * 40, icc: float = 0.3, annotated: str = "half"):
     return studies(n, sizes, icc=icc, mean=0.4, annotated=annotated, seed=3)
 
 
 def test_the_effect_is_the_ratio_of_variances_of_statsmodels() -> None:
-    human, _, units = some(annotated="all")
+    human, _, units = design_options(annotated="all")
     table = np.repeat(np.arange(len(human)), human.shape[1])
     cells, unit = clusters.outcomes(human).ravel(), np.tile(units, len(human))
-    got = clusters.design_effect(margin_of, clusters.cluster_rows(table, cells, unit, width=3, n_tables=len(human)))
-    for signs, effect in zip(human.astype(float), got.effect, strict=True):
+    estimate = clusters.design_effect(
+        margin_of, clusters.cluster_rows(table, cells, unit, width=3, n_tables=len(human))
+    )
+    for signs, effect in zip(human.astype(float), estimate.effect, strict=True):
         fit = sm.OLS(signs, np.ones(signs.size)).fit(
             cov_type="cluster", cov_kwds={"groups": units, "df_correction": True}
         )
-        # One pseudo-item in 401 moves ours; statsmodels multiplies by G / (G - 1) and (n - 1) / (n - k) = 1.
+        # One pseudo-item in 401 shifts this estimate; statsmodels multiplies by G / (G - 1) and (n - 1) / (n - k) = 1.
         expected = fit.bse[0] ** 2 / (signs.var() / signs.size)
         assert effect == pytest.approx(max(expected, 1), rel=0.04)
 
@@ -47,27 +49,27 @@ def test_influence_is_the_jackknife() -> None:
     np.testing.assert_allclose(clusters.influence(margin_of, counts) * 100, np.array([1, 0, -1]) - 0.2, atol=1e-6)
 
 
-@pytest.mark.parametrize("own", BY_COUNTS, ids=lambda own: own.name)
-def test_copies_of_items_are_worth_the_items(own) -> None:
-    # Every item ten times, in a cluster of its own: the truth is a design effect of ten.
+@pytest.mark.parametrize("estimator", BY_COUNTS, ids=lambda estimator: estimator.name)
+def test_copies_of_items_are_worth_the_items(estimator) -> None:
+    # Every item occurs ten times in a cluster, so the true design effect is ten.
     human, metric, _ = studies(20, (1,) * 60, icc=0, mean=0.3, annotated="half", seed=1)
     copied = effect_of(
-        own.point, np.repeat(human, 10, axis=1), np.repeat(metric, 10, axis=1), np.repeat(np.arange(60), 10)
+        estimator.point, np.repeat(human, 10, axis=1), np.repeat(metric, 10, axis=1), np.repeat(np.arange(60), 10)
     )
-    # but for C / (C - 1), with C from about 20 annotated items to 60
+    # except for C / (C - 1), with C from about 20 annotated items to 60
     assert ((copied.effect > 9.5) & (copied.effect < 11)).all()
     assert (copied.divisor(0.95) > copied.effect).all()
 
 
 @given(
-    st.lists(st.sampled_from([1, 0, -1]), min_size=1, max_size=30).filter(lambda own: np.abs(own).sum() >= 12),
+    st.lists(st.sampled_from([1, 0, -1]), min_size=12, max_size=30).filter(lambda values: np.abs(values).sum() >= 12),
     st.integers(1, 9),
 )
 def test_a_sign_test_of_copies_is_that_of_the_items(signs: list[int], copies: int) -> None:
-    own = np.repeat(signs, copies)
-    sums = unit_sums(own, units=np.repeat(np.arange(len(signs)), copies), n_units=len(signs))
-    effect = clusters.null_effect(np.abs(own).sum(), (sums**2).sum(), (sums != 0).sum())
-    wins, losses = (own == 1).sum(), (own == -1).sum()
+    values = np.repeat(signs, copies)
+    sums = unit_sums(values, units=np.repeat(np.arange(len(signs)), copies), n_units=len(signs))
+    effect = clusters.null_effect(np.abs(values).sum(), (sums**2).sum(), (sums != 0).sum())
+    wins, losses = (values == 1).sum(), (values == -1).sum()
     for test in ("asymptotic", "exact"):
         expected = sign_test(np.array(signs.count(1)), np.array(signs.count(-1)), test=test)
         assert sign_test(wins / effect, losses / effect, test=test) == pytest.approx(expected, rel=1e-12)
@@ -75,57 +77,57 @@ def test_a_sign_test_of_copies_is_that_of_the_items(signs: list[int], copies: in
 
 @pytest.mark.parametrize("n", range(3, 13))
 def test_few_clusters_show_no_more_than_their_flips(n: int) -> None:
-    effect = clusters.null_effect(np.array(10 * n), np.array(100 * n), np.array(n))  # ten alike in each
+    effect = clusters.null_effect(np.array(10 * n), np.array(100 * n), np.array(n))  # ten equal items in each cluster
     p_value = sign_test(10 * n / effect, np.array(0.0), test="asymptotic")
     assert p_value == pytest.approx(max(2.0 ** (1 - n), 2 * norm.sf(n**0.5)), rel=1e-6)
 
 
-@pytest.mark.parametrize("own", BY_COUNTS, ids=lambda own: own.name)
-def test_items_alone_in_their_clusters_change_nothing(own) -> None:
-    human, metric, units = some()
-    effect = effect_of(own.point, human, metric, np.arange(units.size))
+@pytest.mark.parametrize("estimator", BY_COUNTS, ids=lambda estimator: estimator.name)
+def test_items_alone_in_their_clusters_change_nothing(estimator) -> None:
+    human, metric, units = design_options()
+    effect = effect_of(estimator.point, human, metric, np.arange(units.size))
     assert (effect.effect == 1).all()
     assert (effect.divisor(0.95) == 1).all()
 
 
-@pytest.mark.parametrize("own", BY_COUNTS, ids=lambda own: own.name)
-def test_one_cluster_says_nothing_of_its_effect(own) -> None:
-    human, metric, units = some()
-    effect = effect_of(own.point, human, metric, np.zeros_like(units))
+@pytest.mark.parametrize("estimator", BY_COUNTS, ids=lambda estimator: estimator.name)
+def test_one_cluster_says_nothing_of_its_effect(estimator) -> None:
+    human, metric, units = design_options()
+    effect = effect_of(estimator.point, human, metric, np.zeros_like(units))
     assert np.isinf(effect.effect).all()
     assert np.isinf(effect.divisor(0.95)).all()
     rows = rows_of(human, metric)
-    nothing = Counts.of_row(rows).effective(effect.divisor(0.95))
-    estimate = own.estimate(nothing, confidence=0.95, gamma=0.05, rng=np.random.default_rng(0))
+    absent = Counts.of_row(rows).effective(effect.divisor(0.95))
+    estimate = estimator.estimate(absent, confidence=0.95, gamma=0.05, rng=np.random.default_rng(0))
     np.testing.assert_allclose(estimate.theta, 0.5)
 
 
 def test_nothing_rated_is_undefined_and_divides_by_one() -> None:
-    nothing = np.full((1, 6), ABSENT, dtype=np.int8)
-    effect = effect_of(ESTIMATORS["human"].point, nothing, nothing, np.repeat([0, 1], 3))
+    absent = np.full((1, 6), ABSENT, dtype=np.int8)
+    effect = effect_of(ESTIMATORS["human"].point, absent, absent, np.repeat([0, 1], 3))
     assert np.isnan(effect.effect).all()
     assert effect.divisor(0.95).tolist() == [1.0]
 
 
 def test_the_mixture_of_effective_counts_is_a_posterior() -> None:
-    # The exact sampler against self-normalised draws from the prior: a small table, so that these are worth enough.
+    # The exact sampler against self-normalised draws from the prior: the table is small, so that these are effective.
     counts = Counts(
         np.array([[2.4, 0.3, 0.0], [0.6, 1.2, 0.3], [0.3, 0.0, 1.5]]), np.array([3.3, 1.2, 2.1]), np.zeros(3)
     )
-    got = ESTIMATORS["mixture"].estimate(counts, confidence=0.95, gamma=None, rng=np.random.default_rng(0))
+    estimate = ESTIMATORS["mixture"].estimate(counts, confidence=0.95, gamma=None, rng=np.random.default_rng(0))
     rng = np.random.default_rng(1)
     p, mu = rng.dirichlet(np.ones(3), 400_000), rng.dirichlet(np.ones(3), (400_000, 3))
     log = (counts.paired * (np.log(mu) + np.log(p)[..., None])).sum(axis=(1, 2))
     log += np.log(np.einsum("nh,nhr->nr", p, mu)) @ counts.metric_only
     weight = np.exp(log - log.max())
     assert weight.sum() ** 2 / (weight**2).sum() > 5000
-    assert got.theta == pytest.approx(weight @ (p[:, 0] > p[:, 2]) / weight.sum(), abs=0.02)
-    assert got.margin == pytest.approx(weight @ (p[:, 0] - p[:, 2]) / weight.sum(), abs=0.015)
+    assert estimate.theta == pytest.approx(weight @ (p[:, 0] > p[:, 2]) / weight.sum(), abs=0.02)
+    assert estimate.margin == pytest.approx(weight @ (p[:, 0] - p[:, 2]) / weight.sum(), abs=0.015)
 
 
 @pytest.mark.parametrize("test", ["asymptotic", "exact"])
 def test_sign_tests_of_equals_in_documents(test) -> None:
-    # before: 31 % false decisions (ICC of signs .3, forty documents of ten)
+    # 31 % false decisions without clusters (ICC of signs .3, forty documents of ten)
     assert sign_tests("40 x 10", icc=0.3, mean=0, n=1000, by=False, test=test) > 0.25
     assert not_above(sign_tests("40 x 10", icc=0.3, mean=0, n=1000, test=test), 0.06, 1000)
     assert sign_tests("40 x 10", icc=0.3, mean=0.5, n=1000, test=test) > 0.9
@@ -133,51 +135,51 @@ def test_sign_tests_of_equals_in_documents(test) -> None:
 
 @pytest.mark.parametrize("name", ["human", "naive", "ppi", "poststratified"])
 def test_estimators_cover_in_documents(name) -> None:
-    asked = {"size": "40 x 10", "icc": 0.3, "mean": 0, "annotated": "half", "n": 1000}
-    before, after = estimated(name, by=False, **asked), estimated(name, **asked)
-    assert before[0] < 0.82
-    assert 0.92 <= after[0] <= 0.98
-    assert not_above(after[1], 0.06, 1000)
+    options = {"size": "40 x 10", "icc": 0.3, "mean": 0, "annotated": "half", "n": 1000}
+    uncorrected, corrected = estimated(name, by=False, **options), estimated(name, **options)
+    assert uncorrected[0] < 0.82
+    assert 0.92 <= corrected[0] <= 0.98
+    assert not_above(corrected[1], 0.06, 1000)
 
 
 def test_favi_scores_cover_in_documents() -> None:
-    asked = {"size": "40 x 10", "icc": 0.3, "mean": 0, "favour": 0, "n": 500}
-    assert favi_held(by=False, **asked)[0] < 0.80
-    assert 0.92 <= favi_held(**asked)[0] <= 0.98
+    options = {"size": "40 x 10", "icc": 0.3, "mean": 0, "favour": 0, "n": 500}
+    assert favi_held(by=False, **options)[0] < 0.80
+    assert 0.92 <= favi_held(**options)[0] <= 0.98
 
 
 def documents(rng: np.random.Generator, *, pairs: int, clusters: int, size: int, rho: float) -> np.ndarray:
-    """(pairs, items) fair coins, of which a share sqrt(rho) say what their document says: correlation rho."""
+    """Return (pairs, items) fair coins that copy the coin of their document with probability sqrt(rho)."""
     shared = rng.choice([-1, 1], size=(pairs, clusters)).repeat(size, axis=1)
-    own = rng.choice([-1, 1], size=shared.shape)
-    return np.where(rng.random(shared.shape) < np.sqrt(rho), shared, own).astype(np.int8)
+    coins = rng.choice([-1, 1], size=shared.shape)
+    return np.where(rng.random(shared.shape) < np.sqrt(rho), shared, coins).astype(np.int8)
 
 
 @pytest.mark.parametrize("rho", [0.0, 0.1, 0.3, 0.6])
 def test_it_is_that_of_a_known_correlation(rho: float) -> None:
     rng = np.random.default_rng(0)
     signs = documents(rng, pairs=200, clusters=400, size=10, rho=rho)
-    found = pooled_design_effect(signs, units=np.repeat(np.arange(400), 10))
+    design_effect = pooled_design_effect(signs, units=np.repeat(np.arange(400), 10))
     # Kish: 1 + (m - 1) rho
-    np.testing.assert_allclose(found, 1 + 9 * rho, rtol=0.03)
+    np.testing.assert_allclose(design_effect, 1 + 9 * rho, rtol=0.03)
 
 
 def test_few_clusters_are_allowed_for() -> None:
     rng = np.random.default_rng(1)
     units = np.repeat(np.arange(10), 10)
-    found = [
+    estimates = [
         pooled_design_effect(documents(rng, pairs=1, clusters=10, size=10, rho=0.3), units=units) for _ in range(300)
     ]
-    # the estimate and its standard error: in four of five studies at least the truth, 3.7
-    assert np.mean(np.array(found) >= 3.7) > 0.6
-    assert np.max(found) <= 10
+    # the estimate plus its standard error: in at least four of five studies no less than the truth, 3.7
+    assert np.mean(np.array(estimates) >= 3.7) > 0.6
+    assert np.max(estimates) <= 10
 
 
 def test_nothing_changes_without_shared_clusters() -> None:
     signs = np.random.default_rng(2).choice(np.array([1, 0, -1, ABSENT], dtype=np.int8), size=(3, 5, 30))
     assert not is_clustered(np.arange(30))
     assert (pooled_design_effect(signs, units=np.arange(30)) == 1).all()
-    # one annotation of each document, the others absent
+    # one annotation of each document, the others missing
     signs[..., 1::2] = ABSENT
     units = np.repeat(np.arange(15), 2)
     assert is_clustered(units)
@@ -188,5 +190,5 @@ def test_documents_that_agree_with_themselves_are_one_annotation_each() -> None:
     units = np.repeat(np.arange(8), 5)
     signs = np.random.default_rng(3).choice(np.array([1, -1], dtype=np.int8), size=(6, 8)).repeat(5, axis=1)
     np.testing.assert_allclose(pooled_design_effect(signs, units=units), 5)
-    # no spread at all: they may agree because they share a document
+    # No variation at all: the items may agree because they share a document.
     np.testing.assert_allclose(pooled_design_effect(np.ones((1, 40), dtype=np.int8), units=units), 5)

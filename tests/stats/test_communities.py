@@ -18,7 +18,7 @@ def similarity_of(rng: np.random.Generator, n: int, *, missing: float = 0.0) -> 
 
 
 def planted(labels: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Similarities near .8 within a community and near .3 across."""
+    """Return similarities near .8 within a community and near .3 across."""
     noise = rng.normal(scale=0.02, size=(len(labels), len(labels)))
     return np.where(labels[:, np.newaxis] == labels, 0.8, 0.3) + (noise + noise.T) / 2
 
@@ -38,15 +38,15 @@ def partition(labels: np.ndarray) -> set[frozenset[int]]:
 
 
 def every_partition(n: int) -> np.ndarray:
-    """All labels (Bell number, n) in which a community's number is new or was there before."""
+    """Return the labels of all partitions (Bell number, n), with communities numbered by first occurrence."""
     partitions = [[0]]
     for _ in range(n - 1):
-        partitions = [[*labels, own] for labels in partitions for own in range(max(labels) + 2)]
+        partitions = [[*labels, label] for labels in partitions for label in range(max(labels) + 2)]
     return np.array(partitions)
 
 
 def highest_modularity(similarity: np.ndarray) -> float:
-    """By definition, over every partition."""
+    """Return the highest modularity over all partitions."""
     weights = np.nan_to_num(similarity) * (1 - np.eye(len(similarity)))
     degree, labels = weights.sum(axis=0), every_partition(len(similarity))
     excess = (weights - np.outer(degree, degree) / weights.sum()) / weights.sum()
@@ -54,22 +54,22 @@ def highest_modularity(similarity: np.ndarray) -> float:
     return float((together * excess).sum(axis=(1, 2)).max())
 
 
-# not Hypothesis: a heuristic may miss the optimum of a rare graph
+# no Hypothesis: a heuristic may miss the optimum of a rare graph
 @pytest.mark.parametrize("seed", range(8))
 def test_no_partition_of_few_nodes_is_better(seed: int) -> None:
     rng = np.random.default_rng(seed)
     similarity = similarity_of(rng, 3 + seed % 6, missing=0.3 * (seed % 3))
-    found = modularity(similarity, communities(similarity, seed=seed))
-    assert found == pytest.approx(highest_modularity(similarity), abs=1e-9)
+    modularity_found = modularity(similarity, communities(similarity, seed=seed))
+    assert modularity_found == pytest.approx(highest_modularity(similarity), abs=1e-9)
 
 
 @pytest.mark.parametrize(("n", "missing"), [(15, 0.5), (40, 0), (60, 0.8)])
 def test_networkx_finds_nothing_better(n: int, missing: float) -> None:
     similarity = similarity_of(np.random.default_rng(n), n, missing=missing)
-    found = modularity(similarity, communities(similarity, seed=0))
+    value = modularity(similarity, communities(similarity, seed=0))
     graph = graph_of(similarity)
     others = [nx.community.louvain_communities(graph, seed=seed) for seed in range(3)]
-    assert found >= max(nx.community.modularity(graph, other) for other in others) - 1e-9
+    assert value >= max(nx.community.modularity(graph, labelling) for labelling in others) - 1e-9
 
 
 @given(seed=seeds)
@@ -103,7 +103,7 @@ def test_a_node_without_edges_changes_nothing_and_is_alone(seed: int) -> None:
     similarity, linked = similarity_of(rng, n), rng.random(n) < 0.7
     similarity[~linked], similarity[:, ~linked] = rng.choice([0.0, np.nan]), np.nan
     labels = communities(similarity, seed=seed)
-    assert all((labels == own).sum() == 1 for own in labels[~linked])
+    assert all((labels == label).sum() == 1 for label in labels[~linked])
     alone = communities(similarity[np.ix_(linked, linked)], seed=seed)
     assert partition(labels[linked]) == partition(alone)
 
@@ -132,26 +132,28 @@ def test_stability_by_definition(seed: int) -> None:
     n = rng.integers(2, 9)
     similarities = np.stack([similarity_of(rng, n, missing=0.3) for _ in range(4)])
     labels = rng.integers(0, 3, n)
-    kept, rand = stability(similarities, labels, seed=seed)
-    own = np.random.SeedSequence(seed).generate_state(4)
-    again = [communities(s, seed=int(o)) for s, o in zip(similarities, own, strict=True)]
-    np.testing.assert_allclose(rand, [adjusted_rand_score(labels, found) for found in again], atol=1e-12)
+    same_community, rand = stability(similarities, labels, seed=seed)
+    seeds_of = np.random.SeedSequence(seed).generate_state(4)
+    repeats = [communities(s, seed=int(o)) for s, o in zip(similarities, seeds_of, strict=True)]
+    np.testing.assert_allclose(
+        rand, [adjusted_rand_score(labels, partition_of) for partition_of in repeats], atol=1e-12
+    )
     for node in range(n):
-        mates = [other for other in range(n) if other != node and labels[other] == labels[node]]
+        mates = [mate_of for mate_of in range(n) if mate_of != node and labels[mate_of] == labels[node]]
         if mates:
-            still = [np.mean([found[node] == found[mate] for mate in mates]) for found in again]
+            still = [np.mean([partition_of[node] == partition_of[mate] for mate in mates]) for partition_of in repeats]
         else:
-            still = [(found == found[node]).sum() == 1 for found in again]
-        assert kept[node] == pytest.approx(np.mean(still))
+            still = [(partition_of == partition_of[node]).sum() == 1 for partition_of in repeats]
+        assert same_community[node] == pytest.approx(np.mean(still))
 
 
 def test_stability_of_nothing_is_undefined_and_of_one_alone_is_whether_it_stays_alone() -> None:
-    kept, rand = stability(np.empty((0, 3, 3)), np.zeros(3, dtype=int), seed=0)
-    assert np.isnan(kept).all()
-    assert kept.shape == (3,)
+    same_community, rand = stability(np.empty((0, 3, 3)), np.zeros(3, dtype=int), seed=0)
+    assert np.isnan(same_community).all()
+    assert same_community.shape == (3,)
     assert rand.shape == (0,)
-    kept, rand = stability(np.ones((2, 1, 1)), np.zeros(1, dtype=int), seed=0)
-    assert kept.tolist() == [1.0]
+    same_community, rand = stability(np.ones((2, 1, 1)), np.zeros(1, dtype=int), seed=0)
+    assert same_community.tolist() == [1.0]
     assert rand.tolist() == [1, 1]
-    kept, _ = stability(np.stack([np.zeros((2, 2)), np.ones((2, 2))]), np.arange(2), seed=0)
-    assert kept.tolist() == [0.5, 0.5]
+    same_community, _ = stability(np.stack([np.zeros((2, 2)), np.ones((2, 2))]), np.arange(2), seed=0)
+    assert same_community.tolist() == [0.5, 0.5]

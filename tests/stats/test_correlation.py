@@ -82,8 +82,8 @@ def test_pair_counts_by_definition(seed: int) -> None:
         for b, m in np.ndindex(5, 2):
             first, second = np.triu_indices(n, 1)
             sx, sy = np.sign(x[b, 0, first] - x[b, 0, second]), np.sign(y[b, m, first] - y[b, m, second])
-            counted = ~np.isnan(sy) & (True if mask is None else mask[m, first, second])
-            sx, sy = sx[counted], sy[counted]
+            compared = ~np.isnan(sy) & (True if mask is None else mask[m, first, second])
+            sx, sy = sx[compared], sy[compared]
             expected = [(sx * sy).sum(), (sx != 0).sum(), (sy != 0).sum(), (sx * sy != 0).sum(), len(sx)]
             assert [count[b, m] for count in counts] == expected
 

@@ -23,10 +23,10 @@ KIND = {
 
 @given(decided)
 def test_error_types_by_definition(table):
-    human, others = table[0], table[1:]
-    shares = error_types(human, others)
-    for other, share in zip(others, shares, strict=True):
-        kinds = [KIND[h, o] for h, o in zip(human, other, strict=True) if not np.isnan(h + o)]
+    human, columns = table[0], table[1:]
+    shares = error_types(human, columns)
+    for column, share in zip(columns, shares, strict=True):
+        kinds = [KIND[h, o] for h, o in zip(human, column, strict=True) if not np.isnan(h + o)]
         if not kinds:
             assert np.isnan(share).all()
             continue
@@ -36,24 +36,24 @@ def test_error_types_by_definition(table):
 
 @given(outcomes)
 def test_kld_is_scipys_entropy(counts):
-    other, human = counts
-    nothing = (other.sum(-1) == 0) | (human.sum(-1) == 0)
-    mean = divergence(other, human, estimate="mean")
-    np.testing.assert_array_equal(np.isnan(mean), nothing)
+    first, human = counts
+    empty = (first.sum(-1) == 0) | (human.sum(-1) == 0)
+    mean = divergence(first, human, estimate="mean")
+    np.testing.assert_array_equal(np.isnan(mean), empty)
     expected = np.array(
         [entropy((o + 1) / (o.sum() + 3), (h + 1) / (h.sum() + 3)) for o, h in zip(*counts, strict=True)]
     )
-    np.testing.assert_allclose(mean[~nothing], expected[~nothing], atol=1e-12)
-    mode = divergence(other, human, estimate="mode")
-    np.testing.assert_array_equal(np.isnan(mode), nothing)
-    if (~nothing).any():
-        expected = entropy(other[~nothing] / other[~nothing].sum(-1, keepdims=True), human[~nothing], axis=-1)
-        np.testing.assert_allclose(mode[~nothing], expected, atol=1e-12)
+    np.testing.assert_allclose(mean[~empty], expected[~empty], atol=1e-12)
+    mode = divergence(first, human, estimate="mode")
+    np.testing.assert_array_equal(np.isnan(mode), empty)
+    if (~empty).any():
+        expected = entropy(first[~empty] / first[~empty].sum(-1, keepdims=True), human[~empty], axis=-1)
+        np.testing.assert_allclose(mode[~empty], expected, atol=1e-12)
 
 
 def test_kld_mode_is_infinite_for_an_outcome_never_seen():
-    other, human = np.array([3, 1, 0]), np.array([4, 0, 1])
-    assert divergence(other, human, estimate="mode") == np.inf
+    first, human = np.array([3, 1, 0]), np.array([4, 0, 1])
+    assert divergence(first, human, estimate="mode") == np.inf
     # by hand: (4/7) ln((4/7)/(5/8)) + (2/7) ln((2/7)/(1/8)) + (1/7) ln((1/7)/(2/8))
     expected = 4 / 7 * np.log(32 / 35) + 2 / 7 * np.log(16 / 7) + 1 / 7 * np.log(4 / 7)
-    assert divergence(other, human, estimate="mean") == pytest.approx(expected)
+    assert divergence(first, human, estimate="mean") == pytest.approx(expected)

@@ -15,10 +15,10 @@ def test_clusters_are_of_one_kind_where_their_rows_say_the_same(seed: int) -> No
     rng = np.random.default_rng(seed)
     n, n_units = rng.integers(0, 60), 12
     codes, units = rng.integers(0, 3, n), rng.integers(0, n_units, n)
-    said = [tuple(codes[units == unit]) for unit in range(n_units)]
-    different = list(dict.fromkeys(said))
+    contents = [tuple(codes[units == unit]) for unit in range(n_units)]
+    different = list(dict.fromkeys(contents))
     number, rows, kind = group_clusters(codes, units, n_units=n_units)
-    assert number.tolist() == [said.count(own) for own in different]
+    assert number.tolist() == [contents.count(content) for content in different]
     assert [tuple(codes[rows[kind == k]]) for k in range(len(number))] == different
 
 
@@ -36,7 +36,7 @@ def test_codes_tell_all_signs_apart_however_many_raters() -> None:
 
 @pytest.mark.parametrize("per_cluster", [1, 3])
 def test_the_law_of_drawn_kinds_is_that_of_drawn_clusters(per_cluster: int) -> None:
-    """Means and covariances of sums over 20,000 resamples, and of a square, which needs whole clusters."""
+    """Compare means and covariances of sums over 20,000 resamples, and of a square, which depends on whole clusters."""
     rng = np.random.default_rng(per_cluster)
     n, n_units, draws = 60 * per_cluster, 60, 20_000
     pair, sign = np.sort(rng.integers(0, 3, n)), rng.integers(-1, 2, n)
@@ -45,8 +45,8 @@ def test_the_law_of_drawn_kinds_is_that_of_drawn_clusters(per_cluster: int) -> N
     assert len(number) < n_units
     total = sums_of(pair[rows], kind, sign[rows], n_cells=3, n_kinds=len(number))
     blocks = list(redrawn(number, draws, np.random.default_rng(0), size=3))
-    times = np.concatenate([own for _, own in blocks], axis=1)
-    assert [block.stop - block.start for block, _ in blocks] == [own.shape[1] for _, own in blocks]
+    times = np.concatenate([weights for _, weights in blocks], axis=1)
+    assert [block.stop - block.start for block, _ in blocks] == [weights.shape[1] for _, weights in blocks]
     drawn = total(times).T
     per_unit = np.zeros((3, n_units))
     np.add.at(per_unit, (pair, units), sign)
@@ -57,11 +57,11 @@ def test_the_law_of_drawn_kinds_is_that_of_drawn_clusters(per_cluster: int) -> N
     error = np.sqrt((np.outer(covariance.diagonal(), covariance.diagonal()) + covariance**2) / draws)
     assert (np.abs(drawn[1:].mean(axis=0) - drawn[0]) < 4 * np.sqrt(covariance.diagonal() / draws)).all()
     assert (np.abs(np.cov(drawn[1:].T) - covariance) < 4.5 * error).all()
-    # and as clusters themselves are drawn
+    # and by resampling the clusters directly
     old = bootstrap_weights(n_units, draws, np.random.default_rng(1))[1:] @ per_unit.T
     for level in (0.05, 0.5, 0.95):
-        apart = np.quantile(drawn[1:], level, axis=0) - np.quantile(old, level, axis=0)
-        assert (np.abs(apart) < 0.1 * np.sqrt(covariance.diagonal()) + 1).all()
+        difference = np.quantile(drawn[1:], level, axis=0) - np.quantile(old, level, axis=0)
+        assert (np.abs(difference) < 0.1 * np.sqrt(covariance.diagonal()) + 1).all()
 
 
 def test_clusters_that_are_all_different_are_drawn_as_before() -> None:
@@ -87,9 +87,9 @@ def test_sums_are_exact_dense_or_sparse(share: float, largest: int) -> None:
     cell, kind = np.nonzero(rng.random((30, 40)) < share)
     cell, kind = np.concatenate([cell, cell[:5]]), np.concatenate([kind, kind[:5]])
     values, times = rng.integers(-largest, largest, len(cell)), rng.integers(0, 9, (40, 6)).astype(float)
-    wanted = np.zeros((30, 6))
-    np.add.at(wanted, cell, values[:, None] * times[kind])
-    np.testing.assert_array_equal(sums_of(cell, kind, values, n_cells=30, n_kinds=40)(times), wanted)
+    expected = np.zeros((30, 6))
+    np.add.at(expected, cell, values[:, None] * times[kind])
+    np.testing.assert_array_equal(sums_of(cell, kind, values, n_cells=30, n_kinds=40)(times), expected)
 
 
 def test_sums_just_above_single_precision_are_exact() -> None:

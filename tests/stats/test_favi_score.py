@@ -16,7 +16,7 @@ def swap(counts):
 
 
 def margins(counts):
-    """Wins minus losses by people and by the metric."""
+    """Return wins minus losses by humans and by the metric."""
     return tuple(np.asarray(counts, dtype=float).sum(axis=axis) @ [1, 0, -1] for axis in (-1, -2))
 
 
@@ -58,22 +58,22 @@ def test_without_errors_there_is_no_favoritism():
     for undefined in (favi_score(counts), result.low, result.high):
         assert np.isnan(undefined).all()
     assert np.isnan(sample_accuracy(counts)).tolist() == [False, True]
-    # a decision can still flip by errors not yet seen; without any comparison nothing can be said
+    # Unobserved errors can still flip a decision; without any comparison the result is undefined.
     assert np.isnan(result.flip_probability).tolist() == [False, True]
 
 
 @given(tables)
 def test_by_definition_and_lemma_1(counts):
     for table, favi in zip(counts, favi_score(counts), strict=True):
-        wrong = [(h, m, table[h, m]) for h in range(3) for m in range(3) if h != m]
-        total = sum(count for *_, count in wrong)
+        mistakes = [(h, m, table[h, m]) for h in range(3) for m in range(3) if h != m]
+        total = sum(count for *_, count in mistakes)
         human, metric = margins(table)
         by_margins = metric - human
         if total == 0:
             assert np.isnan(favi)
             assert by_margins == 0
         else:
-            assert favi == pytest.approx(sum((h - m) * count for h, m, count in wrong) / total)
+            assert favi == pytest.approx(sum((h - m) * count for h, m, count in mistakes) / total)
             assert favi == pytest.approx(by_margins / total)
             assert -2 <= favi <= 2
 
@@ -83,10 +83,10 @@ def test_swapping_the_systems_mirrors_everything(counts):
     np.testing.assert_array_equal(favi_score(swap(counts)), -favi_score(counts))
     np.testing.assert_array_equal(sample_accuracy(swap(counts)), sample_accuracy(counts))
     np.testing.assert_array_equal(errors(swap(counts)), errors(counts))
-    one, other = posterior(counts), posterior(swap(counts))
-    np.testing.assert_array_equal(other.low, -one.high)
-    np.testing.assert_array_equal(other.high, -one.low)
-    np.testing.assert_array_equal(other.flip_probability, one.flip_probability)
+    first, second = posterior(counts), posterior(swap(counts))
+    np.testing.assert_array_equal(second.low, -first.high)
+    np.testing.assert_array_equal(second.high, -first.low)
+    np.testing.assert_array_equal(second.flip_probability, first.flip_probability)
 
 
 @given(tables, st.randoms(use_true_random=False))
@@ -110,7 +110,7 @@ REFERENCE_TABLES = np.array(
         [[10, 1, 0], [2, 3, 0], [0, 0, 9]],
         [[2000, 30, 5], [12, 700, 40], [9, 60, 1990]],
         [[0, 0, 0], [0, 0, 0], [3, 0, 0]],
-        [[90, 3, 10], [1, 100, 1], [10, 3, 90]],  # its own mirror image
+        [[90, 3, 10], [1, 100, 1], [10, 3, 90]],  # symmetric
     ]
 )
 
@@ -125,7 +125,7 @@ def test_posterior_is_the_dirichlet_one(table):
     favi = (cells * ERROR_COST).sum((1, 2)) / (cells * (ERROR_COST != 0)).sum((1, 2))
     low, high = np.quantile(favi, [0.025, 0.975])
     point = favi_score(table)
-    # the sd of a quantile over 100,000 draws is under 0.004 here, so of a difference under 0.006
+    # The sd of a quantile over 100,000 draws is below 0.004 here, that of a difference below 0.006.
     assert result.low == pytest.approx(min(low, point), abs=0.02)
     assert result.high == pytest.approx(max(high, point), abs=0.02)
     assert result.flip_probability == pytest.approx(np.mean(human * metric < 0), abs=0.01)
@@ -133,8 +133,8 @@ def test_posterior_is_the_dirichlet_one(table):
 
 def test_other_tables_change_nothing_but_the_noise():
     whole = posterior(REFERENCE_TABLES, draws=20_000)
-    others = np.random.default_rng(0).integers(0, 50, (300, 3, 3))  # more than are drawn at a time
-    among_others = posterior(np.concatenate([REFERENCE_TABLES, others]), draws=20_000)
+    other_tables = np.random.default_rng(0).integers(0, 50, (300, 3, 3))  # more than one block of draws
+    among_others = posterior(np.concatenate([REFERENCE_TABLES, other_tables]), draws=20_000)
     for a, b in zip(whole, among_others, strict=True):
         np.testing.assert_allclose(a, b[: len(a)], atol=0.05)
 

@@ -43,10 +43,10 @@ def as_networkx(adjacency):
 def test_condensation_is_that_of_networkx(adjacency):
     component, between = condensation(adjacency)
     expected = nx.condensation(as_networkx(adjacency))
-    ours = {frozenset(np.flatnonzero(component == k).tolist()): k for k in range(len(between))}
+    numbers = {frozenset(np.flatnonzero(component == k).tolist()): k for k in range(len(between))}
     members = {node: frozenset(data["members"]) for node, data in expected.nodes(data=True)}
-    assert set(ours) == set(members.values())
-    edges = {(ours[members[a]], ours[members[b]]) for a, b in expected.edges}
+    assert set(numbers) == set(members.values())
+    edges = {(numbers[members[a]], numbers[members[b]]) for a, b in expected.edges}
     assert edges == set(map(tuple, np.argwhere(between).tolist()))
     # numbered in topological order
     assert all(a < b for a, b in edges)
@@ -66,7 +66,7 @@ def test_layers_are_longest_paths(adjacency):
 
 
 def test_a_cycle_is_one_place():
-    # by hand: 3 beats the circle 0 > 1 > 2 > 0, which beats 4; 5 stands alone
+    # by hand: 3 beats the cycle 0 > 1 > 2 > 0, which beats 4; 5 is isolated
     beats = np.zeros((6, 6), dtype=bool)
     for a, b in [(0, 1), (1, 2), (2, 0), (3, 0), (1, 4), (3, 4)]:
         beats[a, b] = True
@@ -79,29 +79,31 @@ def test_a_cycle_is_one_place():
 def test_two_share_a_letter_exactly_where_they_are_not_told_apart(seed: int) -> None:
     rng = np.random.default_rng(seed)
     n = int(rng.integers(1, 14))
-    apart = np.triu(rng.random((n, n)) < rng.random(), 1)
-    apart |= apart.T
+    different = np.triu(rng.random((n, n)) < rng.random(), 1)
+    different |= different.T
     order = rng.permutation(n).tolist()
-    words = [set(re.findall(r"[a-z]\d*", own)) for own in letters(apart, order)]
+    words = [set(re.findall(r"[a-z]\d*", word_letters)) for word_letters in letters(different, order)]
     for a in range(n):
         for b in range(n):
-            assert words[a].isdisjoint(words[b]) == bool(apart[a, b])
+            assert words[a].isdisjoint(words[b]) == bool(different[a, b])
     assert "a" in words[order[0]]
-    # no letter says less than another one
-    held = {name: {thing for thing, own in enumerate(words) if name in own} for name in set().union(*words)}
-    assert not any(one < other for one in held.values() for other in held.values())
+    # no letter is a subset of another one
+    things_by_letter = {
+        name: {node for node, word_letters in enumerate(words) if name in word_letters} for name in set().union(*words)
+    }
+    assert not any(first < second for first in things_by_letter.values() for second in things_by_letter.values())
 
 
 def test_who_has_no_place_has_no_letter() -> None:
-    apart = np.zeros((3, 3), dtype=bool)
-    apart[0, 2] = apart[2, 0] = True
-    assert letters(apart, [2, 0]) == ["b", "", "a"]
-    assert letters(apart, []) == ["", "", ""]
+    different = np.zeros((3, 3), dtype=bool)
+    different[0, 2] = different[2, 0] = True
+    assert letters(different, [2, 0]) == ["b", "", "a"]
+    assert letters(different, []) == ["", "", ""]
 
 
 def test_many_groups_have_many_names() -> None:
-    apart = ~np.eye(30, dtype=bool)
-    words = letters(apart, list(range(30)))
+    different = ~np.eye(30, dtype=bool)
+    words = letters(different, list(range(30)))
     assert words[25:28] == ["z", "a1", "b1"]
 
 
@@ -111,11 +113,11 @@ def test_a_cycle_of_each_part_has_the_strongest_weakest_edge(adjacency, random):
     edge = np.where(adjacency, np.array([[random.randint(1, 5) for _ in row] for row in adjacency]), 0)
     graph = nx.DiGraph([(int(a), int(b)) for a, b in np.argwhere(edge)])
     parts = [part for part in nx.strongly_connected_components(graph) if len(part) > 1]
-    found = clearest_cycles(edge)
-    assert len(found) == len(parts)
-    for cycle in found:
+    cycles = clearest_cycles(edge)
+    assert len(cycles) == len(parts)
+    for cycle in cycles:
         weakest = min(edge[a, b] for a, b in zip(cycle, cycle[1:] + cycle[:1], strict=True))
         (part,) = (part for part in parts if {*cycle} <= part)
         strong = nx.DiGraph([(a, b) for a, b in graph.subgraph(part).edges if edge[a, b] > weakest])
         assert weakest > 0
-        assert nx.is_directed_acyclic_graph(strong)  # without the weaker edges no cycle is left
+        assert nx.is_directed_acyclic_graph(strong)  # Without the weaker edges no cycle remains.

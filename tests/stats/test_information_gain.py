@@ -13,30 +13,30 @@ CRITICAL = float(norm.ppf(0.975))
 
 
 def sign_test_gain(wins: np.ndarray, losses: np.ndarray, critical: float = CRITICAL) -> np.ndarray:
-    """The gain for a sign test, in which a comparison without a tie is one unit of information."""
-    seen = (wins + losses).astype(float)
+    """Return the gain for a sign test, in which an untied comparison is one unit of information."""
+    n_untied = (wins + losses).astype(float)
     with np.errstate(invalid="ignore", divide="ignore"):
-        return information_gain((wins - losses) / np.sqrt(seen), seen, critical=critical)
+        return information_gain((wins - losses) / np.sqrt(n_untied), n_untied, critical=critical)
 
 
 def test_half_of_the_pairs_are_decided_with_that_gain() -> None:
-    # truth: margins are normal around 0; every pair goes on until it has the gain
-    rng, seen, pairs = np.random.default_rng(3), 60, 2000
+    # simulation: margins are normal around 0, and every pair goes on until it has the gain
+    rng, n_untied, pairs = np.random.default_rng(3), 60, 2000
     win = (1 + rng.normal(0, 0.15, size=pairs).clip(-0.9, 0.9)) / 2
-    wins = rng.binomial(seen, win)
-    gain = sign_test_gain(wins, seen - wins)
-    assert ((gain == 0) == (np.abs(2 * wins - seen) / np.sqrt(seen) >= CRITICAL)).all()
+    wins = rng.binomial(n_untied, win)
+    gain = sign_test_gain(wins, n_untied - wins)
+    assert ((gain == 0) == (np.abs(2 * wins - n_untied) / np.sqrt(n_untied) >= CRITICAL)).all()
     reach = np.isfinite(gain) & (gain > 0)
-    more = np.ceil(gain[reach] * seen).astype(int)
+    more = np.ceil(gain[reach] * n_untied).astype(int)
     assert reach.sum() > 400
-    n = seen + more
+    n = n_untied + more
     later = wins[reach] + rng.binomial(more, win[reach])
     decided = np.abs(2 * later - n) / np.sqrt(n) >= CRITICAL
     assert 0.45 <= decided.mean() <= 0.72
     # a quarter of it decides fewer
     some = more > 100
     quarter = more[some] // 4
-    few = seen + quarter
+    few = n_untied + quarter
     early = wins[reach][some] + rng.binomial(quarter, win[reach][some])
     assert (np.abs(2 * early - few) / np.sqrt(few) >= CRITICAL).mean() < decided[some].mean() - 0.1
 

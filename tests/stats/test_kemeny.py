@@ -39,8 +39,10 @@ def test_decomposition_costs_what_plain_programming_costs(preference):
     n = len(preference)
 
     @cache
-    def best(left):
-        return min((sum(preference[b, a] for b in left if b != a) + best(left - {a}) for a in left), default=0)
+    def best(remaining):
+        return min(
+            (sum(preference[b, a] for b in remaining if b != a) + best(remaining - {a}) for a in remaining), default=0
+        )
 
     order, cost, exact = kemeny(preference)
     assert exact
@@ -49,7 +51,7 @@ def test_decomposition_costs_what_plain_programming_costs(preference):
 
 
 def test_largest_exact_circle():
-    # a circle of sixteen: each beats the next by 1 vote, no other votes; the best order breaks one edge
+    # a cycle of sixteen: each beats the next by 1 vote, without other votes; the best order breaks one edge
     circle = np.roll(np.eye(16), 1, axis=1)
     order, cost, exact = kemeny(circle)
     assert exact
@@ -65,10 +67,10 @@ def test_beyond_the_limit_the_best_single_move_until_none_helps(seed, most):
     def moves(order):
         for source in range(20):
             for target in range(20):
-                moved = np.insert(np.delete(order, source), target, order[source])
-                yield np.tril(preference[np.ix_(moved, moved)], -1).sum(), moved
+                candidate = np.insert(np.delete(order, source), target, order[source])
+                yield np.tril(preference[np.ix_(candidate, candidate)], -1).sum(), candidate
 
-    # by brute force from the Borda order: try every move of one system, take the best
+    # by brute force from the Borda order: the best of all moves of one system, repeated
     off = preference - np.diag(preference.diagonal())
     order = np.argsort(off.sum(0) - off.sum(1), kind="stable")
     before, cost = np.inf, cost_of(preference, order.tolist())
@@ -83,7 +85,7 @@ def test_beyond_the_limit_the_best_single_move_until_none_helps(seed, most):
 
 
 def test_one_large_circle_does_not_hide_the_rest():
-    # systems 0..19 at random, 20 beaten by all of them, 21 beating all
+    # systems 0..19 at random, 20 loses to all of them, 21 beats all
     preference = np.zeros((22, 22))
     preference[:20, :20] = np.random.default_rng(0).integers(0, 30, (20, 20))
     preference[:21, 20] = preference[21, :] = 40

@@ -12,7 +12,7 @@ from custodes.stats.multiple_testing import Family, Flips, bootstrap_tests, flip
 
 
 def means(values: np.ndarray, flips: np.ndarray | Flips, confidence: float = 0.95, alpha: float = 0.05) -> Family:
-    """Tests of the means of columns of values (units, k), NaN where a unit has nothing."""
+    """Return tests of the means of columns of values (units, k), NaN for missing."""
     weights, _ = without_block(len(values), most=1000)
     present = np.isfinite(values)
     with np.errstate(invalid="ignore"):
@@ -23,7 +23,7 @@ def means(values: np.ndarray, flips: np.ndarray | Flips, confidence: float = 0.9
 
 
 def bootstrapped(draws: np.ndarray, n_units: int) -> Family:
-    """Tests of draws (1 + B, k), the data first."""
+    """Return tests of draws (1 + B, k), the data first."""
     return bootstrap_tests(
         lambda part: draws[:, part].T, draws.shape[::-1], n_units=n_units, confidence=0.95, alpha=0.05
     )
@@ -41,35 +41,35 @@ def test_of_means_it_is_fishers_test_and_the_error_is_students() -> None:
     rng = np.random.default_rng(0)
     values = rng.normal(size=(8, 3)) + np.array([0.0, 0.7, 2.0])
     flips = np.array(list(product([1, -1], repeat=8)))
-    made = means(values, flips)
+    result = means(values, flips)
     for k in range(3):
         exact = (np.abs(flips @ values[:, k]) >= abs(values[:, k].sum()) - 1e-9).sum()
-        assert made.p_value[k] == pytest.approx((exact + 1) / 257)
+        assert result.p_value[k] == pytest.approx((exact + 1) / 257)
         t = stats.ttest_1samp(values[:, k], 0)
-        # half the interval is the critical t of the flips times Student's standard error
+        # Half of the interval is the critical t of the flips times Student's standard error.
         all_t = np.abs([stats.ttest_1samp(flip * values[:, k], 0).statistic for flip in flips])
         critical = np.sort(all_t)[-int(0.05 * 257)]
         error = values[:, k].mean() / t.statistic
-        assert made.high[k] - made.estimate[k] == pytest.approx(critical * error)
-    np.testing.assert_allclose(made.estimate, values.mean(axis=0))
+        assert result.high[k] - result.estimate[k] == pytest.approx(critical * error)
+    np.testing.assert_allclose(result.estimate, values.mean(axis=0))
 
 
 def test_stepping_down_by_definition() -> None:
     rng = np.random.default_rng(1)
     values = rng.normal(size=(30, 5)) + np.array([0.0, 0.1, 0.6, 0.4, 1.0])
     flips = sign_flips(30, 300, rng)
-    made = means(values, flips)
+    result = means(values, flips)
 
-    def t(own: np.ndarray) -> np.ndarray:
-        return np.asarray(np.abs(stats.ttest_1samp(own, 0, axis=0).statistic))
+    def t(column: np.ndarray) -> np.ndarray:
+        return np.asarray(np.abs(stats.ttest_1samp(column, 0, axis=0).statistic))
 
     observed, null = t(values), np.array([t(flip[:, None] * values) for flip in flips])
-    left, worst = list(range(5)), 0.0
-    while left:
-        first = max(left, key=lambda k: observed[k])
-        worst = max(worst, ((null[:, left].max(axis=1) >= observed[first] - 1e-9).sum() + 1) / 301)
-        assert made.p_adjusted[first] == pytest.approx(worst)
-        left.remove(first)
+    open_tests, worst = list(range(5)), 0.0
+    while open_tests:
+        first = max(open_tests, key=lambda k: observed[k])
+        worst = max(worst, ((null[:, open_tests].max(axis=1) >= observed[first] - 1e-9).sum() + 1) / 301)
+        assert result.p_adjusted[first] == pytest.approx(worst)
+        open_tests.remove(first)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -78,11 +78,11 @@ def test_an_interval_leaves_out_0_exactly_where_p_is_small(seed: int) -> None:
     values = rng.normal(size=(12, 40)) + rng.normal(size=40) * 0.7
     flipped = means(values, sign_flips(12, 199, rng))
     draws = bootstrap_weights(12, 199, rng) @ values / 12
-    for made in (flipped, bootstrapped(draws, n_units=12)):
-        apart = (made.low > 0) | (made.high < 0)
-        np.testing.assert_array_equal(apart, made.p_value <= 0.05)
-        assert (made.p_adjusted >= made.p_value).all()
-        assert 0 < apart.sum() < 40
+    for result in (flipped, bootstrapped(draws, n_units=12)):
+        significant = (result.low > 0) | (result.high < 0)
+        np.testing.assert_array_equal(significant, result.p_value <= 0.05)
+        assert (result.p_adjusted >= result.p_value).all()
+        assert 0 < significant.sum() < 40
 
 
 def test_units_without_data_do_not_count() -> None:
@@ -90,9 +90,9 @@ def test_units_without_data_do_not_count() -> None:
     values = rng.normal(size=(40, 2)) + 0.5
     values[20:] = np.nan
     flips = sign_flips(40, 500, rng)
-    some, alone = means(values, flips), means(values[:20], flips[:, :20])
+    joint, separate = means(values, flips), means(values[:20], flips[:, :20])
     for name in ("low", "high", "p_value", "p_adjusted"):
-        np.testing.assert_allclose(getattr(some, name), getattr(alone, name))
+        np.testing.assert_allclose(getattr(joint, name), getattr(separate, name))
 
 
 def test_nothing_is_nothing() -> None:
@@ -100,10 +100,10 @@ def test_nothing_is_nothing() -> None:
     values = np.zeros((30, 3))
     values[:, 1] = 1.0
     values[:, 2] = np.nan
-    made = means(values, flips)
-    assert made.p_value[0] == 1  # no difference at all
-    assert made.p_value[1] == pytest.approx(1 / 100)  # the same everywhere: only all signs alike do as well
-    assert np.isnan(made.p_value[2])
+    result = means(values, flips)
+    assert result.p_value[0] == 1  # no difference at all
+    assert result.p_value[1] == pytest.approx(1 / 100)  # a constant difference, which only equal signs reproduce
+    assert np.isnan(result.p_value[2])
     assert np.isnan(means(values[:4] + 1, flips[:, :4]).low[0])  # too few for an interval
     none = means(values, flips[:0])
     assert np.isnan(none.p_value).all()
@@ -114,10 +114,10 @@ def test_of_many_means_the_bootstrap_is_students() -> None:
     rng = np.random.default_rng(4)
     values = rng.normal(size=(10, 200)) + 0.4
     draws = bootstrap_weights(10, 4000, rng) @ values / 10
-    made = bootstrapped(draws, n_units=10)
+    result = bootstrapped(draws, n_units=10)
     expected = stats.ttest_1samp(values, 0, axis=0).pvalue
-    assert np.abs(made.p_value - expected).max() < 0.05
-    assert np.corrcoef(made.p_value, expected)[0, 1] > 0.99
+    assert np.abs(result.p_value - expected).max() < 0.05
+    assert np.corrcoef(result.p_value, expected)[0, 1] > 0.99
 
 
 @pytest.mark.parametrize("missing", [0.0, 0.2])
@@ -129,12 +129,12 @@ def test_hypotheses_some_at_a_time_equal_all_at_once(monkeypatch: pytest.MonkeyP
     draws[1:][rng.random((99, 60)) < missing] = np.nan
     flips = sign_flips(15, 99, rng)
 
-    def made() -> list[Family]:
+    def families() -> list[Family]:
         return [means(values, flips), bootstrapped(draws, n_units=15)]
 
-    at_once = made()
+    at_once = families()
     monkeypatch.setattr(arrays, "CHUNK", 8 * 99 * 3)  # three hypotheses at a time
-    for whole, parts in zip(at_once, made(), strict=True):
+    for whole, parts in zip(at_once, families(), strict=True):
         for name in ("estimate", "low", "high", "p_value", "p_adjusted"):
             np.testing.assert_allclose(getattr(parts, name), getattr(whole, name), rtol=1e-12, atol=1e-15)
 
@@ -153,29 +153,29 @@ def test_flips_of_few_blocks_are_all_there_are() -> None:
     rng = np.random.default_rng(0)
     values = rng.normal(size=(8, 3)) + np.array([0.0, 0.7, 2.0])
     everything = np.array(list(product([1, -1], repeat=8)))
-    made = means(values, flips)
+    result = means(values, flips)
     for k in range(3):
         exact = (np.abs(everything @ values[:, k]) >= abs(values[:, k].sum()) - 1e-9).mean()
-        assert made.p_value[k] == pytest.approx(exact, abs=1e-12)
-    assert not made.at_threshold.any()
+        assert result.p_value[k] == pytest.approx(exact, abs=1e-12)
+    assert not result.at_threshold.any()
     assert len(Flips.of(1, 1000).first) == len(Flips.of(9, 0).first) == 0
 
 
 @pytest.mark.parametrize("ragged", [False, True])
 def test_close_p_values_get_more_flips_and_what_stays_close_is_marked(ragged: bool) -> None:
-    """Against 60,000 flips by the definition: clear decisions are right, and p-values near the level are precise."""
+    """Compared with 60,000 flips, clear decisions are correct and p-values near the level are precise."""
     rng = np.random.default_rng(6)
     values = rng.normal(size=(30, 40)) + rng.normal(size=(30, 1)) + rng.normal(0, 0.8, 40)
     if ragged:
         values[:6, :15] = np.nan
-    made, plain = means(values, Flips.of(30, 200)), means(values, sign_flips(30, 20_000, rng))
-    right = made.significant(0.05) == (plain.p_adjusted <= 0.05)
-    assert right[~made.at_threshold].all()
+    result, plain = means(values, Flips.of(30, 200)), means(values, sign_flips(30, 20_000, rng))
+    right = result.significant(0.05) == (plain.p_adjusted <= 0.05)
+    assert right[~result.at_threshold].all()
     near = np.abs(plain.p_adjusted - 0.05) < 0.015
     assert near.any()
-    np.testing.assert_allclose(made.p_adjusted[near], plain.p_adjusted[near], atol=0.008)
-    apart = (made.low > 0) | (made.high < 0)
-    np.testing.assert_array_equal(apart, made.p_value <= 0.05)
+    np.testing.assert_allclose(result.p_adjusted[near], plain.p_adjusted[near], atol=0.008)
+    significant = (result.low > 0) | (result.high < 0)
+    np.testing.assert_array_equal(significant, result.p_value <= 0.05)
     level = float(plain.p_adjusted[near][0])
     marked = means(values, Flips.of(30, 200), alpha=level)
     assert marked.at_threshold[near][0]
@@ -184,15 +184,15 @@ def test_close_p_values_get_more_flips_and_what_stays_close_is_marked(ragged: bo
 
 def test_a_block_without_data_needs_no_estimate_and_one_with_data_does() -> None:
     rng = np.random.default_rng(4)
-    left, present = rng.normal(size=(9, 2)), np.ones((9, 2), dtype=np.bool_)
+    x, present = rng.normal(size=(9, 2)), np.ones((9, 2), dtype=np.bool_)
     present[3, 0] = False
     flips = Flips(first=sign_flips(9, 200, rng), exact=False)
 
-    gap = left.copy()
+    gap = x.copy()
     gap[3] = np.nan
     whole, with_gap = (
-        flip_tests(left.mean(axis=0), own, present=present, flips=flips, confidence=0.9, alpha=0.1).p_value
-        for own in (left, gap)
+        flip_tests(x.mean(axis=0), values_of, present=present, flips=flips, confidence=0.9, alpha=0.1).p_value
+        for values_of in (x, gap)
     )
     assert np.isfinite(whole).all()
     assert with_gap[0] == whole[0]

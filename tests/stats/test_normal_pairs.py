@@ -10,7 +10,7 @@ from custodes.stats.normal_pairs import NormalMaximum, pair_tests
 
 
 def family(seed: int, systems: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Estimates that sum to 0, their covariance, and all pairs."""
+    """Return estimates that sum to 0, their covariance, and all pairs."""
     rng = np.random.default_rng(seed)
     centre = np.eye(systems) - 1 / systems
     covariance = centre @ np.diag(rng.uniform(0.1, 0.3, systems) ** 2) @ centre
@@ -25,24 +25,24 @@ def made_of(seed: int, systems: int, *, alpha: float = 0.05) -> Adjusted:
 @pytest.mark.parametrize(("seed", "systems"), [(0, 3), (1, 6), (2, 14)])
 def test_by_definition_with_many_plain_draws(seed: int, systems: int) -> None:
     estimate, covariance, first, second = family(seed, systems)
-    made = made_of(seed, systems)
+    result = made_of(seed, systems)
     contrast = np.eye(systems)[first] - np.eye(systems)[second]
     error = np.sqrt(np.einsum("kp,pq,kq->k", contrast, covariance, contrast))
     drawn = np.random.default_rng(9).multivariate_normal(np.zeros(systems), covariance, 40_000, method="svd")
     null, observed = np.abs(drawn @ contrast.T) / error, np.abs(contrast @ estimate) / error
-    left, worst = list(range(len(first))), 0.0
-    while left:
-        most = max(left, key=lambda k: observed[k])
-        worst = max(worst, float((null[:, left].max(axis=1) >= observed[most]).mean()))
-        assert made.p_adjusted[most] == pytest.approx(worst, abs=0.03)
-        if 0.03 < worst < 0.08:  # close to the level more directions are drawn
-            assert made.p_adjusted[most] == pytest.approx(worst, abs=0.006)
-        left.remove(most)
+    open_tests, worst = list(range(len(first))), 0.0
+    while open_tests:
+        most = max(open_tests, key=lambda k: observed[k])
+        worst = max(worst, float((null[:, open_tests].max(axis=1) >= observed[most]).mean()))
+        assert result.p_adjusted[most] == pytest.approx(worst, abs=0.03)
+        if 0.03 < worst < 0.08:  # More directions are drawn close to the level.
+            assert result.p_adjusted[most] == pytest.approx(worst, abs=0.006)
+        open_tests.remove(most)
 
 
 def test_three_equal_ones_as_the_studentized_range() -> None:
     gap = 1.1
-    made = pair_tests(
+    result = pair_tests(
         np.array([0.0, gap, gap / 2]),
         np.eye(3) / 9,
         np.array([0, 0, 1]),
@@ -52,40 +52,40 @@ def test_three_equal_ones_as_the_studentized_range() -> None:
     )
     # the range of three independent normal values
     exact = stats.studentized_range.sf(gap * 3, 3, np.inf)
-    assert made.p_adjusted[0] == pytest.approx(exact, abs=0.002)
+    assert result.p_adjusted[0] == pytest.approx(exact, abs=0.002)
 
 
 def test_one_pair_is_students_t() -> None:
-    made = pair_tests(np.array([0.0, 1.0]), np.eye(2) / 8, np.array([0]), np.array([1]), n_units=12, alpha=0.05)
-    assert made.p_adjusted[0] == pytest.approx(2 * stats.t.sf(2.0, 11), abs=1e-12)
-    assert not made.at_threshold[0]
+    result = pair_tests(np.array([0.0, 1.0]), np.eye(2) / 8, np.array([0]), np.array([1]), n_units=12, alpha=0.05)
+    assert result.p_adjusted[0] == pytest.approx(2 * stats.t.sf(2.0, 11), abs=1e-12)
+    assert not result.at_threshold[0]
 
 
 def test_what_is_too_close_to_the_level_is_marked_and_the_rest_is_settled(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The level is set to a p-value that many directions give; a p-value elsewhere stays as it is."""
+    """The level is set to a p-value that many directions give; a p-value elsewhere does not change."""
     sharp = made_of(3, 8, alpha=0.05).p_adjusted
     exact = float(np.sort(sharp)[(np.sort(sharp) > 0.01).argmax()])
     near = made_of(3, 8, alpha=exact)
     refined = near.p_adjusted[np.argmin(np.abs(near.p_adjusted - exact))]
-    again = made_of(3, 8, alpha=float(refined))
-    at = np.argmin(np.abs(again.p_adjusted - refined))
-    assert again.at_threshold[at]
-    assert not again.at_threshold[np.abs(again.p_adjusted - refined) > 0.02].any()
+    repeated = made_of(3, 8, alpha=float(refined))
+    at = np.argmin(np.abs(repeated.p_adjusted - refined))
+    assert repeated.at_threshold[at]
+    assert not repeated.at_threshold[np.abs(repeated.p_adjusted - refined) > 0.02].any()
     monkeypatch.setattr(normal_pairs, "MOST_DIRECTIONS", normal_pairs.FIRST_DIRECTIONS)
-    assert made_of(3, 8, alpha=float(refined)).at_threshold.sum() >= again.at_threshold.sum()
+    assert made_of(3, 8, alpha=float(refined)).at_threshold.sum() >= repeated.at_threshold.sum()
 
 
 def test_decisions_agree_with_other_random_directions(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The class of errors: a decision that another stream of random numbers reverses must carry the mark."""
+    """A decision that another stream of random numbers reverses must carry the mark."""
     reversed_, marked = 0, 0
     for seed in range(40):
         monkeypatch.setattr(normal_pairs, "STREAM", 1)
-        one = made_of(seed, 10)
+        first = made_of(seed, 10)
         monkeypatch.setattr(normal_pairs, "STREAM", 2)
-        other = made_of(seed, 10)
-        clear = ~one.at_threshold & ~other.at_threshold
-        reversed_ += int(((one.p_adjusted <= 0.05) != (other.p_adjusted <= 0.05))[clear].sum())
-        marked += int(one.at_threshold.sum())
+        second = made_of(seed, 10)
+        clear = ~first.at_threshold & ~second.at_threshold
+        reversed_ += int(((first.p_adjusted <= 0.05) != (second.p_adjusted <= 0.05))[clear].sum())
+        marked += int(first.at_threshold.sum())
     assert not reversed_
     assert marked <= 18  # of 1,800 pairs
 
@@ -102,19 +102,19 @@ def test_without_spread_or_units_nothing_is_tested() -> None:
 
 @pytest.mark.parametrize("scale", [1e-4, 1.0, 100.0])
 def test_a_copy_of_a_system_does_not_change_the_tests_of_the_others(scale: float) -> None:
-    # With a copy of the first of two estimates all differences but that of the copies are the same one: Student's t.
+    # With two identical estimates, all nonzero differences are equal: Student's t.
     covariance = np.eye(2)[np.ix_([0, 1, 0], [0, 1, 0])] * scale
     covariance[2, 2] *= 1 + 1e-14  # rounding error
     gap = np.sqrt(2 * scale) * stats.t.isf(0.02, 99)
-    made = pair_tests(
+    result = pair_tests(
         np.array([0.0, gap, 0.0]), covariance, np.array([0, 0, 1]), np.array([1, 2, 2]), n_units=100, alpha=0.05
     )
-    np.testing.assert_allclose(made.p_adjusted, [0.04, 1.0, 0.04], atol=0.003)
+    np.testing.assert_allclose(result.p_adjusted, [0.04, 1.0, 0.04], atol=0.003)
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_the_critical_value_is_the_quantile_of_the_largest_difference(seed: int) -> None:
-    # reference: 200,000 plain draws, of which .05 exceed it with a standard error of .0005
+    # reference: 200,000 draws, of which .05 exceed it with a standard error of .0005
     rng = np.random.default_rng(seed)
     n = 3 + 2 * seed
     root = rng.normal(size=(n, n)) / 2 + np.eye(n)

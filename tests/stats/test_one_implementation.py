@@ -11,9 +11,9 @@ HOMES = {
     r"kendall|tau_b|concordan|discordan": {"stats/correlation.py", "stats/pooled_correlation.py"},
     r"spearman|pearson": {"stats/correlation.py", "stats/pooled_correlation.py"},
     r"mid_?rank|ranks_within|lower_before|inversions|tie_runs": {"stats/ranks.py"},
-    # Of tables of counts, and of comparisons in resamples.
+    # Tables of counts, and comparisons in resamples.
     r"sample_accuracy": {"stats/favi_score.py", "evaluate/agreement/choices.py"},
-    # Of probabilities of labels, of verdicts of judges, and of the mode of one task's answers.
+    # Probabilities of labels, verdicts of judges, and the mode of one task's answers.
     r"majority": {"stats/annotator_models.py", "stats/judging/committee.py"},
     r"(merge|settle)\w*_orders|average\w*_orders": {"data/ties_and_orders.py"},
     r"mean_of_defined|mean_over_(people|annotators)": {"stats/ratios.py"},
@@ -22,7 +22,7 @@ ELSEWHERE = r"kendalltau|spearmanr|pearsonr|weightedtau|rankdata|corrcoef|corr|s
 
 
 def test_no_statistic_is_defined_a_second_time() -> None:
-    found, homes = [], {name: set() for name in HOMES}
+    places, homes = [], {name: set() for name in HOMES}
     for path in sorted(SOURCE.rglob("*.py")):
         place = path.relative_to(SOURCE).as_posix()
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -30,10 +30,10 @@ def test_no_statistic_is_defined_a_second_time() -> None:
                 for name in filter(lambda name, node=node: re.search(name, node.name.lower()), HOMES):
                     homes[name].add(place)
                     if place not in HOMES[name]:
-                        found.append(f"{place}:{node.lineno} {node.name}")
+                        places.append(f"{place}:{node.lineno} {node.name}")
             elif isinstance(node, ast.Attribute | ast.alias):
                 called = node.attr if isinstance(node, ast.Attribute) else node.name
                 if re.fullmatch(ELSEWHERE, called):
-                    found.append(f"{place}: {called}")
-    assert found == []
-    assert homes == HOMES  # a home without a definition is out of date
+                    places.append(f"{place}: {called}")
+    assert places == []
+    assert homes == HOMES  # A path without a definition is outdated.

@@ -11,12 +11,12 @@ from sklearn.decomposition import PCA
 from custodes.stats.ordination import coordinates, explained_variance, leaf_order, needed, null_explained
 
 seeds = st.integers(0, 2**32 - 1)
-# fewer raters than features, one apart, as many, and more
+# fewer raters than features, one fewer, as many, and more
 shapes = pytest.mark.parametrize("shape", [(3, 9), (6, 7), (6, 6), (7, 6), (9, 3), (2, 1), (2, 5)])
 
 
-def drawn(seed: int, *, smallest: int = 2) -> tuple[np.random.Generator, np.ndarray]:
-    """Points (raters, n) with an offset, of any of the two cases (more raters or more features)."""
+def sample(seed: int, *, smallest: int = 2) -> tuple[np.random.Generator, np.ndarray]:
+    """Return points (raters, n) with an offset, with more raters or more features."""
     rng = np.random.default_rng(seed)
     n_raters, n = rng.integers(smallest, 9, 2)
     return rng, rng.normal(size=(n_raters, n)) * rng.uniform(0.2, 3, n) + 5
@@ -52,7 +52,8 @@ def test_a_weight_is_how_often_a_feature_is_present(shape: tuple[int, int]) -> N
 
 
 def repeated_shares(points: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """The shares by sklearn with every column written out as often as it is present, padded with 0."""
+    """Return the explained proportions by sklearn with every column repeated as often as it is present, padded with
+    0."""
     k = min(len(points) - 1, points.shape[1])
     ratios = PCA(svd_solver="full").fit(np.repeat(points, weights.astype(int), axis=1)).explained_variance_ratio_[:k]
     return np.pad(ratios, (0, k - len(ratios)))
@@ -60,7 +61,7 @@ def repeated_shares(points: np.ndarray, weights: np.ndarray) -> np.ndarray:
 
 @given(seed=seeds)
 def test_shares_do_not_depend_on_order_place_or_scale(seed: int) -> None:
-    rng, points = drawn(seed)
+    rng, points = sample(seed)
     explained = explained_variance(points[np.newaxis])[0]
     assert (np.diff(explained) <= 0).all()
     assert (explained >= 0).all()
@@ -75,18 +76,21 @@ def test_shares_do_not_depend_on_order_place_or_scale(seed: int) -> None:
 
 
 def test_raters_that_coincide_have_no_components() -> None:
-    same = np.tile([0.1, 0.2, 0.7], (4, 1))
-    apart = same.copy()
-    apart[2, 1] += 1
-    nearly = same.copy()
+    equal = np.tile([0.1, 0.2, 0.7], (4, 1))
+    separated = equal.copy()
+    separated[2, 1] += 1
+    nearly = equal.copy()
     nearly[1] *= 1 + 1e-15
-    assert (nearly != same).any()
-    explained = explained_variance(np.stack([same, apart, nearly]))
+    assert (nearly != equal).any()
+    explained = explained_variance(np.stack([equal, separated, nearly]))
     assert np.isnan(explained[[0, 2]]).all()
     np.testing.assert_allclose(explained[1], [1, 0, 0], atol=1e-12)
-    # they differ only in a feature that is not in the resample
+    # They differ only in a feature that is missing from the resample.
     weights = np.array([[1.0, 0, 1], [0, 1, 0]])
-    assert np.isnan(explained_variance(apart[np.newaxis], column_weights=weights)).any(axis=1).tolist() == [True, False]
+    assert np.isnan(explained_variance(separated[np.newaxis], column_weights=weights)).any(axis=1).tolist() == [
+        True,
+        False,
+    ]
 
 
 def test_degenerate_shapes() -> None:
@@ -104,7 +108,7 @@ def test_coordinates_are_the_scores_of_sklearn_up_to_sign(shape: tuple[int, int]
     scores = coordinates(points, k=k + 2)
     np.testing.assert_allclose(np.abs(scores[:, :k]), np.abs(PCA(svd_solver="full").fit_transform(points)[:, :k]))
     assert (scores[:, k:] == 0).all()
-    # and the sign of a column is one for all raters: distances are kept
+    # The sign of a column is common to all raters, so distances do not change.
     centred = points - points.mean(axis=0)
     np.testing.assert_allclose(scores @ scores.T, centred @ centred.T, atol=1e-9)
     np.testing.assert_array_equal(coordinates(points), coordinates(points, k=2))
@@ -112,7 +116,7 @@ def test_coordinates_are_the_scores_of_sklearn_up_to_sign(shape: tuple[int, int]
 
 @given(seed=seeds)
 def test_coordinates_follow_the_raters(seed: int) -> None:
-    rng, points = drawn(seed, smallest=3)  # with two raters the scores are a tie
+    rng, points = sample(seed, smallest=3)  # With two raters the scores are tied.
     scores = coordinates(points)
     largest = np.abs(scores).argmax(axis=0)
     assert (scores[largest, [0, 1]] >= 0).all()
@@ -152,7 +156,7 @@ def test_the_null_permutes_every_rater_on_its_own() -> None:
         PCA(svd_solver="full").fit(np.stack([rng.permutation(row) for row in agreed])).explained_variance_ratio_[:4]
         for _ in range(500)
     ]
-    # the standard error of a mean of 500 shares is below .004
+    # The standard error of a mean of 500 proportions is below .004.
     np.testing.assert_allclose(null.mean(axis=0), np.mean(by_hand, axis=0), atol=0.015)
     assert np.array_equal(null, null_explained(agreed, n_draws=2_000, rng=np.random.default_rng(7)))
     assert np.unique(null[:, 0]).size > 1_900
@@ -196,7 +200,7 @@ def test_missing_distances_count_as_the_mean() -> None:
     before = gaps.copy()
     assert np.array_equal(leaf_order(gaps), leaf_order(filled))
     np.testing.assert_array_equal(gaps, before)
-    # and not as 0, which would draw the two farthest rows together
+    # not 0, which would place the two farthest rows at one point
     line = np.abs(np.arange(5.0)[:, np.newaxis] - np.arange(5))
     line[0, 4] = line[4, 0] = np.nan
     assert leaf_order(line).tolist() == [0, 1, 2, 3, 4]

@@ -40,7 +40,7 @@ def on_repeated_rows(
 
 
 def many(seed: int, items: int, systems: int = 2) -> tuple[np.ndarray, np.ndarray]:
-    """human in five marks, metrics: digits, many ties, the other way round, with gaps."""
+    """Return human ratings on five levels and metrics: integers, many ties, reversed, with gaps."""
     rng = np.random.default_rng(seed)
     truth = rng.normal(size=(items, systems))
     human = np.clip(np.rint(truth + rng.normal(size=truth.shape) + 3), 1, 5)
@@ -105,7 +105,7 @@ def test_neither_gaps_nor_memory_limits_matter(
 
 @pytest.mark.parametrize("chunk", [1, 40, 1_000_000])
 def test_kendall_of_many_outputs_in_few_units(chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    # 300 outputs a unit: more than an int8 can count, so signs are added up in several parts
+    # 300 outputs per unit exceed the range of int8, so signs are summed in parts.
     monkeypatch.setattr("custodes.stats.arrays.CHUNK", chunk)
     human = np.arange(600.0).reshape(100, 6) // 7
     metrics = np.stack([human, -human, human % 11])
@@ -117,7 +117,7 @@ def test_kendall_of_many_outputs_in_few_units(chunk: int, monkeypatch: pytest.Mo
 
 @pytest.mark.parametrize("scale", [1e-170, 1e170])
 def test_the_size_of_scores_does_not_matter(scale: float) -> None:
-    # squares of such scores are 0 or infinite in floating point
+    # Squares of such scores are 0 or infinite in floating point.
     human, metrics, units, weights = study(7)
     design: Any = {"units": units, "weights": weights}
     plain = pooled_correlation("pearson", human, metrics, **design)
@@ -134,7 +134,7 @@ def test_kendall_of_very_many_outputs() -> None:
     values = pooled_correlation("kendall", human, metrics, units=units, weights=weights)
     expected = on_repeated_rows("kendall", human, metrics, units, weights)
     np.testing.assert_allclose(values[0], expected[0], atol=1e-12)  # the data are exact
-    np.testing.assert_allclose(values[:, 1], expected[:, 1], atol=1e-12)  # so are metrics of few values
+    np.testing.assert_allclose(values[:, 1], expected[:, 1], atol=1e-12)  # also for metrics with few values
     assert np.abs(values - expected).max() < 0.05 * expected[1:].std(axis=0).min()
 
 

@@ -11,7 +11,7 @@ from scipy import stats
 from custodes.stats.rank_distance import RULES, rank_distance_influence, rank_distances
 
 SEEDS = st.integers(0, 2**32 - 1)
-ALGORITHMS = {"compared": 64, "sorted": 1}  # least number of pairs of raters, of at most 128 things
+ALGORITHMS = {"compared": 64, "sorted": 1}  # minimum number of pairs of raters, of at most 128 elements
 
 
 @pytest.fixture(params=ALGORITHMS)
@@ -20,12 +20,12 @@ def n_pairs(request: pytest.FixtureRequest) -> int:
 
 
 def n_pairs_by(seed: int) -> int:
-    """Of one of the two algorithms, for property tests."""
+    """Return the number of pairs by one of the two algorithms, for property tests."""
     return list(ALGORITHMS.values())[seed % 2]
 
 
 def repeated(first: np.ndarray, second: np.ndarray, n_pairs: int) -> tuple[np.ndarray, np.ndarray]:
-    """The pairs, as often as it takes to have n of them."""
+    """Return the pairs, repeated up to n of them."""
     copies = -(-n_pairs // len(first))
     return np.tile(first, copies), np.tile(second, copies)
 
@@ -42,7 +42,8 @@ def influence_of(
 
 
 def rankings(seed: int, *, n: int | None = None, ties: bool = True, complete: bool = False) -> np.ndarray:
-    """(4 raters, 3 units, n): with ties or not, with missing cells or not; one rater of continuous scores."""
+    """Return rankings (4 raters, 3 units, n), optionally with ties and missing cells; one rater has continuous
+    scores."""
     rng = np.random.default_rng(seed)
     n = int(rng.integers(0, 10)) if n is None else n
     values = rng.normal(size=(4, 3, n))
@@ -58,14 +59,14 @@ def all_pairs() -> tuple[np.ndarray, np.ndarray]:
 
 
 def positions(row: np.ndarray) -> np.ndarray:
-    """Ranks over the rated things, ties by position."""
+    """Return ranks over the rated elements, with average ranks for ties."""
     ranks, rated = np.full(len(row), np.nan), ~np.isnan(row)
     ranks[rated] = stats.rankdata(row[rated], method="ordinal")
     return ranks
 
 
 def by_definition(x: np.ndarray, y: np.ndarray, w: np.ndarray, rule: str) -> float:
-    """The distance of two rankings by a double loop over things that count w."""
+    """Return the distance of two rankings by a double loop over elements with weights w."""
     if rule == "ordinal":
         x, y = positions(x), positions(y)
     pairs = discordant = concordant = tied = untied_x = untied_y = 0.0
@@ -107,8 +108,8 @@ def test_both_algorithms_agree_on_many_things(rule: str) -> None:
     values[3, 1] = np.random.default_rng(0).permutation(128)
     values[2, 1] = np.random.default_rng(1).permutation(128)  # one unit without ties and missing cells
     compared, by_order = (influence_of(values, *all_pairs(), rule=rule, n_pairs=n) for n in ALGORITHMS.values())
-    for one, other in zip(compared, by_order, strict=True):
-        np.testing.assert_allclose(one, other, atol=1e-12)
+    for first, second in zip(compared, by_order, strict=True):
+        np.testing.assert_allclose(first, second, atol=1e-12)
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -127,20 +128,20 @@ def test_influence_is_the_derivative(seed: int, rule: str) -> None:
             for change in (step, -step):
                 w = np.ones(values.shape[2])
                 w[k] += change
-                here = np.array([by_definition(x, y, w, rule) for x, y in zip(values[a], values[b], strict=True)])
-                means.append(here[~np.isnan(here)].mean() if not np.isnan(here).all() else np.nan)
+                exact = np.array([by_definition(x, y, w, rule) for x, y in zip(values[a], values[b], strict=True)])
+                means.append(exact[~np.isnan(exact)].mean() if not np.isnan(exact).all() else np.nan)
             np.testing.assert_allclose(influence[p, k], (means[0] - means[1]) / (2 * step), atol=1e-8)
 
 
 def test_undefined_is_nan(n_pairs: int) -> None:
     values = np.full((3, 2, 3), np.nan)
     values[0] = [1.0, 2, 3]
-    values[1, 0] = [1.0, np.nan, np.nan]  # one thing rated by both
+    values[1, 0] = [1.0, np.nan, np.nan]  # one element rated by both
     values[2, 0] = 5.0  # constant
     first, second = np.array([0, 0]), np.array([1, 2])
     for rule in RULES:
         distances, influence = influence_of(values, first, second, rule=rule, n_pairs=n_pairs)
-        assert np.isnan(distances[:, 1]).all()  # nobody else rated unit 1
+        assert np.isnan(distances[:, 1]).all()  # no other rater has unit 1
         assert np.isnan(distances[0, 0])
         assert np.isnan(influence[0]).all()
         assert np.isnan(distances[1, 0]) == (rule == "tau-b")
@@ -152,15 +153,15 @@ def test_chunks_change_nothing(rule: str, n_pairs: int, monkeypatch: pytest.Monk
     values = rankings(8, n=9)
     at_once = influence_of(values, *all_pairs(), rule=rule, n_pairs=n_pairs)
     monkeypatch.setattr("custodes.stats.arrays.CHUNK", 30)
-    for one, other in zip(influence_of(values, *all_pairs(), rule=rule, n_pairs=n_pairs), at_once, strict=True):
-        np.testing.assert_allclose(one, other, atol=1e-14)
+    for first, second in zip(influence_of(values, *all_pairs(), rule=rule, n_pairs=n_pairs), at_once, strict=True):
+        np.testing.assert_allclose(first, second, atol=1e-14)
 
 
 def test_memory_is_linear_in_things() -> None:
     values = np.random.default_rng(0).integers(0, 5000, (2, 1, 20_000)).astype(float)
     tracemalloc.start()
-    found = rank_distances(values, np.array([0]), np.array([1]), rule="tau-b").item()
+    distance = rank_distances(values, np.array([0]), np.array([1]), rule="tau-b").item()
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert peak < 40e6  # all pairs would take 400 MB even as bytes
-    assert found == pytest.approx((1 - stats.kendalltau(values[0, 0], values[1, 0]).statistic) / 2, abs=1e-12)
+    assert peak < 40e6  # All pairs would take 400 MB even as bytes.
+    assert distance == pytest.approx((1 - stats.kendalltau(values[0, 0], values[1, 0]).statistic) / 2, abs=1e-12)

@@ -12,7 +12,7 @@ SEEDS = st.integers(0, 2**32 - 1)
 
 
 def rankings(seed: int, *, complete: bool = False) -> np.ndarray:
-    """(raters, units, n) with ties, and missing cells unless complete."""
+    """Return rankings (raters, units, n) with ties, and missing cells unless complete."""
     rng = np.random.default_rng(seed)
     shape = tuple(rng.integers(1, (4, 6, 8)))
     values = rng.integers(0, rng.integers(1, 12), shape).astype(float)
@@ -60,7 +60,7 @@ def test_representation_by_its_definition(seed: int) -> None:
     values, rng = rankings(seed), np.random.default_rng(seed)
     weights = rng.integers(0, 3, (3, values.shape[1]))
     n = values.shape[-1]
-    found = representation(values, weights=weights)
+    ranks = representation(values, weights=weights)
     for b, row in enumerate(weights):
         for r, rater in enumerate(values):
             for k in range(n):
@@ -71,7 +71,7 @@ def test_representation_by_its_definition(seed: int) -> None:
                 ]
                 total, times = sum(rank * times for rank, times in stretched), sum(times for _, times in stretched)
                 expected = total / times * row.sum() if times else np.nan
-                np.testing.assert_allclose(found[b, r, k], expected, atol=1e-9)
+                np.testing.assert_allclose(ranks[b, r, k], expected, atol=1e-9)
 
 
 @settings(deadline=None)

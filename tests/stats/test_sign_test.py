@@ -45,7 +45,7 @@ def test_nothing_but_ties_is_no_difference(test):
 
 
 def test_exact_of_a_hundred_million():
-    # binomtest sums the tail through another function (Boost's binomial distribution)
+    # binomtest sums the tail by another function (Boost's binomial distribution)
     expected = binomtest(50_000_000, 100_001_000).pvalue
     assert sign_test(np.array(50_000_000), np.array(50_001_000), test="exact") == pytest.approx(expected, rel=1e-9)
 
@@ -59,7 +59,7 @@ def test_unsigned_and_large_counts(test):
 @pytest.mark.parametrize(("correction", "method"), [("holm", "holm"), ("bh", "fdr_bh")])
 def test_adjust_is_that_of_statsmodels(correction, method):
     rng = np.random.default_rng(0)
-    for n in (1, 2, 5, 12):  # few: statsmodels collects garbage in every call
+    for n in (1, 2, 5, 12):  # few examples: statsmodels collects garbage in every call
         p = rng.choice([0.0, 0.01, 0.02, 0.3, 1.0, *rng.random(5) ** 3], n)
         np.testing.assert_allclose(adjust(p, correction=correction), multipletests(p, method=method)[1], rtol=1e-12)
 
@@ -85,7 +85,7 @@ def test_adjust_works_row_by_row(correction):
 
 
 def test_decision_threshold():
-    # Two-sided .05: with n = 100, 60 to 40 is z = 2.0 > 1.96; the exact p-value is .0569 (binomial table)
+    # Two-sided .05: with n = 100, 60 to 40 is z = 2.0 > 1.96; the exact p-value is .0569 (binomial table).
     wins, losses = np.array([60, 59, 40]), np.array([40, 41, 60])
     assert decisions(wins, losses, alpha=0.05, test="asymptotic", correction="none").tolist() == [1, 0, -1]
     assert decisions(wins, losses, alpha=0.05, test="exact", correction="none").tolist() == [0, 0, 0]
@@ -93,7 +93,7 @@ def test_decision_threshold():
 
 @pytest.mark.parametrize("correction", CORRECTIONS)
 def test_a_p_value_of_exactly_alpha_decides(correction):
-    # eight wins to none: p = 2 * .5^8 = 2/256; a pair alone needs no correction, and neither do two with equal p by bh
+    # Eight wins without a loss: p = 2 * .5^8 = 2/256; a single pair needs no correction, nor do two with equal p by bh.
     alpha, wins, losses = 2 / 256, np.array([8]), np.array([0])
     assert decisions(wins, losses, alpha=alpha, test="exact", correction=correction).tolist() == [1]
     assert decisions(losses, wins, alpha=alpha, test="exact", correction=correction).tolist() == [-1]
@@ -104,7 +104,7 @@ def test_a_p_value_of_exactly_alpha_decides(correction):
 @pytest.mark.parametrize("kind", [np.int64, np.float32, np.float64])
 @pytest.mark.parametrize("alpha", [0.0, 0.05, 0.3, 1.0])
 def test_decisions_are_those_of_the_p_values(kind: type, alpha: float) -> None:
-    """Also where p is alpha to the last digit: z = 2 at n = 4, 9 to 0 and so on."""
+    """The p-value may be exactly alpha: z = 2 at n = 4, 9 to 0 and so on."""
     outcomes = np.random.default_rng(0).integers(0, 40, size=(4000, 3)).astype(kind)
     for level in (alpha, float(sign_test(np.array(4), np.array(0), test="asymptotic"))):
         rule = SignTest(alpha=level)

@@ -1,4 +1,4 @@
-"""Ratios of slices: values by hand, permutations beside SciPy's, symmetries."""
+"""Ratios of slices: values by hand, permutations against SciPy, symmetries."""
 
 from __future__ import annotations
 

@@ -9,42 +9,42 @@ from custodes.stats.split_half import attainable, halves
 def test_halves_are_every_way_once(n: int) -> None:
     ways = halves(n, most=1000, rng=np.random.default_rng(0))
     seen = set()
-    for one, other in ways:
-        assert sorted([*one, *other]) == list(range(n))
-        assert len(one) == n // 2
-        seen.add(frozenset([tuple(one), tuple(other)]))
+    for first, second in ways:
+        assert sorted([*first, *second]) == list(range(n))
+        assert len(first) == n // 2
+        seen.add(frozenset([tuple(first), tuple(second)]))
     assert len(seen) == len(ways) == {2: 1, 3: 3, 4: 3, 5: 10, 6: 10, 7: 35}[n]  # C(n, n // 2), halved for even n
 
 
 def test_many_annotators_are_split_at_random() -> None:
     ways = halves(30, most=7, rng=np.random.default_rng(0))
     assert len(ways) == 7
-    assert all(len(one) == 15 == len(other) and not set(one) & set(other) for one, other in ways)
+    assert all(len(first) == 15 == len(second) and not set(first) & set(second) for first, second in ways)
 
 
 CUTS = {
     "continuous": None,
-    "skewed": [-2.0, -1.6, -1.3, -0.9],  # five marks, most of them the best
+    "skewed": [-2.0, -1.6, -1.3, -0.9],  # five levels, most ratings at the best
     "binary": [0.3],
     "even": [-1.0, -0.3, 0.3, 1.0],
 }
 
 
 def tau(x: np.ndarray, y: np.ndarray) -> float:
-    both = np.isfinite(x) & np.isfinite(y)
-    return float(kendalltau(x[both], y[both]).statistic)
+    common = np.isfinite(x) & np.isfinite(y)
+    return float(kendalltau(x[common], y[common]).statistic)
 
 
-def mean(people: np.ndarray) -> np.ndarray:
-    rated = np.isfinite(people)
-    return np.where(rated, people, 0.0).sum(axis=0) / np.where(rated.any(axis=0), rated.sum(axis=0), np.nan)
+def mean(human: np.ndarray) -> np.ndarray:
+    is_rated = np.isfinite(human)
+    return np.where(is_rated, human, 0.0).sum(axis=0) / np.where(is_rated.any(axis=0), is_rated.sum(axis=0), np.nan)
 
 
-def made(people: np.ndarray, *, most: int = 20) -> tuple[float, float]:
-    """Halves' tau-b, and what it says is attainable."""
-    ways = halves(len(people), most=most, rng=np.random.default_rng(0))
-    between = np.mean([tau(mean(people[one]), mean(people[other])) for one, other in ways])
-    return float(between), attainable(np.array(between), people, ways, rng=np.random.default_rng(5)).item()
+def reliability_of(human: np.ndarray, *, most: int = 20) -> tuple[float, float]:
+    """Return the tau-b of halves, and the attainable tau-b estimated from it."""
+    ways = halves(len(human), most=most, rng=np.random.default_rng(0))
+    between = np.mean([tau(mean(human[first]), mean(human[second])) for first, second in ways])
+    return float(between), attainable(np.array(between), human, ways, rng=np.random.default_rng(5)).item()
 
 
 @pytest.mark.parametrize(
@@ -59,43 +59,43 @@ def made(people: np.ndarray, *, most: int = 20) -> tuple[float, float]:
     ],
 )
 def test_attainable_is_what_the_truth_reaches(cuts: str, reliability: float, total: int) -> None:
-    # Simulation with known truth: normal opinions, independent normal errors, cut into marks.
+    # Simulation with known truth: normal opinions with independent normal errors, cut into five levels.
     rng = np.random.default_rng(3)
     truth = rng.normal(size=15_000)
-    people = np.sqrt(reliability) * truth + np.sqrt(1 - reliability) * rng.normal(size=(total, truth.size))
+    human = np.sqrt(reliability) * truth + np.sqrt(1 - reliability) * rng.normal(size=(total, truth.size))
     marks = CUTS[cuts]
-    people = people if marks is None else np.digitize(people, marks).astype(float)
-    _, best = made(people)
-    assert best == pytest.approx(tau(truth, people.mean(axis=0)), abs=0.03)
+    human = human if marks is None else np.digitize(human, marks).astype(float)
+    _, best = reliability_of(human)
+    assert best == pytest.approx(tau(truth, human.mean(axis=0)), abs=0.03)
 
 
 def test_annotators_with_gaps_and_scales_of_their_own() -> None:
     rng = np.random.default_rng(4)
     truth = rng.normal(size=15_000)
     latent = np.sqrt(0.5) * (truth + rng.normal(size=(6, truth.size)))
-    people = np.stack(
-        [np.digitize(own, cut) for own, cut in zip(latent, np.linspace(-1, 1, 18).reshape(6, 3), strict=True)]
+    human = np.stack(
+        [np.digitize(opinions, cut) for opinions, cut in zip(latent, np.linspace(-1, 1, 18).reshape(6, 3), strict=True)]
     )
-    # All rate a fifth of the outputs; the rest has one annotator each, so that the mean of all is mostly one voice.
-    alone = rng.permuted(np.arange(6)[:, np.newaxis] + np.zeros_like(people), axis=0) == 0
-    people = np.where(alone | (np.arange(truth.size) % 5 == 0), people, np.nan)
-    _, best = made(people, most=10)
-    assert best == pytest.approx(tau(truth, mean(people)), abs=0.025)
+    # All annotators rate a fifth of the outputs; the rest has one annotator each, which dominates the mean.
+    alone = rng.permuted(np.arange(6)[:, np.newaxis] + np.zeros_like(human), axis=0) == 0
+    human = np.where(alone | (np.arange(truth.size) % 5 == 0), human, np.nan)
+    _, best = reliability_of(human, most=10)
+    assert best == pytest.approx(tau(truth, mean(human)), abs=0.025)
 
 
 def test_ties_bound_what_is_attainable() -> None:
     rng = np.random.default_rng(1)
-    people = np.repeat((rng.random(2000) < 0.3).astype(float)[None], 3, axis=0)
-    best = attainable(np.array([1.0, 0.95]), people, halves(3, most=5, rng=rng), rng=rng)
-    # Without an error every tie of the marks stays one: tau-b of a ranking without ties is at most sqrt(1 - ties).
+    human = np.repeat((rng.random(2000) < 0.3).astype(float)[None], 3, axis=0)
+    best = attainable(np.array([1.0, 0.95]), human, halves(3, most=5, rng=rng), rng=rng)
+    # Without errors every tie remains: the tau-b of a ranking without ties is at most sqrt(1 - ties).
     assert best[0] == pytest.approx(np.sqrt(2 * 0.3 * 0.7), abs=0.02)
     assert best[1] > best[0]  # a few errors break ties in the mean of all
 
 
 def test_attainable_at_the_ends() -> None:
-    people = np.random.default_rng(0).normal(size=(3, 3000))
+    human = np.random.default_rng(0).normal(size=(3, 3000))
     ways = halves(3, most=5, rng=np.random.default_rng(0))
-    best = attainable(np.array([1.0, 0.0, -0.3, np.nan]), people, ways, rng=np.random.default_rng(0))
+    best = attainable(np.array([1.0, 0.0, -0.3, np.nan]), human, ways, rng=np.random.default_rng(0))
     assert best[0] == pytest.approx(1.0, abs=1e-3)
     assert best[1:3].tolist() == [0.0, 0.0]
     assert np.isnan(best[3])

@@ -23,7 +23,7 @@ REFERENCES = {"pearson": stats.pearsonr, "spearman": stats.spearmanr, "kendall":
 
 
 def dummies(scores: np.ndarray, rated: np.ndarray, weight: np.ndarray) -> np.ndarray:
-    """Effects of systems (up to a constant) by weighted least squares on dummies of items and systems."""
+    """Return effects of systems (up to a constant) by weighted least squares on dummies of items and systems."""
     item, system = np.nonzero(rated)
     design = np.zeros((len(item), sum(rated.shape)))
     design[np.arange(len(item)), item] = design[np.arange(len(item)), len(rated) + system] = 1
@@ -52,14 +52,14 @@ def test_complete_items_give_means() -> None:
     fit = system_fit(scores, rated, **options)
     np.testing.assert_allclose(fit[0], scores[:, rated[:, 0]].mean(axis=1), atol=1e-9)
     assert is_complete(rated)
-    # nearly complete: nearly the means, level included
+    # Nearly complete data give nearly the means, level included.
     rated[0, 0] = False
     assert not is_complete(rated)
     near = system_fit(scores, rated, **options)
     assert np.abs(near - system_means(np.where(rated, scores, np.nan), **options)).max() < 0.3
-    # difficulty of items, whatever it is, changes no difference of systems
-    moved = system_fit(scores + 100 * rng.normal(size=(12, 1)), rated, **options)
-    np.testing.assert_allclose(np.diff(moved), np.diff(near), atol=1e-7)
+    # The difficulty of items has no effect on differences of systems.
+    shifted = system_fit(scores + 100 * rng.normal(size=(12, 1)), rated, **options)
+    np.testing.assert_allclose(np.diff(shifted), np.diff(near), atol=1e-7)
 
 
 @pytest.mark.parametrize("kind", REFERENCES)
@@ -67,14 +67,14 @@ def test_correlations_over_systems(kind: str) -> None:
     rng = np.random.default_rng(2)
     human, metrics = rng.integers(0, 6, (3, 2, 7)).astype(float), rng.integers(0, 6, (3, 2, 7)).astype(float)
     metrics[:, :, 5] = np.nan
-    everyone = np.ones((2, 7, 7), dtype=bool)
-    made = over_systems(kind, human, metrics, pairs=everyone)  # type: ignore[arg-type]
-    kept = np.arange(7) != 5
+    all_pairs_of = np.ones((2, 7, 7), dtype=bool)
+    result = over_systems(kind, human, metrics, pairs=all_pairs_of)  # type: ignore[arg-type]
+    is_other = np.arange(7) != 5
     for b, m in np.ndindex(3, 2):
-        expected = REFERENCES[kind](human[b, m, kept], metrics[b, m, kept]).statistic
-        assert made[b, m] == pytest.approx(expected)
+        expected = REFERENCES[kind](human[b, m, is_other], metrics[b, m, is_other]).statistic
+        assert result[b, m] == pytest.approx(expected)
     constant = np.full_like(metrics, 0.1)
-    assert np.isnan(over_systems(kind, human, constant, pairs=everyone)).all()  # type: ignore[arg-type]
+    assert np.isnan(over_systems(kind, human, constant, pairs=all_pairs_of)).all()  # type: ignore[arg-type]
 
 
 def test_levels_of_sets_without_a_common_item_do_not_matter() -> None:
@@ -85,8 +85,8 @@ def test_levels_of_sets_without_a_common_item_do_not_matter() -> None:
     assert blocks_of(pairs[0]).tolist() == [0] * 4 + [4] * 3
     for kind in ("pearson", "spearman", "kendall"):
         plain = over_systems(kind, human, metrics, pairs=pairs)  # type: ignore[arg-type]
-        moved = over_systems(kind, human + 100 * first, metrics - 50 * first, pairs=pairs)  # type: ignore[arg-type]
-        np.testing.assert_allclose(plain, moved)
+        shifted = over_systems(kind, human + 100 * first, metrics - 50 * first, pairs=pairs)  # type: ignore[arg-type]
+        np.testing.assert_allclose(plain, shifted)
     # Kendall by hand: nine pairs
     x, y = human[0, 0], metrics[0, 0]
     within = [(a, b) for a in range(7) for b in range(a + 1, 7) if first[a] == first[b]]

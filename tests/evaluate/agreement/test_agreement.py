@@ -40,22 +40,22 @@ def test_intervals_hold_most_points_and_a_perfect_metric_is_at_the_top() -> None
     row = result.metrics.row(0, named=True)
     for name in ("pearson_global", "kendall_item"):
         assert (row[name], row[f"{name}_low"], row[f"{name}_high"]) == pytest.approx((1, 1, 1))
-    for name in ("sample_accuracy", "acc_eq"):  # a proportion of 1 is not certain
+    for name in ("sample_accuracy", "acc_eq"):  # A proportion of 1 still has an interval.
         assert (row[name], row[f"{name}_high"]) == pytest.approx((1, 1))
         assert 0.5 < row[f"{name}_low"] < 1
-    other = result.metrics.row(1, named=True)
+    second = result.metrics.row(1, named=True)
     for name in ("sample_accuracy", "pearson_global", "kendall_item", "spearman_global"):
-        assert other[f"{name}_low"] < other[name] < other[f"{name}_high"]
+        assert second[f"{name}_low"] < second[name] < second[f"{name}_high"]
     by_statistic = dict(result.comparisons.select("statistic", "p_value").rows())
     assert set(by_statistic) == set(COMPARED)
     assert by_statistic["pearson_global"] < 0.05
     difference = result.comparisons.filter(pl.col("statistic") == "pearson_global").row(0, named=True)
-    assert difference["difference"] == pytest.approx(1 - other["pearson_global"])
+    assert difference["difference"] == pytest.approx(1 - second["pearson_global"])
     assert difference["difference_low"] < difference["difference"] < difference["difference_high"]
 
 
 def test_clusters_are_resampled_whole() -> None:
-    # Items copied five times within a document: five times the rows, no more knowledge.
+    # Five copies of each item within a document add rows but no information.
     scores = scores_of(2, items=12)
     copied = np.repeat(scores, 5, axis=1)
     study = study_of(copied)
@@ -69,7 +69,7 @@ def test_clusters_are_resampled_whole() -> None:
         return row["pearson_global_high"] - row["pearson_global_low"]
 
     assert width(by_document) == pytest.approx(width(plain))
-    # Copies are found where no document is declared.
+    # Copies are detected where no document column is declared.
     assert width(by_item) == pytest.approx(width(by_document), rel=0.1)
 
 
@@ -117,8 +117,8 @@ def test_too_few_clusters_are_marked_in_the_table_and_noted() -> None:
     assert enough.metrics["unreliable"].to_list() == [["acc_eq_epsilon"]] * few.metrics.height
     none = agreement(study_of(scores_of(0, items=3)), resamples=0)
     assert none.metrics["unreliable"].is_null().all()
-    for made in (enough, none):
-        assert "few-clusters" not in [note.rule for note in made.notes]
+    for result in (enough, none):
+        assert "few-clusters" not in [note.rule for note in result.notes]
 
 
 def test_no_decision_depends_on_the_seed() -> None:
@@ -131,17 +131,17 @@ def test_no_decision_depends_on_the_seed() -> None:
         rng=0,
     ).study
     results = [agreement(study, rng=seed) for seed in range(3)]
-    for other in results[1:]:
+    for second in results[1:]:
         for name in ("p_adjusted", "p_value", "note"):
-            assert other.comparisons[name].equals(results[0].comparisons[name])
+            assert second.comparisons[name].equals(results[0].comparisons[name])
         for name in ("p_chance", "side", "group", "may_be_best"):
-            assert other.standing[name].equals(results[0].standing[name])
+            assert second.standing[name].equals(results[0].standing[name])
 
 
 def test_metrics_with_system_scores_in_the_file_are_counted() -> None:
     names = ("ann", "m1", "m2", "m3")
     scores = scores_of(0, raters=4, items=5, systems=3)
-    rows = [row for name, own in zip(names, scores, strict=True) for row in grid(name, "", own.tolist())]
+    rows = [row for name, values in zip(names, scores, strict=True) for row in grid(name, "", values.tolist())]
     rows += [("", f"S{k}", metric, "", float(k)) for k in range(3) for metric in ("m1", "m3")]
     kinds = {name: "human" if name == "ann" else "metric" for name in names}
     result = agreement(rated(rows, kinds), resamples=0)
@@ -150,7 +150,7 @@ def test_metrics_with_system_scores_in_the_file_are_counted() -> None:
 
 def test_common_comparisons_of_verdicts_are_those_of_every_metric() -> None:
     items = {"h": range(10), "m1": range(6), "m2": range(3, 10)}
-    rows = [(f"i{k}", "A", "B", rater, None, (-1) ** (k % 3)) for rater, own in items.items() for k in own]
+    rows = [(f"i{k}", "A", "B", rater, None, (-1) ** (k % 3)) for rater, values in items.items() for k in values]
     result = agreement(verdicts(rows), resamples=0)
     assert result.metrics["n"].to_list() == [6, 7]
     assert result.common["n"].to_list() == [3, 3]

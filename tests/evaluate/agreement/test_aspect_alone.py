@@ -17,8 +17,8 @@ KINDS = {"ann": "human", "m1": "metric", "m2": "metric", "own": "metric", "part"
 
 
 def rows(*, fewer: str) -> Iterator[tuple[str, str, str, str, float]]:
-    """Metrics without an aspect, one with an aspect, one of a single aspect, one that lacks outputs; people rated not
-    all in one aspect."""
+    """Return ratings of metrics with no, one or several aspects and with missing outputs; annotators differ in
+    aspects."""
     rng = np.random.default_rng(3)
     for i in range(15):
         for system in "ABC":

@@ -15,62 +15,64 @@ from tests.evaluate.studies import rated, verdicts
 from tests.random_studies import study
 
 
-def by_definition(own: RaterComparison, times: np.ndarray, metric: int) -> dict[str, float | list[float]]:
-    """Loops over pairs and items, each counted as often as its cluster is there."""
-    signs = own.preferences.signs
-    n = equal = people_tied = metric_tied = agree = seen = 0.0
-    compared, net = np.zeros(len(own.systems)), np.zeros((2, len(own.systems)))
-    for pair, (first, second) in enumerate(own.design.pairs.tolist()):
-        margins, there = np.zeros(2), 0.0
-        for item in range(len(own.items)):
-            human, theirs = signs[pair, 0, item], signs[pair, 1 + metric, item]
-            if ABSENT in (human, theirs):
+def by_definition(comparison: RaterComparison, times: np.ndarray, metric: int) -> dict[str, float | list[float]]:
+    """Compute accuracies by loops over pairs and items, each counted as often as its cluster was resampled."""
+    signs = comparison.preferences.signs
+    n = equal = people_tied = metric_tied = agree = n_items = 0.0
+    compared, net = np.zeros(len(comparison.systems)), np.zeros((2, len(comparison.systems)))
+    for pair, (first, second) in enumerate(comparison.design.pairs.tolist()):
+        margins, total = np.zeros(2), 0.0
+        for item in range(len(comparison.items)):
+            human, metric_sign = signs[pair, 0, item], signs[pair, 1 + metric, item]
+            if ABSENT in (human, metric_sign):
                 continue
-            often = times[own.design.units[item]] * own.design.weights[item]
-            n, equal = n + often, equal + often * (human == theirs)
-            people_tied, metric_tied = people_tied + often * (human == 0), metric_tied + often * (theirs == 0)
-            margins += often * np.array([human, theirs])
-            there += often
-        if there:
-            seen += 1
+            often = times[comparison.design.units[item]] * comparison.design.weights[item]
+            n, equal = n + often, equal + often * (human == metric_sign)
+            people_tied, metric_tied = people_tied + often * (human == 0), metric_tied + often * (metric_sign == 0)
+            margins += often * np.array([human, metric_sign])
+            total += often
+        if total:
+            n_items += 1
             agree += np.sign(margins[0]) == np.sign(margins[1])
-        compared[[first, second]] += there
+        compared[[first, second]] += total
         net[:, first] += margins
         net[:, second] -= margins
     with np.errstate(invalid="ignore", divide="ignore"):
-        people, metrics = (net / compared).tolist()
+        human_wins, metrics = (net / compared).tolist()
         ratios = np.array([equal, people_tied, metric_tied]) / n
     return {
         "sample": ratios[0],
         "tied": ratios[1:].tolist(),
-        "system": agree / seen if seen else np.nan,
-        "net": [people, metrics],
+        "system": agree / n_items if n_items else np.nan,
+        "net": [human_wins, metrics],
     }
 
 
 @pytest.mark.parametrize("scores", [True, False])
 @pytest.mark.parametrize("per_cluster", [1, 4])
 def test_every_statistic_in_resamples(scores: bool, per_cluster: int) -> None:
-    (own,) = compare(study(4, scores=scores, per_cluster=per_cluster))
+    (comparison,) = compare(study(4, scores=scores, per_cluster=per_cluster))
     rng = np.random.default_rng(0)
-    times = np.stack([np.ones(own.design.n_units), *rng.poisson(1, (3, own.design.n_units))]).astype(np.uint8)
-    choices = Choices(own, times)
-    people, metrics = choices.net_wins
+    times = np.stack([np.ones(comparison.design.n_units), *rng.poisson(1, (3, comparison.design.n_units))]).astype(
+        np.uint8
+    )
+    choices = Choices(comparison, times)
+    human, metrics = choices.net_wins
     for b, drawn in enumerate(times):
-        for m in range(len(own.metrics)):
-            expected = by_definition(own, drawn, m)
+        for m in range(len(comparison.metrics)):
+            expected = by_definition(comparison, drawn, m)
             assert choices.sample_accuracy[b, m] == pytest.approx(expected["sample"], nan_ok=True)
             assert choices.system_accuracy[b, m] == pytest.approx(expected["system"], nan_ok=True)
             assert [side[b, m] for side in choices.tied] == pytest.approx(expected["tied"], nan_ok=True)
-            np.testing.assert_allclose([people[b, m], metrics[b, m]], expected["net"], rtol=1e-12)
-    signs = own.preferences.signs
+            np.testing.assert_allclose([human[b, m], metrics[b, m]], expected["net"], rtol=1e-12)
+    signs = comparison.preferences.signs
     both = (signs[:, [0]] != ABSENT) & (signs[:, 1:] != ABSENT)
-    assert [choices.n(m) for m in range(len(own.metrics))] == both.sum(axis=(0, 2)).tolist()
+    assert [choices.n(m) for m in range(len(comparison.metrics))] == both.sum(axis=(0, 2)).tolist()
     np.testing.assert_array_equal(choices.pairs, both.any(axis=2).T)
 
 
 def test_item_weights_count_where_only_preferences_can_be_compared() -> None:
-    """Clusters with equal preferences share a column of the bootstrap weights, but their items may differ in weight."""
+    """Clusters with equal preferences share a column of bootstrap weights although their items may differ in weight."""
     rows = [
         {"item": f"i{k}", "system_a": "A", "system_b": "B", "rater": rater, "winner": winner}
         for k in range(10)
@@ -83,35 +85,35 @@ def test_item_weights_count_where_only_preferences_can_be_compared() -> None:
 
 
 def test_equal_clusters_are_drawn_together() -> None:
-    (own,) = compare(study(4, scores=False, n_items=300), human="ann", metrics="m1")
-    number = own.cells.number
-    columns, drawn = resampled_groups(own, 400, np.random.default_rng(0))
-    assert number.sum() == own.design.n_units > len(number)
-    whole = Choices(own, np.ones((1, own.design.n_units), dtype=np.uint8))
-    kinds = Choices(own, drawn[:1], columns)
+    (comparison,) = compare(study(4, scores=False, n_items=300), human="ann", metrics="m1")
+    number = comparison.cells.number
+    columns, drawn = resampled_groups(comparison, 400, np.random.default_rng(0))
+    assert number.sum() == comparison.design.n_units > len(number)
+    whole = Choices(comparison, np.ones((1, comparison.design.n_units), dtype=np.uint8))
+    kinds = Choices(comparison, drawn[:1], columns)
     np.testing.assert_allclose(kinds.sample_accuracy, whole.sample_accuracy)
     np.testing.assert_allclose(kinds.system_accuracy, whole.system_accuracy)
     assert drawn.shape == (401, len(number))
     assert drawn[0].tolist() == number.tolist()
-    assert (drawn.sum(axis=1) == own.design.n_units).all()
+    assert (drawn.sum(axis=1) == comparison.design.n_units).all()
     np.testing.assert_allclose(drawn[1:].mean(axis=0), number, atol=5 * np.sqrt(number.max() / 400))
 
 
 def test_a_single_cluster_is_not_resampled() -> None:
-    (own,) = compare(verdicts([("i0", "A", "B", rater, None, 1) for rater in ("h", "m")]))
-    assert own.design.n_units == 1
-    assert resampled_groups(own, 400, np.random.default_rng(0))[1].tolist() == [[1]]
+    (comparison,) = compare(verdicts([("i0", "A", "B", rater, None, 1) for rater in ("h", "m")]))
+    assert comparison.design.n_units == 1
+    assert resampled_groups(comparison, 400, np.random.default_rng(0))[1].tolist() == [[1]]
 
 
 def test_metrics_on_the_same_outputs_are_one_group() -> None:
-    (own,) = compare(study(1))
-    grounds = grounds_of(own)
+    (comparison,) = compare(study(1))
+    grounds = grounds_of(comparison)
     assert sorted(np.concatenate(equal_grounds(grounds)).tolist()) == [0, 1, 2]
     assert [group.tolist() for group in equal_grounds([grounds[0], grounds[1], grounds[0]])] == [[0, 2], [1]]
     shared = grounds[0].shared_with(grounds[2])
-    only = own.only(np.array([0, 2]), **shared._asdict())
+    only = comparison.only(np.array([0, 2]), **shared._asdict())
     assert set(only.preferences.keys) <= set(shared.keys.tolist())
-    assert only.metrics == (own.metrics[0], own.metrics[2])
+    assert only.metrics == (comparison.metrics[0], comparison.metrics[2])
     np.testing.assert_array_equal(np.isfinite(only.metric_scores).all(axis=0), shared.scored)
 
 

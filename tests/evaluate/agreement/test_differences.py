@@ -12,7 +12,7 @@ from tests.evaluate.studies import scores_of, study_of
 
 
 def equal_judges(seed: int, items: int = 100) -> np.ndarray:
-    """People and two judges of one noise; on the second half of the items outputs differ little, so all err more."""
+    """Return human ratings and two judges with equal noise; outputs of the second half of the items differ little."""
     rng = np.random.default_rng(seed)
     spread = np.repeat([1.5, 0.5], items // 2)[:, None]
     scores = spread * rng.normal(size=(items, 5)) + np.array([0.6, 1.0, 1.0])[:, None, None] * rng.normal(
@@ -23,19 +23,21 @@ def equal_judges(seed: int, items: int = 100) -> np.ndarray:
 
 
 def test_a_judge_does_not_win_by_silence_on_the_hard_half() -> None:
-    # in 0.1.0 the silent one was clearly better in 5 of 5 such studies
+    # Version 0.1.0 called the metric with missing scores significantly better in 5 of 5 such studies.
     won = 0
     for seed in range(5):
         scores = equal_judges(seed)
         scores[1, 50:] = np.nan
         study = study_of(scores)
         result = agreement(study, resamples=200, compare_by=("kendall_item",), rng=seed)
-        silent, other = (result.metrics.filter(metric=name).row(0, named=True) for name in ("m1", "m2"))
-        assert silent["kendall_item"] > other["kendall_item"] + 0.05  # what it rated is easy
+        silent, complete = (result.metrics.filter(metric=name).row(0, named=True) for name in ("m1", "m2"))
+        assert silent["kendall_item"] > complete["kendall_item"] + 0.05  # Its scored outputs are the easy ones.
         row = result.comparisons.row(0, named=True)
         won += row["p_adjusted"] <= 0.05
-        # by definition: both on the first half
-        tau = [[stats.kendalltau(h, m).statistic for h, m in zip(scores[0], own, strict=True)] for own in scores[1:]]
+        # by definition: both metrics on the first half
+        tau = [
+            [stats.kendalltau(h, m).statistic for h, m in zip(scores[0], values, strict=True)] for values in scores[1:]
+        ]
         half = np.array(tau)[:, :50]
         assert row["difference"] == pytest.approx(np.nanmean(half[0]) - np.nanmean(half[1]))
         assert row["n"] == 50 * 10
@@ -48,31 +50,32 @@ def test_a_judge_does_not_win_by_silence_on_the_hard_half() -> None:
     problems = check(study).problems.filter(rule="coverage-differs").row(0, named=True)
     assert (problems["severity"], problems["examples"]) == ("warning", ["m1"])
     assert "coverage" not in " ".join(check(study_of(equal_judges(0))).problems["rule"])
-    told = verdict(study, resamples=100).verdict
-    assert "clearly better" not in " ".join(told["text"])
+    lines = verdict(study, resamples=100).verdict
+    assert "clearly better" not in " ".join(lines["text"])
 
 
 def test_a_metric_equal_to_people_on_few_cells_orders_systems_as_they_do() -> None:
-    # in 0.1.0 pairwise accuracy was .84: people's means were over their cells, the metric's over all
+    # Version 0.1.0 gave a pairwise accuracy of .84, because human means were over rated cells and metric means over
+    # all.
     rng = np.random.default_rng(1)
     scores = scores_of(1, raters=2, items=60, systems=8) + 3 * rng.normal(size=(60, 1))
     scores[1] = scores[0] + rng.normal(size=(60, 8))
-    kept = rng.random((60, 8)) < 0.2
-    scores[1] = np.where(kept, scores[0], scores[1])
-    scores[0, ~kept] = np.nan
+    is_rated = rng.random((60, 8)) < 0.2
+    scores[1] = np.where(is_rated, scores[0], scores[1])
+    scores[0, ~is_rated] = np.nan
     result = agreement(study_of(scores), resamples=50)
     row = result.metrics.row(0, named=True)
     for name in ("pearson_system", "spearman_system", "kendall_system"):
         assert (row[name], row[f"{name}_low"]) == pytest.approx((1, 1)), name
     assert row["pairwise_accuracy"] == 1
-    assert 0.9 < row["pairwise_accuracy_low"] < 1  # a proportion has a width at 1
+    assert 0.9 < row["pairwise_accuracy_low"] < 1  # A proportion has a positive width at 1.
     assert {note.rule for note in result.notes} >= {"system-scores-fitted"}
     assert "different-items" in check(study_of(scores)).problems["rule"]
 
 
 def test_batches_sorted_by_difficulty_do_not_turn_systems_round() -> None:
-    # Each system was rated by people on its own batch, with one neighbour; the better the system, the harder its batch.
-    # The metric rated everything. In 0.1.0: pairwise accuracy 0, Pearson -.96, and no warning.
+    # Annotators rated each system on a separate batch, which it shares with one neighbour; better systems have harder
+    # batches. The metric rated all outputs. Version 0.1.0 gave pairwise accuracy 0 and Pearson -.96 without a warning.
     rng = np.random.default_rng(2)
     quality, hard = np.arange(5.0), np.repeat(4.0 * np.arange(5), 12)[:, None]
     scores = quality - hard + 0.3 * rng.normal(size=(2, 60, 5))
@@ -83,29 +86,29 @@ def test_batches_sorted_by_difficulty_do_not_turn_systems_round() -> None:
     row = agreement(study, resamples=0).metrics.row(0, named=True)
     assert row["pairwise_accuracy"] == 1  # of the five pairs with a common item
     assert row["pearson_system"] > 0.95
-    found = dict(check(study).problems.select("rule", "severity").iter_rows())
-    assert found["different-items"] == "warning"
+    severities = dict(check(study).problems.select("rule", "severity").iter_rows())
+    assert severities["different-items"] == "warning"
 
 
 def test_systems_without_a_common_item_are_no_pair() -> None:
-    # two data sets in one file, as FRANK: other systems, other items, another level of people and of the metric
-    one, two = scores_of(3, items=40, systems=4), scores_of(4, items=40, systems=3)
+    # Two data sets in one file, as in FRANK: systems, items and levels of human and metric scores all differ.
+    first, two = scores_of(3, items=40, systems=4), scores_of(4, items=40, systems=3)
     two[0] -= 20
     two[1:] += 50
     pooled = np.full((3, 80, 7), np.nan)
-    pooled[:, :40, :4], pooled[:, 40:, 4:] = one, two
+    pooled[:, :40, :4], pooled[:, 40:, 4:] = first, two
     study = study_of(pooled)
     result = agreement(study, resamples=20)
-    alone = [agreement(study_of(own), resamples=0).metrics for own in (one, two)]
+    alone = [agreement(study_of(values), resamples=0).metrics for values in (first, two)]
     for m in range(2):
         row = result.metrics.row(m, named=True)
-        # 6 pairs of the one and 3 of the other set, not the 21 of seven systems
+        # 6 pairs of the first and 3 of the second set, not the 21 pairs of seven systems
         expected = (6 * alone[0]["pairwise_accuracy"][m] + 3 * alone[1]["pairwise_accuracy"][m]) / 9
         assert row["pairwise_accuracy"] == pytest.approx(expected)
-        means = [[own.mean(axis=0) - own.mean() for own in (s[0], s[1 + m])] for s in (one, two)]
+        means = [[values.mean(axis=0) - values.mean() for values in (s[0], s[1 + m])] for s in (first, two)]
         x, y = np.concatenate(means, axis=1)
         assert row["pearson_system"] == pytest.approx(np.dot(x, y) / np.sqrt(np.dot(x, x) * np.dot(y, y)))
-    (note,) = [own for own in result.notes if own.rule == "pairs-without-common-item"]
+    (note,) = [values for values in result.notes if values.rule == "pairs-without-common-item"]
     assert note.count == 12
     (problem,) = check(study).problems.filter(rule="disjoint-systems").to_dicts()
     assert problem["severity"] == "warning"
@@ -113,7 +116,8 @@ def test_systems_without_a_common_item_are_no_pair() -> None:
 
 
 def test_every_pair_of_metrics_has_its_own_ground() -> None:
-    # each of three metrics lacks other cells: every statistic of a pair is that of a study of these two on what all had
+    # Each of three metrics lacks different cells: each statistic of a pair of metrics equals that of a study of these
+    # two on their common outputs.
     scores = scores_of(5, raters=4, items=30)
     rng = np.random.default_rng(0)
     scores[rng.random(scores.shape) < 0.15] = np.nan
@@ -130,37 +134,40 @@ def test_every_pair_of_metrics_has_its_own_ground() -> None:
 
 
 def test_one_null_behind_interval_and_p() -> None:
-    # in 0.1.0 p < .05 while the interval held 0 in 114 of 561 comparisons of pairwise accuracy on SummEval
+    # In 0.1.0 p was below .05 while the interval contained 0 in 114 of 561 comparisons of pairwise accuracy on
+    # SummEval.
     names = ("kendall_item", "pearson_global", "pairwise_accuracy", "spa", "spearman_system", "acc_eq")
     result = agreement(study_of(scores_of(7, raters=6, items=40)), resamples=200, compare_by=names)
     assert result.comparisons.height == 6 * 10
-    apart = (pl.col("difference_low") > 0) | (pl.col("difference_high") < 0)
-    told = result.comparisons.select(apart=apart, clear=pl.col("p_value") <= 0.05)
-    assert told["apart"].equals(told["clear"].rename("apart"))
-    assert 0 < told["clear"].sum() < told.height
+    significant = (pl.col("difference_low") > 0) | (pl.col("difference_high") < 0)
+    rows = result.comparisons.select(apart=significant, clear=pl.col("p_value") <= 0.05)
+    assert rows["apart"].equals(rows["clear"].rename("apart"))
+    assert 0 < rows["clear"].sum() < rows.height
 
 
 def test_item_weights_act_on_every_statistic() -> None:
-    # an item of weight 3 is an item three times in its cluster; in 0.1.0 three statistics took it once
+    # An item of weight 3 counts as three items of its cluster; in 0.1.0 three statistics counted it once.
     scores = scores_of(3, items=9)
-    scores[2, [3, 8]] = np.nan  # so that the metrics do not share their weights
+    scores[2, [3, 8]] = np.nan  # so that the metrics have different weights
     items = [f"i{k}" for k in range(9)]
     weighted = study_of(scores).describe(items=pl.DataFrame({"item": items, "weight": [3.0] + [1.0] * 8}))
     copies = np.array([0, 0, *range(9)])
     table = pl.DataFrame({"item": [f"i{k}" for k in range(11)], "cluster": [items[k] for k in copies]})
     repeated = study_of(scores[:, copies]).describe(items=table)
-    one, two, plain = (agreement(own, resamples=100) for own in (weighted, repeated, study_of(scores)))
-    for name in [own for own in one.metrics.columns if own not in ("n", "metric", "aspect", "group", "unreliable")]:
-        np.testing.assert_allclose(one.metrics[name], two.metrics[name], err_msg=name)
+    first, two, plain = (agreement(values, resamples=100) for values in (weighted, repeated, study_of(scores)))
+    for name in [
+        values for values in first.metrics.columns if values not in ("n", "metric", "aspect", "group", "unreliable")
+    ]:
+        np.testing.assert_allclose(first.metrics[name], two.metrics[name], err_msg=name)
     for name in ("sample_accuracy", "spa", "acc_eq", "kendall_item"):
-        assert not np.allclose(one.metrics[name], plain.metrics[name]), name
+        assert not np.allclose(first.metrics[name], plain.metrics[name]), name
     for name in ("difference", "p_value", "p_adjusted"):
-        np.testing.assert_allclose(one.comparisons[name], two.comparisons[name], err_msg=name)
-    assert any(note.rule == "item-weights" for note in one.notes)
+        np.testing.assert_allclose(first.comparisons[name], two.comparisons[name], err_msg=name)
+    assert any(note.rule == "item-weights" for note in first.notes)
 
 
 def test_a_metric_that_ties_on_the_hard_items_gains_nothing() -> None:
-    # two equally good judges; one gives every output of the hard half the same score, where correlations are undefined
+    # Two equally good judges; one gives all outputs of the hard half the same score, where correlations are undefined.
     called = 0
     for seed in range(20):
         rng = np.random.default_rng(seed)
@@ -168,10 +175,11 @@ def test_a_metric_that_ties_on_the_hard_items_gains_nothing() -> None:
         hard = np.arange(100) < 50
         silent, open_ = human + np.where(hard[:, None], 2.0, 0.5) * rng.normal(size=(2, 100, 6))
         silent[hard] = 0
-        made = agreement(study_of(np.stack([human, silent, open_])), resamples=200, compare_by="kendall_item")
-        assert made.metrics["kendall_item"][0] > made.metrics["kendall_item"][1] + 0.1  # each on its own items
-        called += made.comparisons["p_value"][0] <= 0.05
-    assert called <= 3  # of twenty at .05
+        result = agreement(study_of(np.stack([human, silent, open_])), resamples=200, compare_by="kendall_item")
+        # each metric on its scored items
+        assert result.metrics["kendall_item"][0] > result.metrics["kendall_item"][1] + 0.1
+        called += result.comparisons["p_value"][0] <= 0.05
+    assert called <= 3  # of twenty tests at .05
 
 
 def test_a_metric_with_two_items_silences_nobody() -> None:

@@ -9,8 +9,8 @@ from custodes.evaluate.agreement.metric_ranking import ranked_by
 from tests.evaluate.studies import scores_of, study_of
 
 
-def made(noise: list[float], items: int = 60, seed: int = 0, **options: object) -> Agreement:
-    """Metrics with these errors (negative: turned round), asked for their agreement."""
+def ranked(noise: list[float], items: int = 60, seed: int = 0, **options: object) -> Agreement:
+    """Return the agreement of metrics with these errors; a negative error reverses the metric."""
     rng = np.random.default_rng(seed)
     human = np.round(rng.normal(size=(items, 6)) * 2)
     errors = np.array(noise)[:, None, None]
@@ -19,7 +19,7 @@ def made(noise: list[float], items: int = 60, seed: int = 0, **options: object) 
 
 
 def test_metrics_stand_best_first_with_letters_and_sides() -> None:
-    result = made([1.0, 1e9, 1.0, -3.0, 4.0])
+    result = ranked([1.0, 1e9, 1.0, -3.0, 4.0])
     rows = {row["metric"]: row for row in result.standing.to_dicts()}
     assert list(rows)[2:] == ["m5", "m2", "m4"]
     assert {name: rows[name]["side"] for name in rows} == {
@@ -30,7 +30,7 @@ def test_metrics_stand_best_first_with_letters_and_sides() -> None:
     assert set(result.standing["statistic"]) == {"kendall_item"}
     values = result.standing["value"].to_list()
     assert values == sorted(values, reverse=True)
-    # the table of metrics stands in the same order, with the same letters and values
+    # The table of metrics has the same order, letters and values.
     table = by_standing(result.metrics, result.standing)
     assert table["metric"].equals(result.standing["metric"])
     assert table["group"].equals(result.standing["group"])
@@ -42,15 +42,15 @@ def test_metrics_stand_best_first_with_letters_and_sides() -> None:
 
 
 def test_letters_go_by_the_test_of_all_pairs_at_alpha() -> None:
-    result = made([1.0, 1.6, 2.2, 3.0], items=40)
+    result = ranked([1.0, 1.6, 2.2, 3.0], items=40)
     tests = result.comparisons.filter(statistic="kendall_item")
     words = dict(result.standing.select("metric", "group").iter_rows())
     assert 0 < (tests["p_adjusted"] <= 0.05).sum() < tests.height
     for a, b, p in tests.select("metric_a", "metric_b", "p_adjusted").iter_rows():
         assert set(words[a]).isdisjoint(words[b]) == (p <= 0.05)
     assert (tests["p_adjusted"] >= tests["p_value"]).all()
-    # no number of flips that is drawn tells anything at this level
-    strict = made([1.0, 1.6, 2.2, 3.0], items=40, alpha=1e-6)
+    # No available number of sign flips can reach this level.
+    strict = ranked([1.0, 1.6, 2.2, 3.0], items=40, alpha=1e-6)
     assert set(strict.standing["group"]) == {"a"}
     assert {note.rule for note in strict.notes} >= {"no-significant-difference"}
 
@@ -61,7 +61,7 @@ def test_nothing_is_claimed_without_resamples_or_with_few_clusters() -> None:
     assert set(result.standing["group"]) == set(result.metrics["group"]) == {None}
     assert set(result.standing["may_be_best"]) == {None}
     assert set(result.comparisons["p_value"]) == {None}
-    few = made([1.0, 1e9], items=5)  # sixteen ways to flip signs, apart from the side: no p can be under .06
+    few = ranked([1.0, 1e9], items=5)  # There are sixteen sign flips up to a global sign, so no p-value is below .06.
     smooth = few.comparisons.filter(pl.col("statistic").is_in(["sample_accuracy", "kendall_item", "pearson_global"]))
     assert set(smooth["p_value"]) == {None}
     assert set(few.standing["group"]) <= {None, "a"}
@@ -74,15 +74,16 @@ def test_undefined_metrics_have_no_place() -> None:
     scores[2, 15:] = np.nan
     result = agreement(study_of(scores), resamples=50)
     assert result.standing["metric"].to_list() == ["m1"]
-    assert result.metrics["group"].to_list() == [None, None]  # nobody to be compared with
+    assert result.metrics["group"].to_list() == [None, None]  # no metric to compare with
 
 
 @pytest.mark.parametrize(
     ("kendall", "systems", "name"),
     [
         ([0.1, 0.2], 4, "kendall_item"),
-        ([0.1, np.nan], 4, "sample_accuracy"),  # one that only lacks tau: all by the share of equal choices
-        ([0.1, 0.2], 2, "sample_accuracy"),  # tau of two systems is a sign
+        # Only tau is undefined for one metric, so all metrics are ranked by the proportion of equal choices.
+        ([0.1, np.nan], 4, "sample_accuracy"),
+        ([0.1, 0.2], 2, "sample_accuracy"),  # The tau of two systems is a sign.
     ],
 )
 def test_one_statistic_ranks_all(kendall: list[float], systems: int, name: str) -> None:

@@ -18,9 +18,9 @@ from custodes.evaluate.annotators.reliability import TOO_FEW
 from tests.simulation.planted_people import study as planted
 
 
-def verdicts(said: list[tuple[str, str, int]], **more: object) -> pl.DataFrame:
-    """Rater, item, preference of one comparison an item."""
-    rater, item, preference = zip(*said, strict=True)
+def verdicts(answers: list[tuple[str, str, int]], **more: object) -> pl.DataFrame:
+    """Return a table of rater, item and preference with one comparison per item."""
+    rater, item, preference = zip(*answers, strict=True)
     pairs = {"system_a": "A", "system_b": "B", "kind": "human"}
     return pl.DataFrame({"item": item, **pairs, "rater": rater, "preference": preference, **more})
 
@@ -45,7 +45,7 @@ def test_models_find_who_is_competent(triple: cu.Annotators) -> None:
 
 
 def test_who_chooses_by_the_side_is_named_and_nobody_else(triple: cu.Annotators) -> None:
-    named = [FIRST in own for own in triple.annotators.sort("rater")["flags"]]
+    named = [FIRST in flags for flags in triple.annotators.sort("rater")["flags"]]
     assert named == (TRIPLE[1] == 1).tolist()
     share = triple.annotators.sort("rater")["first_rate"].to_list()
     assert share[TRIPLE[1].tolist().index(1)] == 1
@@ -53,14 +53,14 @@ def test_who_chooses_by_the_side_is_named_and_nobody_else(triple: cu.Annotators)
 
 def test_who_only_guesses_often_enough_is_named() -> None:
     rows, kind, _ = planted(np.random.default_rng(5), tasks=600, people=6, overlap=1, times=3, careless=0.17)
-    made = cu.annotators(cu.read(rows), resamples=0).annotators.sort("rater")
-    assert [LITTLE in own for own in made["flags"]] == (kind == 2).tolist()
-    assert made["competence_low"].is_null().all()
+    result = cu.annotators(cu.read(rows), resamples=0).annotators.sort("rater")
+    assert [LITTLE in flags for flags in result["flags"]] == (kind == 2).tolist()
+    assert result["competence_low"].is_null().all()
 
 
 @pytest.fixture(scope="module")
 def uneven() -> cu.Annotators:
-    """Everybody is right; a few share much with others, most share little."""
+    """Return answers of accurate annotators, few of whom share many tasks with others."""
     rows, _, _ = planted(np.random.default_rng(4), tasks=130, people=12, overlap=1, times=3, uneven=True, skill=(80, 1))
     return cu.annotators(cu.read(rows), method="dawid-skene", annotator_type="persons", resamples=20)
 
@@ -86,30 +86,32 @@ def test_a_picture_shows_intervals_and_says_who_is_left_out(uneven: cu.Annotator
 
 
 def test_labels_are_what_the_votes_say_where_they_count() -> None:
-    said = [("ann", "x", 1), ("bea", "x", 1), ("cy", "x", -1), ("ann", "y", 1), ("bea", "y", -1), ("cy", "z", 0)]
-    made = cu.annotators(cu.read(verdicts(said)), method="majority", resamples=0).labels
-    assert made.select("item", "label", "answers").rows() == [("x", "win", 3), ("y", "tie", 2), ("z", "tie", 1)]
-    assert made["probability"].to_list() == pytest.approx([2 / 3, 0.0, 1.0])
-    assert made.select("p_a", "p_tie", "p_b").row(1) == pytest.approx((0.5, 0.0, 0.5))
-    assert made["expected_value"].to_list() == pytest.approx([1 / 3, 0.0, 0.0])
+    answers = [("ann", "x", 1), ("bea", "x", 1), ("cy", "x", -1), ("ann", "y", 1), ("bea", "y", -1), ("cy", "z", 0)]
+    result = cu.annotators(cu.read(verdicts(answers)), method="majority", resamples=0).labels
+    assert result.select("item", "label", "answers").rows() == [("x", "win", 3), ("y", "tie", 2), ("z", "tie", 1)]
+    assert result["probability"].to_list() == pytest.approx([2 / 3, 0.0, 1.0])
+    assert result.select("p_a", "p_tie", "p_b").row(1) == pytest.approx((0.5, 0.0, 0.5))
+    assert result["expected_value"].to_list() == pytest.approx([1 / 3, 0.0, 0.0])
 
 
 def test_numbers_have_alpha_by_squares_alone() -> None:
     rng = np.random.default_rng(2)
     item, rater = np.repeat(np.arange(40), 3), np.tile(["ann", "bea", "cy"], 40)
     rows = pl.DataFrame({"item": item, "system": "A", "rater": rater, "kind": "human", "score": rng.random(120) + item})
-    made = cu.annotators(cu.read(rows), resamples=20)
-    row = made.agreement.row(0, named=True)
+    result = cu.annotators(cu.read(rows), resamples=20)
+    row = result.agreement.row(0, named=True)
     assert row["alpha_nominal"] is None
     assert 0.9 < row["alpha_interval"] < 1
-    assert made.labels.is_empty()
-    assert made.annotators["competence"].is_null().all()
-    assert any(note.rule == "numbers" for note in made.notes)
+    assert result.labels.is_empty()
+    assert result.annotators["competence"].is_null().all()
+    assert any(note.rule == "numbers" for note in result.notes)
 
 
 def slots(names: list[str], *, whole: bool = True) -> cu.Study:
-    said = [(name, f"i{i}", (i + k) % 3 - 1) for k, name in enumerate(names) for i in range(40) if whole or i % 4 != k]
-    return cu.read(verdicts(said))
+    answers = [
+        (name, f"i{i}", (i + k) % 3 - 1) for k, name in enumerate(names) for i in range(40) if whole or i % 4 != k
+    ]
+    return cu.read(verdicts(answers))
 
 
 def test_the_design_effect_of_annotators_is_that_of_kish() -> None:
@@ -125,20 +127,20 @@ def test_the_design_effect_of_annotators_is_that_of_kish() -> None:
 
 
 def test_slots_have_agreement_alone() -> None:
-    made = cu.annotators(slots(["annotator1", "annotator2", "annotator3"]), resamples=20)
-    rows = made.annotators
+    result = cu.annotators(slots(["annotator1", "annotator2", "annotator3"]), resamples=20)
+    rows = result.annotators
     assert rows["reason"].unique().to_list() == [SLOT]
     assert not rows["is_person"].any()
     for name in ("competence", "agreement", "first_rate", "p_position", "p_careless"):
         assert rows[name].is_null().all(), name
-    assert made.agreement["alpha_nominal"].is_not_null().all()
-    assert made.concentration.select("icc", "effective_annotators", "design_effect").row(0) == (None, None, None)
-    assert set(made.labels["method"]) == {"majority"}
-    assert "slots" in {note.rule for note in made.notes}
+    assert result.agreement["alpha_nominal"].is_not_null().all()
+    assert result.concentration.select("icc", "effective_annotators", "design_effect").row(0) == (None, None, None)
+    assert set(result.labels["method"]) == {"majority"}
+    assert "slots" in {note.rule for note in result.notes}
 
 
 @pytest.mark.parametrize(
-    ("names", "whole", "people", "persons"),
+    ("names", "whole", "annotator_type", "persons"),
     [
         (["annotator1", "annotator2", "annotator3"], True, "auto", False),
         (["annotator1", "annotator2", "annotator3"], True, "persons", True),
@@ -147,41 +149,41 @@ def test_slots_have_agreement_alone() -> None:
         (["bea", "cy", "dan"], True, "slots", False),
     ],
 )
-def test_who_is_a_person(names: list[str], whole: bool, people: str, persons: bool) -> None:
-    made = cu.annotators(slots(names, whole=whole), annotator_type=people, resamples=0)
-    assert made.annotators["is_person"].to_list() == [persons] * 3
+def test_who_is_a_person(names: list[str], whole: bool, annotator_type: str, persons: bool) -> None:
+    result = cu.annotators(slots(names, whole=whole), annotator_type=annotator_type, resamples=0)
+    assert result.annotators["is_person"].to_list() == [persons] * 3
 
 
 def test_the_raters_table_says_who_is_a_person() -> None:
-    told = slots(["annotator1", "annotator2"]).describe(
+    study = slots(["annotator1", "annotator2"]).describe(
         raters=pl.DataFrame({"rater": ["annotator*"], "person": ["true"]})
     )
-    assert cu.annotators(told, resamples=0).annotators["is_person"].all()
+    assert cu.annotators(study, resamples=0).annotators["is_person"].all()
 
 
 def test_second_opinions_count() -> None:
     first = cu.read(verdicts([("ann", f"i{i}", i % 3 - 1) for i in range(40)] + [("bea", "last", 1)]))
-    again, _ = Preferences.make(verdicts([("bea", f"i{i}", i % 3 - 1) for i in range(40)]).drop("kind"))
-    made = cu.annotators(replace(first, second=again), resamples=0)
-    assert made.agreement.select("n_multiply_rated", "alpha_nominal").row(0) == (40, 1.0)
+    second_part, _ = Preferences.make(verdicts([("bea", f"i{i}", i % 3 - 1) for i in range(40)]).drop("kind"))
+    result = cu.annotators(replace(first, second=second_part), resamples=0)
+    assert result.agreement.select("n_multiply_rated", "alpha_nominal").row(0) == (40, 1.0)
     alone = cu.annotators(first, resamples=0)
     assert alone.agreement.select("n_multiply_rated", "alpha_nominal", "reason").row(0) == (0, None, TOO_FEW.format(30))
     rules = {note.rule for note in alone.notes}
     assert "none-doubled" in rules
-    assert "few-triples" not in rules  # no task has two answers either
+    assert "few-triples" not in rules  # No task has two answers.
 
 
 def test_the_median_of_seconds_is_told_where_it_is_known() -> None:
     rows = verdicts([("ann", "x", 1), ("ann", "y", 1), ("bea", "x", 1)], seconds=[3.0, 5.0, None])
-    made = cu.annotators(cu.read(rows), resamples=0).annotators
-    assert made.select("rater", "seconds").rows() == [("ann", 4.0), ("bea", None)]
+    result = cu.annotators(cu.read(rows), resamples=0).annotators
+    assert result.select("rater", "seconds").rows() == [("ann", 4.0), ("bea", None)]
 
 
 def test_nothing_is_known_where_nobody_doubled_a_task() -> None:
     study = cu.read(verdicts([("ann", "x", 1), ("bea", "y", -1)]))
-    made = cu.annotators(study, resamples=20)
-    assert made.annotators["agreement"].is_null().all()
-    assert made.annotators["flags"].list.len().sum() == 0
+    result = cu.annotators(study, resamples=20)
+    assert result.annotators["agreement"].is_null().all()
+    assert result.annotators["flags"].list.len().sum() == 0
     with pytest.raises(
         OptionError,
         match=("method='mace': no task was answered twice, so competence cannot be estimated; use method='majority'"),
@@ -207,7 +209,9 @@ ANSWER = st.tuples(
     st.integers(0, 12), st.sampled_from(["ann", "bea", "cy"]), st.integers(-1, 1), st.sampled_from(["ab", "ba"])
 )
 BOTH = [(99, "ann", 1, "ab"), (99, "bea", 1, "ab"), (98, "ann", -1, "ba")]
-ROWS = st.lists(ANSWER, min_size=1, max_size=30, unique_by=lambda own: own[:2]).map(lambda own: [*own, *BOTH])
+ROWS = st.lists(ANSWER, min_size=1, max_size=30, unique_by=lambda answer: answer[:2]).map(
+    lambda answer: [*answer, *BOTH]
+)
 
 
 def of_rows(rows: list[tuple[int, str, int, str]]) -> pl.DataFrame:
@@ -219,12 +223,12 @@ def of_rows(rows: list[tuple[int, str, int, str]]) -> pl.DataFrame:
 @given(rows=ROWS, method=st.sampled_from(["dawid-skene", "majority", "mace"]), seed=st.integers(0, 99))
 def test_the_order_of_rows_changes_nothing(rows: list[tuple[int, str, int, str]], method: str, seed: int) -> None:
     frame = of_rows(rows)
-    one, other = (
-        cu.annotators(cu.read(own), method=method, resamples=20).tables()
-        for own in (frame, frame.sample(fraction=1, shuffle=True, seed=seed))
+    plain_result, shuffled_result = (
+        cu.annotators(cu.read(table), method=method, resamples=20).tables()
+        for table in (frame, frame.sample(fraction=1, shuffle=True, seed=seed))
     )
-    for name, made in one.items():
-        assert made.equals(other[name]), name
+    for name, result in plain_result.items():
+        assert result.equals(shuffled_result[name]), name
 
 
 @settings(max_examples=7)
@@ -233,29 +237,30 @@ def test_names_of_systems_turned_round_swap_wins_and_losses_alone(
     rows: list[tuple[int, str, int, str]], method: str
 ) -> None:
     plain = of_rows(rows)
-    turned = plain.with_columns(system_a=pl.lit("B"), system_b=pl.lit("A"))
-    one, other = (cu.annotators(cu.read(own), method=method, resamples=0) for own in (plain, turned))
-    assert one.agreement.equals(other.agreement)
+    swapped = plain.with_columns(system_a=pl.lit("B"), system_b=pl.lit("A"))
+    first, second = (cu.annotators(cu.read(table), method=method, resamples=0) for table in (plain, swapped))
+    assert first.agreement.equals(second.agreement)
     swap = {"win": "loss", "loss": "win", "tie": "tie"}
-    assert one.labels["label"].replace_strict(swap).to_list() == other.labels["label"].to_list()
-    assert one.labels["p_a"].equals(other.labels["p_b"].alias("p_a"))
-    same = [name for name in one.annotators.columns if name != "flags"]
+    assert first.labels["label"].replace_strict(swap).to_list() == second.labels["label"].to_list()
+    assert first.labels["p_a"].equals(second.labels["p_b"].alias("p_a"))
+    same = [name for name in first.annotators.columns if name != "flags"]
     for name in same:
-        mine, theirs = one.annotators[name], other.annotators[name]
-        assert mine.to_list() == pytest.approx(theirs.to_list(), abs=1e-9), name
+        first_values, second_values = first.annotators[name], second.annotators[name]
+        assert first_values.to_list() == pytest.approx(second_values.to_list(), abs=1e-9), name
 
 
 def test_people_who_always_say_the_same_are_not_said_to_guess() -> None:
-    """Chance would be right as often as they are: kappa is 0, or nothing, for whoever is always right."""
+    """Guessing agrees as often as an annotator with constant answers, so kappa is 0 or undefined for a correct
+    annotator."""
     rows = [
-        {"item": f"i{i}", "system_a": "A", "system_b": "B", "kind": "human", "rater": rater, "preference": own}
+        {"item": f"i{i}", "system_a": "A", "system_b": "B", "kind": "human", "rater": rater, "preference": preference}
         for i in range(60)
-        for rater, own in (("ann", 1), ("bea", 1), ("cy", -1 if i == 7 else 1))
+        for rater, preference in (("ann", 1), ("bea", 1), ("cy", -1 if i == 7 else 1))
     ]
-    made = cu.annotators(cu.read(pl.DataFrame(rows)), resamples=20).annotators
-    assert made.select("competence", "competence_low", "competence_high").null_count().row(0) == (3, 3, 3)
-    assert set(made["reason"]) == {"nearly all answers are equal, so the chance level is near 1"}
-    assert made["agreement"].min() > 0.9  # type: ignore[operator]
+    result = cu.annotators(cu.read(pl.DataFrame(rows)), resamples=20).annotators
+    assert result.select("competence", "competence_low", "competence_high").null_count().row(0) == (3, 3, 3)
+    assert set(result["reason"]) == {"nearly all answers are equal, so the chance level is near 1"}
+    assert result["agreement"].min() > 0.9  # type: ignore[operator]
 
 
 def test_categories_have_words_and_no_order() -> None:
@@ -263,10 +268,10 @@ def test_categories_have_words_and_no_order() -> None:
     words = np.array(["bug", "praise", "refund"])
     truth = rng.integers(3, size=90)
     wide = {f"human_{name}": words[np.where(rng.random(90) < 0.8, truth, rng.integers(3, size=90))] for name in "abc"}
-    made = cu.annotators(pl.DataFrame({"id": range(90), **wide}), annotator_type="persons", resamples=20)
-    assert set(made.labels["label"].drop_nulls()) == set(words)
-    assert made.labels["expected_value"].null_count() == 90
-    row = made.agreement.row(0, named=True)
+    result = cu.annotators(pl.DataFrame({"id": range(90), **wide}), annotator_type="persons", resamples=20)
+    assert set(result.labels["label"].drop_nulls()) == set(words)
+    assert result.labels["expected_value"].null_count() == 90
+    row = result.agreement.row(0, named=True)
     assert row["alpha_nominal"] > 0.4
     assert row["alpha_ordinal"] is None
     assert row["alpha_interval"] is None

@@ -1,4 +1,4 @@
-"""Nobody careful is flagged for what is not carelessness: one study for each cause, its rates in simulation/."""
+"""Careful annotators are not flagged for causes other than carelessness; `simulation/` has the rates of each cause."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def annotated(crowd: Crowd) -> cu.Annotators:
 
 
 def flagged(draw: Draw, seed: int) -> set[str]:
-    """Who is flagged for agreement in one study."""
-    made = annotated(draw(np.random.default_rng(seed))).annotators
-    return set(made.filter(pl.col("flags").list.contains(LITTLE))["rater"])
+    """Return the annotators of one study that are flagged for low agreement."""
+    result = annotated(draw(np.random.default_rng(seed))).annotators
+    return set(result.filter(pl.col("flags").list.contains(LITTLE))["rater"])
 
 
 @pytest.mark.parametrize(
@@ -61,10 +61,10 @@ def test_continuous_scores_are_tested_by_their_order() -> None:
 
 
 def test_an_expert_beside_careless_people_is_not_judged_by_them() -> None:
-    found = annotated(expert(np.random.default_rng(0)))
-    assert found.annotators["untested_reason"].to_list() == [NO_AGREEMENT] * 3
-    assert found.annotators["p_careless"].is_null().all()
-    (note,) = [note.message for note in found.notes if note.rule == "no-agreement"]
+    result = annotated(expert(np.random.default_rng(0)))
+    assert result.annotators["untested_reason"].to_list() == [NO_AGREEMENT] * 3
+    assert result.annotators["p_careless"].is_null().all()
+    (note,) = [note.message for note in result.notes if note.rule == "no-agreement"]
     assert (
         "verdicts: the data cannot show whether 3 annotators are careless, because the other annotators "
         "agree too little with one another"
@@ -72,26 +72,26 @@ def test_an_expert_beside_careless_people_is_not_judged_by_them() -> None:
 
 
 def test_who_chooses_by_the_side_is_no_measure_of_others() -> None:
-    found = annotated(crowds.expert_and_clickers(np.random.default_rng(0))).annotators.sort("rater")
-    assert [FIRST in flags for flags in found["flags"]] == [False, True, True]
-    assert found["untested_reason"][0] == FEW_TASKS
+    result = annotated(crowds.expert_and_clickers(np.random.default_rng(0))).annotators.sort("rater")
+    assert [FIRST in flags for flags in result["flags"]] == [False, True, True]
+    assert result["untested_reason"][0] == FEW_TASKS
 
 
 def test_with_two_answers_to_a_task_hard_and_careless_look_the_same() -> None:
-    found = annotated(crowds.harder(np.random.default_rng(0), times=2))
-    assert set(found.annotators["untested_reason"]) == {FEW_TASKS}
-    assert "few-triples" in {note.rule for note in found.notes}
+    result = annotated(crowds.harder(np.random.default_rng(0), times=2))
+    assert set(result.annotators["untested_reason"]) == {FEW_TASKS}
+    assert "few-triples" in {note.rule for note in result.notes}
 
 
 def test_equal_answers_are_not_tested() -> None:
     task, person = np.repeat(np.arange(60), 3), np.tile(np.arange(3), 60)
     score = np.where(person == 0, 5, 1 + task % 5)
-    found = annotated(Crowd(rows(task, person, score=score))).annotators.sort("rater")
-    assert found["untested_reason"].to_list() == [ALL_EQUAL, FEW_TASKS, FEW_TASKS]
+    result = annotated(Crowd(rows(task, person, score=score))).annotators.sort("rater")
+    assert result["untested_reason"].to_list() == [ALL_EQUAL, FEW_TASKS, FEW_TASKS]
 
 
 def test_a_person_above_chance_is_not_flagged_for_little_agreement() -> None:
-    """Less than half of the others' agreement, and clearly more than that of random answers."""
+    """The agreement is below half of that of the others and significantly above that of random answers."""
     rng = np.random.default_rng(0)
     task, person = np.repeat(np.arange(1500), 4), np.tile(np.arange(4), 1500)
     knows = np.where(person == 0, 0.3, 0.95)
@@ -106,6 +106,6 @@ def test_severity_changes_no_flag_and_no_p_value() -> None:
     severe = crowd.rows.with_columns(
         score=pl.when(pl.col("rater") == "w04x").then(pl.col("score") * 2 + 10).otherwise(pl.col("score"))
     )
-    one, other = (annotated(Crowd(frame)).annotators for frame in (crowd.rows, severe))
+    mild, strict = (annotated(Crowd(frame)).annotators for frame in (crowd.rows, severe))
     for name in ("p_careless", "p_chance", "untested_reason", "flags"):
-        assert one[name].equals(other[name]), name
+        assert mild[name].equals(strict[name]), name

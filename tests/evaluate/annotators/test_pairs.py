@@ -7,12 +7,12 @@ import pytest
 import custodes as cu
 
 
-def answers(*, people: int, pairs: int = 2, each: int = 6, seed: int = 0) -> pl.DataFrame:
-    """Everybody answers `each` items of every pair; a third of the people prefer the second system."""
+def answers(*, n_people: int, pairs: int = 2, each: int = 6, seed: int = 0) -> pl.DataFrame:
+    """Return `each` answers of every annotator to every pair; a third of the annotators prefer the second system."""
     rng = np.random.default_rng(seed)
     rows = []
     for k in range(pairs):
-        for worker in range(people):
+        for worker in range(n_people):
             for item in range(each):
                 likes = 1 if worker % 3 else -1
                 preference = likes if rng.random() < 0.8 else 0
@@ -22,17 +22,17 @@ def answers(*, people: int, pairs: int = 2, each: int = 6, seed: int = 0) -> pl.
 
 
 def test_a_pair_is_as_sure_as_its_people() -> None:
-    rows = answers(people=12)
-    made = cu.annotators(cu.read(rows), method="majority", annotator_type="persons", resamples=0).pairs
-    assert made.select("system_a", "system_b", "answers", "annotators").rows() == [
+    rows = answers(n_people=12)
+    result = cu.annotators(cu.read(rows), method="majority", annotator_type="persons", resamples=0).pairs
+    assert result.select("system_a", "system_b", "answers", "annotators").rows() == [
         ("A", "B0", 72, 12),
         ("A", "B1", 72, 12),
     ]
-    own = rows.filter(pl.col("system_b") == "B0")
-    means = own.group_by("rater").agg(pl.col("preference").mean())["preference"].to_numpy()
-    # With as many answers each this is the t interval of the people's means.
+    pair_rows = rows.filter(pl.col("system_b") == "B0")
+    means = pair_rows.group_by("rater").agg(pl.col("preference").mean())["preference"].to_numpy()
+    # With equal numbers of answers this is the t interval of the annotators' means.
     margin, error = means.mean(), means.std(ddof=1) / np.sqrt(12)
-    first = made.row(0, named=True)
+    first = result.row(0, named=True)
     assert first["margin"] == pytest.approx(margin)
     assert first["margin_low"] == pytest.approx(margin - 2.200985 * error, abs=1e-6)  # t(11), .975
     assert first["margin_high"] == pytest.approx(margin + 2.200985 * error, abs=1e-6)
@@ -40,7 +40,7 @@ def test_a_pair_is_as_sure_as_its_people() -> None:
 
 
 def test_fewer_than_ten_speak_of_themselves() -> None:
-    made = cu.annotators(cu.read(answers(people=9)), method="majority", annotator_type="persons", resamples=0).pairs
-    assert made["margin_low"].is_null().all()
-    assert made["margin"].is_not_null().all()
-    assert set(made["reason"]) == {"fewer than 10 annotators: the estimate describes only these annotators"}
+    result = cu.annotators(cu.read(answers(n_people=9)), method="majority", annotator_type="persons", resamples=0).pairs
+    assert result["margin_low"].is_null().all()
+    assert result["margin"].is_not_null().all()
+    assert set(result["reason"]) == {"fewer than 10 annotators: the estimate describes only these annotators"}

@@ -1,5 +1,3 @@
-"""Fixtures for the tests of the ceiling."""
-
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
@@ -11,8 +9,8 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture(scope="session")
-def made() -> Ceiling:
-    """The answer about what is planted."""
-    from tests.evaluate.ceiling.planted import asked, planted
+def planted_ceiling() -> Ceiling:
+    """Return the ceiling of the planted study."""
+    from tests.evaluate.ceiling.planted import ceiling_of, planted
 
-    return asked(planted())
+    return ceiling_of(planted())

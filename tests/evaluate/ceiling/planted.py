@@ -1,5 +1,3 @@
-"""Scores of several aspects with a known ceiling."""
-
 from __future__ import annotations
 
 from typing import Any
@@ -17,7 +15,8 @@ Planted = dict[tuple[str, str], np.ndarray]
 
 
 def planted(seed: int = 0) -> Planted:
-    """People's style is 2 a + b + noise; their truth shares a hidden part with style that no metric knows."""
+    """Return a study with human style = 2 a + b + noise; human truth shares a component with style that no metric
+    knows."""
     rng = np.random.default_rng(seed)
     a, b, hidden, *noise = rng.normal(size=(8, ITEMS, SYSTEMS))
     return {
@@ -30,11 +29,11 @@ def planted(seed: int = 0) -> Planted:
     }
 
 
-def asked(scores: Planted, **options: Any) -> Ceiling:
+def ceiling_of(scores: Planted, **options: Any) -> Ceiling:
     return ceiling(judged(scores), **{"model": "ridge", "resamples": 50, **options})
 
 
 def rows(table: pl.DataFrame, target: str, *key: str) -> dict[Any, dict[str, Any]]:
-    """Key column(s) -> row, for one target."""
-    own = table.filter(pl.col("target") == target).iter_rows(named=True)
-    return {row[key[0]] if len(key) == 1 else tuple(row[k] for k in key): row for row in own}
+    """Return a dictionary from key column(s) to rows of one target."""
+    target_rows = table.filter(pl.col("target") == target).iter_rows(named=True)
+    return {row[key[0]] if len(key) == 1 else tuple(row[k] for k in key): row for row in target_rows}

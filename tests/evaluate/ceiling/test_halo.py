@@ -1,4 +1,4 @@
-"""Halo: an annotator's own aspects against the aspects of others, on studies with known truth."""
+"""Halo effects on studies with known truth: an annotator's other aspects against the aspects of other annotators."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def study(halo: float, **design: int) -> cu.Study:
 
 
 def ratings(halo: float, *, annotators: int = 3, aspects: int = 3) -> pl.DataFrame:
-    """Quality + an annotator's liking of the output, shared by their aspects + noise; one good metric."""
+    """Return ratings as quality + liking, which the aspects of an annotator share, + noise; and one good metric."""
     rng = np.random.default_rng(4)
     items, systems = 60, 5
     quality = rng.normal(size=(items, systems))
@@ -41,23 +41,23 @@ def ratings(halo: float, *, annotators: int = 3, aspects: int = 3) -> pl.DataFra
     return pl.concat(frames)
 
 
-def asked(table: pl.DataFrame, **options: Any) -> Ceiling:
+def halo_ceiling(table: pl.DataFrame, **options: Any) -> Ceiling:
     return cu.ceiling(cu.read(table), model="ridge", steps=1, **{"resamples": 0, **options})
 
 
-def noted(made: Ceiling, rule: str) -> list[str]:
-    return [note.message for note in made.notes if note.rule == rule]
+def texts_of(result: Ceiling, rule: str) -> list[str]:
+    return [note.message for note in result.notes if note.rule == rule]
 
 
 def sources(halo: float) -> dict[str, float]:
-    made = cu.ceiling(study(halo), model="ridge", resamples=0, steps=1).halo
-    means = made.group_by("source").agg(pl.col("kendall").mean())
+    result = cu.ceiling(study(halo), model="ridge", resamples=0, steps=1).halo
+    means = result.group_by("source").agg(pl.col("kendall").mean())
     return dict(means.iter_rows())
 
 
 def test_without_halo_other_annotators_know_as_much() -> None:
     tau = sources(0.0)
-    # Two others' mean of each aspect is less noisy than one's own.
+    # The mean of two other annotators has less noise in each aspect than a single annotator.
     assert tau["other annotators"] > tau["same annotator"] - 0.01
     assert tau["metrics"] > 0.4
 
@@ -65,15 +65,15 @@ def test_without_halo_other_annotators_know_as_much() -> None:
 def test_halo_is_what_only_the_same_annotator_knows() -> None:
     tau = sources(1.5)
     assert tau["same annotator"] > tau["other annotators"] + 0.25
-    # The metric knows the quality better than other annotators do.
+    # The metric predicts the quality better than other annotators do.
     assert tau["metrics"] > tau["other annotators"] - 0.05
 
 
 @pytest.mark.parametrize("design", [{"annotators": 1}, {"aspects": 1}])
 def test_nothing_to_tell_apart_gives_no_rows(design: dict[str, int]) -> None:
-    made = cu.ceiling(study(0.5, **design), model="ridge", resamples=0, steps=1)
-    assert made.halo.is_empty()
-    assert made.halo.columns == [
+    result = cu.ceiling(study(0.5, **design), model="ridge", resamples=0, steps=1)
+    assert result.halo.is_empty()
+    assert result.halo.columns == [
         "target",
         "source",
         *(f"{name}{end}" for name in ("kendall", "lead") for end in ("", "_low", "_high")),
@@ -81,70 +81,70 @@ def test_nothing_to_tell_apart_gives_no_rows(design: dict[str, int]) -> None:
 
 
 def test_the_lead_over_other_annotators_is_paired() -> None:
-    halo = asked(ratings(1.5), resamples=200).halo.filter(target="aspect0")
+    halo = halo_ceiling(ratings(1.5), resamples=200).halo.filter(target="aspect0")
     tau, lead = (dict(halo.select("source", name).iter_rows()) for name in ("kendall", "lead"))
     assert lead["other annotators"] is None
     assert lead["same annotator"] == pytest.approx(tau["same annotator"] - tau["other annotators"])
     assert lead["metrics"] == pytest.approx(tau["metrics"] - tau["other annotators"])
-    same = halo.row(by_predicate=pl.col("source") == "same annotator", named=True)
-    assert 0 < same["lead_low"] < same["lead"] < same["lead_high"]
-    other = halo.row(by_predicate=pl.col("source") == "other annotators", named=True)
-    assert other["lead_low"] is other["lead_high"] is None
+    same_annotator = halo.row(by_predicate=pl.col("source") == "same annotator", named=True)
+    assert 0 < same_annotator["lead_low"] < same_annotator["lead"] < same_annotator["lead_high"]
+    others = halo.row(by_predicate=pl.col("source") == "other annotators", named=True)
+    assert others["lead_low"] is others["lead_high"] is None
     metrics = halo.row(by_predicate=pl.col("source") == "metrics", named=True)
-    # Both sources predict the same ratings, so the difference varies less than if they were independent.
-    apart = np.hypot(*(row["kendall_high"] - row["kendall_low"] for row in (metrics, other)))
-    assert metrics["lead_high"] - metrics["lead_low"] < 0.95 * apart
+    # Both sources predict the same ratings, so their difference varies less than if they were independent.
+    width = np.hypot(*(row["kendall_high"] - row["kendall_low"] for row in (metrics, others)))
+    assert metrics["lead_high"] - metrics["lead_low"] < 0.95 * width
 
 
 def test_annotators_with_too_little_are_named_and_have_no_part() -> None:
     table = ratings(1.0)
-    whole = asked(table)
-    assert not noted(whole, "halo-annotators")
-    # 'ann3' rated one item; 'ann4' nothing that others did.
+    whole = halo_ceiling(table)
+    assert not texts_of(whole, "halo-annotators")
+    # 'ann3' rated one item; 'ann4' rated no item that others rated.
     few = table.filter(rater="ann0").filter(pl.col("item") == 7).with_columns(rater=pl.lit("ann3"))
     strange = table.filter(rater="ann0").with_columns(rater=pl.lit("ann4"), item=pl.col("item") + 100)
-    made = asked(pl.concat([table, few, strange]), resamples=20)
-    assert noted(made, "halo-annotators") == [
+    result = halo_ceiling(pl.concat([table, few, strange]), resamples=20)
+    assert texts_of(result, "halo-annotators") == [
         "the halo table excludes ann3, ann4, who share too few outputs with other annotators"
     ]
-    assert made.halo.height == 9
-    assert made.halo["kendall"].null_count() == 0
+    assert result.halo.height == 9
+    assert result.halo["kendall"].null_count() == 0
 
 
 def test_annotators_weigh_by_what_they_rated() -> None:
     table = ratings(1.0)
     few = table.filter((pl.col("rater") != "ann0") | (pl.col("item") < 30))
-    halo = asked(few).halo.filter(target="aspect0")["kendall"].to_numpy()
+    halo = halo_ceiling(few).halo.filter(target="aspect0")["kendall"].to_numpy()
     who = rater_scores(cu.read(few))
     target = target_of(who, 0, "item", 0, np.random.default_rng(0))
     taus = []
     for person in range(3):
         rest = np.delete(np.arange(3), person)
-        elsewhere = np.stack([mean_of_defined(who.annotators[k, rest], axis=0) for k in (1, 2)])
-        own = (who.annotators[1:, person], elsewhere, who.scores[target.columns["metrics"]])
-        taus.append(_agreement(target, who.annotators[0, person], own)[0])
-    now, _ = halo_columns(target, 0.95)
-    np.testing.assert_allclose(now["kendall"], np.average(taus, axis=0, weights=[150, 300, 300]))
-    assert halo == pytest.approx(now["kendall"], abs=0.05)  # other folds
+        other_means = np.stack([mean_of_defined(who.annotators[k, rest], axis=0) for k in (1, 2)])
+        parts = (who.annotators[1:, person], other_means, who.scores[target.columns["metrics"]])
+        taus.append(_agreement(target, who.annotators[0, person], parts)[0])
+    columns, _ = halo_columns(target, 0.95)
+    np.testing.assert_allclose(columns["kendall"], np.average(taus, axis=0, weights=[150, 300, 300]))
+    assert halo == pytest.approx(columns["kendall"], abs=0.05)  # other folds
 
 
 def test_sparse_designs_and_annotators_who_share_nothing() -> None:
     table = ratings(1.0, annotators=4)
-    # Each item is rated by two of the four, in turn; warnings are errors here.
+    # Two of the four annotators in turn rate each item; warnings are errors here.
     pair = pl.col("item") % 2 == pl.col("rater").is_in(["ann2", "ann3"]).cast(int)
-    made = asked(table.filter((pl.col("kind") == "metric") | pair), resamples=50)
-    assert made.halo.height == 9
-    assert made.halo["kendall_low"].null_count() == 0
-    own = pl.col("item") % 4 == pl.col("rater").replace({"metric": "0"}).str.tail(1).cast(int)
-    apart = asked(table.filter((pl.col("kind") == "metric") | own), resamples=50)
-    assert apart.halo.is_empty()
-    assert "ann0, ann1, ann2, ann3" in noted(apart, "halo-annotators")[0]
-    assert noted(apart, "no-split-half")
+    result = halo_ceiling(table.filter((pl.col("kind") == "metric") | pair), resamples=50)
+    assert result.halo.height == 9
+    assert result.halo["kendall_low"].null_count() == 0
+    rated_by = pl.col("item") % 4 == pl.col("rater").replace({"metric": "0"}).str.tail(1).cast(int)
+    separate = halo_ceiling(table.filter((pl.col("kind") == "metric") | rated_by), resamples=50)
+    assert separate.halo.is_empty()
+    assert "ann0, ann1, ann2, ann3" in noted(separate, "halo-annotators")[0]
+    assert texts_of(separate, "no-split-half")
 
 
 def test_one_annotator_is_noted() -> None:
-    told = noted(asked(ratings(1.0, annotators=1)), "one-annotator")
-    assert told == [
+    messages = texts_of(halo_ceiling(ratings(1.0, annotators=1)), "one-annotator")
+    assert messages == [
         (
             "only one annotator gave ratings, so "
             "agreement between annotators is unknown (no rows in the tables annotators and halo)"
@@ -152,18 +152,18 @@ def test_one_annotator_is_noted() -> None:
     ]
     table = ratings(1.0).filter((pl.col("rater") != "ann1") | (pl.col("aspect") != "aspect1"))
     table = table.filter((pl.col("rater") != "ann2") | (pl.col("aspect") != "aspect1"))
-    told = noted(asked(table), "one-annotator")
-    assert told == [
+    messages = texts_of(halo_ceiling(table), "one-annotator")
+    assert messages == [
         (
             "only one annotator gave ratings of 'aspect1', so "
             "agreement between annotators is unknown (no rows in the tables annotators and halo)"
         )
     ]
-    assert not noted(asked(ratings(1.0)), "one-annotator")
+    assert not texts_of(halo_ceiling(ratings(1.0)), "one-annotator")
 
 
 def test_a_prediction_beyond_agreement_is_noted() -> None:
-    # Annotators who share nothing but each one's own halo: aspects predict each other, annotators do not agree.
+    # The annotators share only individual halos: aspects predict each other, and annotators do not agree.
     rng = np.random.default_rng(1)
     frames = []
     for a, sign in enumerate((1, -1)):
@@ -174,12 +174,12 @@ def test_a_prediction_beyond_agreement_is_noted() -> None:
                     {"item": np.repeat(np.arange(80), 4), "system": [*"ABCD"] * 80, "score": scores}
                 ).with_columns(rater=pl.lit(f"ann{a}"), kind=pl.lit("human"), aspect=pl.lit(aspect))
             )
-    people = pl.concat(frames)
-    mean = people.group_by("item", "system", "aspect", maintain_order=True).agg(pl.col("score").mean())
+    human = pl.concat(frames)
+    mean = human.group_by("item", "system", "aspect", maintain_order=True).agg(pl.col("score").mean())
     metric = (
         mean.filter(aspect="x")
         .drop("aspect")
         .with_columns(rater=pl.lit("knows"), kind=pl.lit("metric"), aspect=pl.lit(""))
     )
-    made = cu.ceiling(cu.read(pl.concat([people, metric.select(people.columns)])), model="ridge", resamples=50, steps=1)
-    assert "attainable-exceeded" in {note.rule for note in made.notes}
+    result = cu.ceiling(cu.read(pl.concat([human, metric.select(human.columns)])), model="ridge", resamples=50, steps=1)
+    assert "attainable-exceeded" in {note.rule for note in result.notes}

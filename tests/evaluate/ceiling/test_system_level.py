@@ -9,14 +9,14 @@ import pytest
 import custodes as cu
 from custodes.errors import InputError, OptionError
 from custodes.evaluate.ceiling.ceiling import Ceiling
-from tests.evaluate.ceiling.planted import Planted, asked, rows
+from tests.evaluate.ceiling.planted import Planted, ceiling_of, rows
 from tests.evaluate.judged_studies import judged
 
 SYSTEMS = 14
 
 
 def many_systems(n: int = SYSTEMS) -> Planted:
-    """Quality of systems: style is known to `a`, truth to no metric; `noise` knows nothing."""
+    """Return qualities of systems: `a` predicts style, no metric predicts truth, and `noise` is random."""
     rng = np.random.default_rng(5)
     style, truth, *noise = rng.normal(size=(5, n))
     error = rng.normal(size=(8, 30, n))
@@ -32,7 +32,7 @@ def many_systems(n: int = SYSTEMS) -> Planted:
 
 @pytest.fixture(scope="module")
 def result() -> Ceiling:
-    return asked(many_systems(), level="system", resamples=200)
+    return ceiling_of(many_systems(), level="system", resamples=200)
 
 
 def test_metrics_predict_systems_by_what_they_know(result: Ceiling) -> None:
@@ -70,22 +70,22 @@ def test_halves_of_annotators_are_compared_and_paths_are_empty(result: Ceiling) 
 def test_too_few_systems_are_refused() -> None:
     scores = {key: values[:, :5] for key, values in many_systems().items()}
     with pytest.raises(InputError, match=r"5 systems .* for aspect '\w+' are too few: .* at least 6; use level="):
-        asked(scores, level="system")
-    few = asked({key: values[:, :6] for key, values in many_systems().items()}, level="system", resamples=20)
+        ceiling_of(scores, level="system")
+    few = ceiling_of({key: values[:, :6] for key, values in many_systems().items()}, level="system", resamples=20)
     assert "few-systems" in [note.rule for note in few.notes]
 
 
 @pytest.mark.parametrize("options", [{"folds": "plain"}, {"in_use": "a"}])
 def test_options_of_outputs_are_refused(options: dict[str, Any]) -> None:
     with pytest.raises(OptionError, match="are for level='output'"):
-        asked(many_systems(), level="system", **options)
+        ceiling_of(many_systems(), level="system", **options)
 
 
 def test_the_order_of_systems_does_not_matter(result: Ceiling) -> None:
-    turned = {key: values[:, ::-1] for key, values in many_systems().items()}
-    again = cu.ceiling(judged(turned), level="system", resamples=0)
+    reversed_scores = {key: values[:, ::-1] for key, values in many_systems().items()}
+    reversed_result = cu.ceiling(judged(reversed_scores), level="system", resamples=0)
     for column in ("kendall", "r2"):
-        np.testing.assert_allclose(again.prediction[column], result.prediction[column], atol=1e-6)
+        np.testing.assert_allclose(reversed_result.prediction[column], result.prediction[column], atol=1e-6)
 
 
 def test_history_is_of_systems_too() -> None:

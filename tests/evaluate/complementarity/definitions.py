@@ -15,7 +15,7 @@ LEVELS = ("system", "utterance")
 
 
 def small(seed: int, *, items: int = 7, systems: int = 5, ties: bool = True, missing: bool = True) -> dict[Any, Any]:
-    """Two aspects of people and four metrics, which share some signal."""
+    """Return a study of two human aspects and four metrics that share some signal."""
     rng = np.random.default_rng(seed)
     truth = rng.normal(size=(items, systems))
     scores = {
@@ -52,7 +52,7 @@ def ordered_by_place(x: np.ndarray) -> np.ndarray:
 
 
 def by_definition(x: np.ndarray, y: np.ndarray, rule: str) -> float:
-    """The distance of two rankings; NaN where there is none."""
+    """Return the distance of two rankings, or NaN where it is undefined."""
     if rule == "ordinal":
         x, y, rule = ordered_by_place(x), ordered_by_place(y), "strict"
     both = np.isfinite(x) & np.isfinite(y)
@@ -69,7 +69,7 @@ def by_definition(x: np.ndarray, y: np.ndarray, rule: str) -> float:
 
 
 def distances_by_definition(scores: Scores, rule: str, level: str) -> dict[tuple[str, str], np.ndarray]:
-    """Pair of names -> the distance in every item (or system)."""
+    """Return a dictionary from pairs of names to the distances in every item (or system)."""
     return {
         (NAMES[a], NAMES[b]): np.array(
             [
@@ -89,9 +89,11 @@ def kinds(a: str, b: str) -> str:
     return "-".join("human" if name.startswith("human") else "metric" for name in (a, b))
 
 
-def found(made: Complementarity) -> dict[tuple[str, str], float]:
-    return {tuple(sorted(row[:2])): row[2] for row in made.pairs.select("rater_a", "rater_b", "complementarity").rows()}
+def values_of(answer: Complementarity) -> dict[tuple[str, str], float]:
+    return {
+        tuple(sorted(row[:2])): row[2] for row in answer.pairs.select("rater_a", "rater_b", "complementarity").rows()
+    }
 
 
-def noted(made: Complementarity, rule: str) -> list[str]:
-    return [note.message for note in made.notes if note.rule == rule]
+def texts_of(answer: Complementarity, rule: str) -> list[str]:
+    return [note.message for note in answer.notes if note.rule == rule]

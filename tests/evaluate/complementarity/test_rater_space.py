@@ -10,7 +10,7 @@ from scipy.stats import rankdata
 import custodes as cu
 from custodes.evaluate.complementarity.complementarity import complementarity
 from custodes.stats.communities import communities
-from tests.evaluate.complementarity.definitions import LEVELS, NAMES, found, noted, small
+from tests.evaluate.complementarity.definitions import LEVELS, NAMES, small, texts_of, values_of
 from tests.evaluate.judged_studies import drawn, judged, rows_of
 
 
@@ -22,25 +22,25 @@ def test_the_space_is_that_of_what_every_rater_ranked(level: Any, fewest: bool) 
     gone = np.arange(3, n) if fewest else np.array([2])
     lost = np.isin(np.arange(n), gone)[(slice(None),) if level == "system" else (slice(None), np.newaxis)]
     copied = {**scores, ("partial", ""): np.where(lost, np.nan, scores["bleu", ""])}
-    made = complementarity(judged(copied), level=level, resamples=20)
-    assert found(made)["bleu", "partial"] == pytest.approx(0)
-    assert made.left_out.is_empty()
-    things = "systems" if level == "system" else "items"
-    what = f"{n - len(gone)} of {n} {things}"
-    assert noted(made, "partial-representation") == [
-        f"components and coordinates use {what}, because at least one rater did not rank the other {things}"
+    result = complementarity(judged(copied), level=level, resamples=20)
+    assert values_of(result)["bleu", "partial"] == pytest.approx(0)
+    assert result.left_out.is_empty()
+    units_text = "systems" if level == "system" else "items"
+    phrase = f"{n - len(gone)} of {n} {units_text}"
+    assert texts_of(result, "partial-representation") == [
+        f"components and coordinates use {phrase}, because at least one rater did not rank the other {units_text}"
     ]
-    assert made.summary["ranked"].to_list() == [n - len(gone)]
-    place = {name: point for name, *point in made.coordinates.select("rater", "x", "y").rows()}
-    assert place["partial"] == pytest.approx(place["bleu"])  # on what both ranked they are one
-    assert set(made.clusters["rater"]) == {*NAMES.values(), "partial"}
-    # The space is that of a study of these things alone.
-    kept = {key: np.delete(values, gone, axis=level == "system") for key, values in copied.items()}
-    alone = complementarity(judged(kept), level=level, resamples=0)
+    assert result.summary["ranked"].to_list() == [n - len(gone)]
+    place = {name: point for name, *point in result.coordinates.select("rater", "x", "y").rows()}
+    assert place["partial"] == pytest.approx(place["bleu"])  # They coincide on the outputs that both ranked.
+    assert set(result.clusters["rater"]) == {*NAMES.values(), "partial"}
+    # The space equals that of a study of these outputs alone.
+    common = {key: np.delete(values, gone, axis=level == "system") for key, values in copied.items()}
+    alone = complementarity(judged(common), level=level, resamples=0)
     for name in ("explained_variance", "cumulative"):
-        np.testing.assert_allclose(made.components[name], alone.components[name])
-    np.testing.assert_allclose(made.coordinates.select("x", "y"), alone.coordinates.select("x", "y"), atol=1e-9)
-    assert not noted(alone, "partial-representation")
+        np.testing.assert_allclose(result.components[name], alone.components[name])
+    np.testing.assert_allclose(result.coordinates.select("x", "y"), alone.coordinates.select("x", "y"), atol=1e-9)
+    assert not texts_of(alone, "partial-representation")
 
 
 @pytest.mark.parametrize("level", LEVELS)
@@ -48,23 +48,23 @@ def test_where_too_little_is_shared_raters_with_gaps_have_no_place(level: Any) -
     scores = small(9, missing=False)
     missed = np.arange(5) > 1 if level == "system" else np.arange(7)[:, None] > 1
     scores["partial", ""] = np.where(missed, np.nan, drawn(1, 7, 5))
-    made = complementarity(judged(scores), level=level, resamples=20)
-    what = "system" if level == "system" else "item"
-    assert dict(made.left_out.rows()) == {"partial": f"did not rate every {what}, so components exclude this rater"}
-    assert set(made.coordinates["rater"]) == set(NAMES.values())
-    assert set(made.clusters["rater"]) == {*NAMES.values(), "partial"}
-    assert made.summary["raters"].to_list() == [6]
-    assert not noted(made, "partial-representation")
+    result = complementarity(judged(scores), level=level, resamples=20)
+    phrase = "system" if level == "system" else "item"
+    assert dict(result.left_out.rows()) == {"partial": f"did not rate every {phrase}, so components exclude this rater"}
+    assert set(result.coordinates["rater"]) == set(NAMES.values())
+    assert set(result.clusters["rater"]) == {*NAMES.values(), "partial"}
+    assert result.summary["raters"].to_list() == [6]
+    assert not texts_of(result, "partial-representation")
 
 
 def disjoint() -> dict[Any, Any]:
-    """Eight people who agree, four on each half of the items, and two metrics on all."""
+    """Return eight annotators who agree, four on each half of the items, and two metrics on all items."""
     rng = np.random.default_rng(5)
     quality = rng.normal(size=(40, 6))
     scores = {(f"m{k}", ""): quality + rng.normal(size=quality.shape) for k in range(2)}
     for k in range(8):
-        own = quality + 0.7 * rng.normal(size=quality.shape)
-        scores[f"h{k}", "x"] = np.where((np.arange(40)[:, None] < 20) == (k % 2 == 0), own, np.nan)
+        scores_of = quality + 0.7 * rng.normal(size=quality.shape)
+        scores[f"h{k}", "x"] = np.where((np.arange(40)[:, None] < 20) == (k % 2 == 0), scores_of, np.nan)
     return scores
 
 
@@ -74,24 +74,24 @@ def study_of(scores: dict[Any, Any]) -> cu.Study:
 
 
 def test_raters_without_a_common_item_are_not_taken_for_opposites() -> None:
-    made = complementarity(study_of(disjoint()), human_raters="annotators", resamples=20)
-    assert made.pairs["complementarity"].null_count() == 16
-    assert noted(made, "unconnected-raters") == [
+    result = complementarity(study_of(disjoint()), human_raters="annotators", resamples=20)
+    assert result.pairs["complementarity"].null_count() == 16
+    assert texts_of(result, "unconnected-raters") == [
         "16 pairs of raters ranked nothing in common; in the table clusters, these pairs have the average similarity"
     ]
-    people = dict(made.clusters.filter(kind="human").select("rater", "cluster").rows())
-    halves = [{people[f"h{k}:x"] for k in range(start, 8, 2)} for start in (0, 1)]
-    assert halves[0] == halves[1]  # as similar as the average: no reason to part those that agree
-    # By definition: Louvain on similarities whose gaps hold the mean of the others.
-    names = made.raters["rater"].to_list()
+    cluster_of = dict(result.clusters.filter(kind="human").select("rater", "cluster").rows())
+    halves = [{cluster_of[f"h{k}:x"] for k in range(start, 8, 2)} for start in (0, 1)]
+    assert halves[0] == halves[1]  # A similarity equal to the average gives no reason to separate raters that agree.
+    # By definition: Louvain on similarities whose gaps are filled with the mean of the others.
+    names = result.raters["rater"].to_list()
     similarity = np.full((10, 10), np.nan)
-    for one, other, value in made.pairs.select("rater_a", "rater_b", "complementarity").rows():
-        i, j = names.index(one), names.index(other)
+    for first, second, value in result.pairs.select("rater_a", "rater_b", "complementarity").rows():
+        i, j = names.index(first), names.index(second)
         similarity[i, j] = similarity[j, i] = np.nan if value is None else 1 - value
     mean = np.nanmean(similarity)
     expected = communities(np.where(np.isnan(similarity), mean, similarity), seed=0)
-    assert [row + 1 for row in expected.tolist()] == made.clusters["cluster"].to_list()
-    assert not noted(complementarity(judged(small(1)), resamples=0), "unconnected-raters")
+    assert [row + 1 for row in expected.tolist()] == result.clusters["cluster"].to_list()
+    assert not texts_of(complementarity(judged(small(1)), resamples=0), "unconnected-raters")
 
 
 def test_a_rater_at_no_distance_of_anybody_is_in_no_cluster() -> None:
@@ -99,84 +99,84 @@ def test_a_rater_at_no_distance_of_anybody_is_in_no_cluster() -> None:
     lonely = np.full((8, 5), np.nan)
     lonely[7] = np.arange(5)
     more = {key: np.vstack([values, np.full((1, 5), np.nan)]) for key, values in scores.items()}
-    made = complementarity(judged({**more, ("lonely", ""): lonely}), resamples=20)
-    assert dict(made.left_out.rows()) == {
+    result = complementarity(judged({**more, ("lonely", ""): lonely}), resamples=20)
+    assert dict(result.left_out.rows()) == {
         "lonely": "ranked nothing in common with other raters, so clusters exclude this rater"
     }
-    assert set(made.clusters["rater"]) == set(NAMES.values())
-    assert not noted(made, "unconnected-raters")
+    assert set(result.clusters["rater"]) == set(NAMES.values())
+    assert not texts_of(result, "unconnected-raters")
 
 
 def test_three_raters_have_components_but_no_clusters() -> None:
     three = dict(list(small(1).items())[:3])
-    made = complementarity(judged(three), resamples=20)
-    assert made.coordinates.is_empty()
-    assert made.clusters.is_empty()
-    summary = made.summary.row(0, named=True)
+    result = complementarity(judged(three), resamples=20)
+    assert result.coordinates.is_empty()
+    assert result.clusters.is_empty()
+    summary = result.summary.row(0, named=True)
     assert summary["raters"] == 3
     assert summary["dimension"] is not None
     assert summary["clusters"] is summary["modularity"] is summary["clusters_agreement"] is None
     four = dict(list(small(1).items())[:4])
-    made = complementarity(judged(four), resamples=20)
-    assert made.coordinates.height == made.clusters.height == 4
+    result = complementarity(judged(four), resamples=20)
+    assert result.coordinates.height == result.clusters.height == 4
 
 
 def test_clusters_without_components() -> None:
-    # Each of four missed another three of five systems: no three that all ranked, nobody who ranked all.
+    # Each of four raters lacks another three of five systems, so no three systems were ranked by all raters.
     scores: dict[Any, Any] = {}
     for k, name in enumerate(("ann", "m1", "m2", "m3")):
         seen = np.isin(np.arange(5), [k, (k + 1) % 5, (k + 2) % 5])
         scores[name, ""] = np.where(seen, drawn(k, 20, 5), np.nan)
-    made = complementarity(judged(scores), resamples=20)
-    assert made.components.is_empty()
-    assert made.coordinates.is_empty()
-    assert made.clusters.height == 4
-    summary = made.summary.row(0, named=True)
+    result = complementarity(judged(scores), resamples=20)
+    assert result.components.is_empty()
+    assert result.coordinates.is_empty()
+    assert result.clusters.height == 4
+    summary = result.summary.row(0, named=True)
     assert summary["raters"] is summary["dimension"] is summary["dimension_null"] is None
     assert summary["level"] == "system"
     assert summary["clusters"] >= 1
-    assert made.left_out.height == 4
+    assert result.left_out.height == 4
 
 
 def test_two_families_are_two_clusters_in_one_dimension() -> None:
     rng = np.random.default_rng(0)
-    one = rng.normal(size=(30, 6))
-    scores: dict[Any, Any] = {("ann", "style"): one + 0.2 * rng.normal(size=one.shape)}
+    base = rng.normal(size=(30, 6))
+    scores: dict[Any, Any] = {("ann", "style"): base + 0.2 * rng.normal(size=base.shape)}
     for k in range(3):
-        scores[f"like{k}", ""] = one + 0.2 * rng.normal(size=one.shape)
-        scores[f"unlike{k}", ""] = -one + 0.2 * rng.normal(size=one.shape)
-    made = complementarity(judged(scores), resamples=20)
-    assert dict(made.clusters.select("rater", "cluster").rows()) == {
+        scores[f"like{k}", ""] = base + 0.2 * rng.normal(size=base.shape)
+        scores[f"unlike{k}", ""] = -base + 0.2 * rng.normal(size=base.shape)
+    result = complementarity(judged(scores), resamples=20)
+    assert dict(result.clusters.select("rater", "cluster").rows()) == {
         "human:style": 1,
         **{f"like{k}": 1 for k in range(3)},
         **{f"unlike{k}": 2 for k in range(3)},
     }
-    assert made.clusters["stability"].to_list() == [1.0] * 7
-    summary = made.summary.row(0, named=True)
+    assert result.clusters["stability"].to_list() == [1.0] * 7
+    summary = result.summary.row(0, named=True)
     assert (summary["raters"], summary["rankings"], summary["ranked"]) == (7, 30, 6)
     assert (summary["dimension"], summary["clusters"], summary["clusters_agreement"]) == (1, 2, 1)
     assert summary["dimension_low"] <= summary["dimension"] <= summary["dimension_high"] < summary["dimension_null"]
-    assert made.components["explained_variance"].sum() == pytest.approx(1)
-    x = dict(made.coordinates.select("rater", "x").rows())
+    assert result.components["explained_variance"].sum() == pytest.approx(1)
+    x = dict(result.coordinates.select("rater", "x").rows())
     assert np.sign(x["like0"]) == np.sign(x["human:style"]) == -np.sign(x["unlike0"])
-    # The heat map: people first, then metrics, each family together.
-    order = made.raters.sort("position")["rater"].to_list()
+    # The heat map lists annotators first, then metrics, with each family contiguous.
+    order = result.raters.sort("position")["rater"].to_list()
     assert order[0] == "human:style"
     assert len({name[:4] for name in order[1:4]}) == 1
 
 
 def test_communities_of_rank_sums_are_by_their_correlation() -> None:
     rng = np.random.default_rng(3)
-    one, other = rng.normal(size=(2, 8))
+    first, second = rng.normal(size=(2, 8))
     scores = {
         (name, aspect): base + 0.3 * rng.normal(size=(20, 8))
-        for base, names in ((one, [("ann", "style"), ("a", ""), ("b", "")]), (other, [("c", ""), ("d", "")]))
+        for base, names in ((first, [("ann", "style"), ("a", ""), ("b", "")]), (second, [("c", ""), ("d", "")]))
         for name, aspect in names
     }
     clusters = complementarity(judged(scores), resamples=0).clusters
     sums = np.array([rankdata(values, axis=1).sum(axis=0) for values in scores.values()])
-    wanted = communities(np.maximum(np.corrcoef(sums), 0), seed=0)
-    together = dict(zip(["human:style", "a", "b", "c", "d"], wanted, strict=True))
+    expected = communities(np.maximum(np.corrcoef(sums), 0), seed=0)
+    together = dict(zip(["human:style", "a", "b", "c", "d"], expected, strict=True))
     labels = dict(clusters.select("rater", "rank_sum_cluster").iter_rows())
     assert all((labels[x] == labels[y]) == (together[x] == together[y]) for x in labels for y in labels)
     assert len(set(labels.values())) == 2

@@ -1,5 +1,3 @@
-"""Studies of judges that state a confidence."""
-
 from __future__ import annotations
 
 import numpy as np
@@ -15,12 +13,12 @@ PAIRS = {"item": range(N), "system_a": "A", "system_b": "B"}
 
 
 def told(steep: float, *, name: str = "judge", seed: int = 1, orders: tuple[str, ...] = ("ab", "ba")) -> pl.DataFrame:
-    """A judge whose chances are right at steep 1."""
+    """Return verdicts of a judge whose stated probabilities are calibrated at steep 1."""
     gap = 2 * np.random.default_rng(seed).normal(size=N)
     chance = 1 / (1 + np.exp(-steep * gap))
     columns = {"rater": name, "kind": "metric", "preference": np.where(chance > 0.5, 1, -1)}
-    made = pl.DataFrame({**PAIRS, **columns, "p_a": chance, "p_tie": 0.0, "p_b": 1 - chance})
-    return pl.concat([made.with_columns(order=pl.lit(order)) for order in orders])
+    frame = pl.DataFrame({**PAIRS, **columns, "p_a": chance, "p_tie": 0.0, "p_b": 1 - chance})
+    return pl.concat([frame.with_columns(order=pl.lit(order)) for order in orders])
 
 
 def people(seed: int = 1) -> pl.DataFrame:

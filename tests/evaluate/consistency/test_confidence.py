@@ -10,8 +10,8 @@ from tests.simulation.calibrated_judges import Sight, calibrated
 
 
 def test_one_whose_chances_are_right_is_not_accused_and_one_who_is_too_sure_is() -> None:
-    made = cu.consistency(study(people(), told(1.0, name="calm"), told(4.0, name="loud")), resamples=200)
-    calm, loud = made.confidence.rows(named=True)
+    result = cu.consistency(study(people(), told(1.0, name="calm"), told(4.0, name="loud")), resamples=200)
+    calm, loud = result.confidence.rows(named=True)
     assert calm["comparisons"] == loud["comparisons"] == N
     assert calm["brier"] < loud["brier"]
     assert calm["brier_constant"] == loud["brier_constant"] == pytest.approx(0.5)
@@ -21,13 +21,13 @@ def test_one_whose_chances_are_right_is_not_accused_and_one_who_is_too_sure_is()
     assert loud["overconfidence"] == pytest.approx(100 * (loud["mean_confidence"] - loud["accuracy"]))
     assert calm["ece"] < 1.5 * calm["expected_ece"]
     assert loud["ece"] > 2 * loud["expected_ece"]
-    found = made.findings.filter(kind="confidence").select("rater", "finding").rows()
-    assert found == [("calm", ""), ("loud", "is overconfident")]
-    curve = made.reliability.filter(rater="loud")
+    findings = result.findings.filter(kind="confidence").select("rater", "finding").rows()
+    assert findings == [("calm", ""), ("loud", "is overconfident")]
+    curve = result.reliability.filter(rater="loud")
     assert curve["verdicts"].sum() == loud["verdicts"] == 2 * N
     assert curve["mean_confidence"].is_sorted()
     assert (curve["accuracy_low"] <= curve["accuracy"]).all()
-    drawn = cu.plots.judge_calibration(made, "loud").to_dict()
+    drawn = cu.plots.judge_calibration(result, "loud").to_dict()
     rows = drawn["layer"][1].get("data", drawn.get("data"))["values"]
     assert [row["mean_confidence"] for row in rows] == curve["mean_confidence"].to_list()
 
@@ -36,10 +36,11 @@ def test_each_verdict_is_a_forecast_and_the_brier_score_is_that_of_their_mean() 
     judge = told(1.0).with_columns(p_a=pl.when(pl.col("order") == "ab").then(1.0).otherwise(0.5), preference=pl.lit(1))
     judge = judge.with_columns(p_b=1 - pl.col("p_a"), p_tie=pl.lit(0.0))
     won = (people()["preference"] == 1).mean()
-    # half of the verdicts say .5 of either, of which half comes; the mean of both orders is (.75, 0, .25)
-    both, one = (won + 0.5) / 2, won
+    # Half of the verdicts state .5 for either system, and half of these occur; the mean of both orders is (.75, 0,
+    # .25).
+    mean, single = (won + 0.5) / 2, won
     scores = {"mean": 2 * (won * 0.25**2 + (1 - won) * 0.75**2), "first": 2 * (1 - won)}
-    for orders, sure, confirmed, n in (("mean", 0.75, both, 2 * N), ("first", 1.0, one, N)):
+    for orders, sure, confirmed, n in (("mean", 0.75, mean, 2 * N), ("first", 1.0, single, N)):
         row = cu.consistency(study(people(), judge), resamples=20, orders=orders).confidence.row(0, named=True)
         assert (row["comparisons"], row["verdicts"]) == (N, n)
         assert row["mean_confidence"] == pytest.approx(sure)
@@ -52,51 +53,51 @@ def test_each_verdict_is_a_forecast_and_the_brier_score_is_that_of_their_mean() 
     "sight", [Sight(), Sight(runs=2, shared=0.5), Sight(orders=("ab",), runs=3), Sight(people=3, blur=1.0)]
 )
 def test_a_judge_that_is_right_in_each_order_and_run_is_not_accused(sight: Sight, orders: str) -> None:
-    # the mean over orders is about 10 points less sure than what comes, or 4 with half the noise shared
-    made = cu.consistency(calibrated(sight, 600, 1), resamples=0, orders=orders, alpha=0.001, confidence=0.999)
-    assert made.findings.filter(kind="confidence")["finding"].item() == ""
-    assert abs(made.confidence["overconfidence"].item()) < 5
-    curve = made.reliability
+    # The mean over orders is about 10 points less confident than accurate, or 4 with half of the noise shared.
+    result = cu.consistency(calibrated(sight, 600, 1), resamples=0, orders=orders, alpha=0.001, confidence=0.999)
+    assert result.findings.filter(kind="confidence")["finding"].item() == ""
+    assert abs(result.confidence["overconfidence"].item()) < 5
+    curve = result.reliability
     assert (
         (curve["accuracy_low"] <= curve["mean_confidence"]) & (curve["mean_confidence"] <= curve["accuracy_high"])
     ).all()
 
 
 def test_a_second_run_that_says_the_same_proves_nothing_more() -> None:
-    one = told(1.0, orders=("ab",))
-    again = [one.with_columns(repeat=pl.lit(str(run))) for run in range(4)]
-    alone, often = (cu.consistency(study(people(), *own), resamples=0) for own in ([one], again))
-    shown = ("comparisons", "brier", "mean_confidence", "overconfidence", "overconfidence_low", "overconfidence_high")
-    for left, right in zip(*(own.confidence.select(shown).row(0) for own in (alone, often)), strict=True):
+    single = told(1.0, orders=("ab",))
+    repeats = [single.with_columns(repeat=pl.lit(str(run))) for run in range(4)]
+    alone, often = (cu.consistency(study(people(), *frames), resamples=0) for frames in ([single], repeats))
+    columns = ("comparisons", "brier", "mean_confidence", "overconfidence", "overconfidence_low", "overconfidence_high")
+    for left, right in zip(*(frames.confidence.select(columns).row(0) for frames in (alone, often)), strict=True):
         assert left == pytest.approx(right)
 
 
 def test_half_judged_and_half_known_comparisons_are_not_forecasts() -> None:
     lost = pl.when((pl.col("item") < 40) & (pl.col("order") == "ba"))
     judge = told(1.0).with_columns(lost.then(None).otherwise("preference").alias("preference"))
-    gone = judge.with_columns(
+    incomplete = judge.with_columns(
         pl.when(pl.col("preference").is_null()).then(None).otherwise(name).alias(name)
         for name in ("p_a", "p_tie", "p_b")
     )
     unknown = told(1.0).with_columns(lost.then(None).otherwise(name).alias(name) for name in ("p_a", "p_tie", "p_b"))
-    for own in (gone, unknown):
-        assert cu.consistency(study(people(), own), resamples=20).confidence["comparisons"].item() == N - 40
+    for study_data in (incomplete, unknown):
+        assert cu.consistency(study(people(), study_data), resamples=20).confidence["comparisons"].item() == N - 40
 
 
 def test_without_people_or_chances_there_is_no_row() -> None:
-    for own in (study(told(1.0)), study(people(), told(1.0).drop("p_a", "p_tie", "p_b"))):
-        made = cu.consistency(own, resamples=20)
-        assert made.confidence.is_empty()
-        assert made.reliability.is_empty()
-        assert "confidence" not in set(made.findings["kind"])
+    for study_data in (study(told(1.0)), study(people(), told(1.0).drop("p_a", "p_tie", "p_b"))):
+        result = cu.consistency(study_data, resamples=20)
+        assert result.confidence.is_empty()
+        assert result.reliability.is_empty()
+        assert "confidence" not in set(result.findings["kind"])
         with pytest.raises(OptionError, match="no judge gave outcome probabilities"):
-            cu.plots.judge_calibration(made, "judge")
+            cu.plots.judge_calibration(result, "judge")
 
 
 def test_few_items_are_shown_and_not_tested() -> None:
-    made = cu.consistency(study(people().head(8), told(4.0)), resamples=20)
-    row = made.confidence.row(0, named=True)
+    result = cu.consistency(study(people().head(8), told(4.0)), resamples=20)
+    row = result.confidence.row(0, named=True)
     assert row["comparisons"] == 8
     assert row["reason"].startswith("fewer than 12 items")
     assert row["overconfidence_low"] is None
-    assert made.findings.filter(kind="confidence")["finding"].item() == "inconclusive"
+    assert result.findings.filter(kind="confidence")["finding"].item() == "inconclusive"

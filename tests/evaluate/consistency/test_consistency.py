@@ -20,36 +20,37 @@ INCONCLUSIVE = "inconclusive"
 
 
 def battles(*rows: tuple[object, ...], **more: Any) -> Study:
-    """Rows item, order, preference, and repeat where there are four."""
+    """Return rows of item, order, preference, and repeat if there are four values."""
     names = ["item", "order", "preference", "repeat"][: len(rows[0])]
     frame = pl.DataFrame([list(row) for row in rows], schema=names, orient="row")
     base = {"system_a": "A", "system_b": "B", "rater": "judge", "kind": "metric"} | more
     return cu.read(frame.with_columns(**{name: pl.lit(value) for name, value in base.items() if name not in names}))
 
 
-def asked(study: Study, **options: Any) -> Consistency:
+def consistency_of(study: Study, **options: Any) -> Consistency:
     return cu.consistency(study, **{"resamples": 0} | options)
 
 
-def named(made: Consistency) -> set[tuple[str, str, str]]:
-    rows = made.findings.filter(~pl.col("finding").is_in(["", INCONCLUSIVE]))
+def named(result: Consistency) -> set[tuple[str, str, str]]:
+    rows = result.findings.filter(~pl.col("finding").is_in(["", INCONCLUSIVE]))
     return set(rows.select("rater", "kind", "finding").rows())
 
 
 def test_flips_margin_and_confusion_by_hand() -> None:
-    # 3 of 10 comparisons go to the first slot in either order, 1 to the second, 4 stay, 2 go from a win to a tie.
+    # 3 of 10 comparisons prefer the first slot in either order, 1 the second, 4 are consistent, 2 change from a win to
+    # a tie.
     rows = [(k, "ab", 1) for k in range(3)] + [(k, "ba", -1) for k in range(3)]
     rows += [(3, "ab", -1), (3, "ba", 1)]
     rows += [(k, order, 1 if k % 2 else -1) for k in range(4, 8) for order in ("ab", "ba")]
     rows += [(k, order, won) for k in (8, 9) for order, won in (("ab", 1), ("ba", 0))]
-    made = asked(battles(*rows))
-    row = made.orders.row(0, named=True)
+    result = consistency_of(battles(*rows))
+    row = result.orders.row(0, named=True)
     assert (row["n_both_orders"], row["n_one_order"], row["consistency"], row["flip_rate"]) == (10, 0, 0.4, 0.4)
     # points: (3 x 2 - 2 + 2 x 1) / 2 over 10 comparisons
     assert row["margin"] == pytest.approx(30)
     assert row["flip_asymmetry"] == pytest.approx((3 - 1) / 4)
     assert row["first_rate"] == pytest.approx((3 * 2 + 4 + 2) / 18)
-    confusion = made.confusion.row(0, named=True)
+    confusion = result.confusion.row(0, named=True)
     assert (confusion["win_loss"], confusion["loss_win"], confusion["win_tie"]) == (3, 1, 2)
     assert (confusion["win_win"], confusion["loss_loss"]) == (2, 2)
 
@@ -61,39 +62,41 @@ def test_names_of_systems_and_sides_of_rows_do_not_matter() -> None:
     sides = frame.rename({"system_a": "system_b", "system_b": "system_a"}).with_columns(
         preference=-pl.col("preference"), order=pl.col("order").replace(turn)
     )
-    turned = replace(study, preferences=Preferences.make(sides)[0])
-    one, other = asked(study), asked(turned)
-    assert other.orders["margin"].to_list() == pytest.approx(one.orders["margin"].to_list())
-    renamed = {f"s{k}": f"t{9 - k}" for k in range(6)}
-    swapped = frame.with_columns(pl.col("system_a", "system_b").replace(renamed))
-    again = asked(replace(study, preferences=Preferences.make(swapped)[0]), human="p0", metrics="position,fair")
-    assert again.orders["margin"].to_list() == pytest.approx(
-        one.orders.filter(pl.col("rater").is_in(["position", "fair"]))["margin"].to_list()
+    reversed_study = replace(study, preferences=Preferences.make(sides)[0])
+    first, second = consistency_of(study), consistency_of(reversed_study)
+    assert second.orders["margin"].to_list() == pytest.approx(first.orders["margin"].to_list())
+    new_names = {f"s{k}": f"t{9 - k}" for k in range(6)}
+    swapped = frame.with_columns(pl.col("system_a", "system_b").replace(new_names))
+    renamed_result = consistency_of(
+        replace(study, preferences=Preferences.make(swapped)[0]), human="p0", metrics="position,fair"
+    )
+    assert renamed_result.orders["margin"].to_list() == pytest.approx(
+        first.orders.filter(pl.col("rater").is_in(["position", "fair"]))["margin"].to_list()
     )
 
 
 def test_planted_judges_are_named_as_they_are_and_nobody_else() -> None:
-    made = asked(planted(PLANTED, World(items=100, gap=1.0), 5))
-    assert named(made) == {
+    result = consistency_of(planted(PLANTED, World(items=100, gap=1.0), 5))
+    assert named(result) == {
         ("position", "position", "prefers what is shown first"),
         ("length", "length", "prefers longer outputs"),
         ("own", "own systems", "prefers its own systems"),
         ("failing", "failures", "fails unevenly"),
     }
-    assert made.findings.filter(rater="fair")["p_adjusted"].min() > 0.05
+    assert result.findings.filter(rater="fair")["p_adjusted"].min() > 0.05
 
 
 def test_a_fair_judge_is_not_accused_where_noisy_people_leave_quality_in_the_slope() -> None:
-    made = asked(planted(PLANTED[:1], World(items=80, noise=2.0, rho=0.8), 1))
-    length = made.length.filter(rater="fair").row(0, named=True)
-    assert length["conditional_effect_low"] > 0  # what a naive reading would accuse
-    assert made.findings.filter(rater="fair", kind="length")["p_value"].item() > 0.05
+    result = consistency_of(planted(PLANTED[:1], World(items=80, noise=2.0, rho=0.8), 1))
+    length = result.length.filter(rater="fair").row(0, named=True)
+    assert length["conditional_effect_low"] > 0  # the bias that a naive analysis would report
+    assert result.findings.filter(rater="fair", kind="length")["p_value"].item() > 0.05
 
 
 def test_the_other_slot_and_shorter_outputs_are_named_too() -> None:
     second = replace(PLANTED[1], slot=-0.5)
     shorter = replace(PLANTED[2], length=-0.8)
-    assert named(asked(planted((second, shorter), World(items=80), 2))) == {
+    assert named(consistency_of(planted((second, shorter), World(items=80), 2))) == {
         ("position", "position", "prefers what is shown second"),
         ("length", "length", "prefers shorter outputs"),
     }
@@ -101,26 +104,26 @@ def test_the_other_slot_and_shorter_outputs_are_named_too() -> None:
 
 def test_one_order_dealt_at_random_tells_the_margin_and_a_fixed_one_does_not() -> None:
     study = planted(PLANTED[:2], World(items=80, both=False), 4)
-    made = asked(study)
-    assert made.orders["n_both_orders"].to_list() == [0, 0]
-    assert ("position", "position", "prefers what is shown first") in named(made)
-    assert "one-order" in {note.rule for note in made.notes}
+    result = consistency_of(study)
+    assert result.orders["n_both_orders"].to_list() == [0, 0]
+    assert ("position", "position", "prefers what is shown first") in named(result)
+    assert "one-order" in {note.rule for note in result.notes}
     fixed = battles(*[(k, "ab", 1) for k in range(30)])
-    row = asked(fixed).findings.row(0, named=True)
+    row = consistency_of(fixed).findings.row(0, named=True)
     assert (row["finding"], row["reason"], row["p_value"]) == (INCONCLUSIVE, ONE_ORDER, None)
 
 
 def test_an_order_that_goes_with_the_pair_is_no_margin() -> None:
-    # Every pair has one order most of the time, and its better system is mostly shown first.
+    # Every pair has mostly one order, and its better system is mostly shown first.
     rng = np.random.default_rng(0)
     rows = []
     for item in range(600):
         first = rng.random() < 0.8
         won = 1 if rng.random() < 0.8 else -1
         rows.append((item, "ab" if first else "ba", won))
-    made = asked(battles(*rows))
-    assert made.orders["first_rate"].item() > 0.6
-    assert made.findings["p_value"].item() > 0.05
+    result = consistency_of(battles(*rows))
+    assert result.orders["first_rate"].item() > 0.6
+    assert result.findings["p_value"].item() > 0.05
 
 
 def test_noise_is_told_from_what_the_order_does() -> None:
@@ -131,11 +134,11 @@ def test_noise_is_told_from_what_the_order_does() -> None:
             for run in range(3):
                 noisy.append((item, order, int(rng.choice([1, -1])), run))
                 steady.append((item, order, sign if item % 2 else 1, run))
-    one, other = (asked(battles(*rows)).repeats.row(0, named=True) for rows in (noisy, steady))
-    assert (one["comparisons"], one["runs"]) == (200, 6)
-    assert one["agreement_within_order"] == pytest.approx(0.5, abs=0.05)
-    assert one["proportion_due_to_order"] == pytest.approx(0, abs=0.12)
-    assert (other["agreement_within_order"], other["agreement_across_orders"], other["proportion_due_to_order"]) == (
+    first, second = (consistency_of(battles(*rows)).repeats.row(0, named=True) for rows in (noisy, steady))
+    assert (first["comparisons"], first["runs"]) == (200, 6)
+    assert first["agreement_within_order"] == pytest.approx(0.5, abs=0.05)
+    assert first["proportion_due_to_order"] == pytest.approx(0, abs=0.12)
+    assert (second["agreement_within_order"], second["agreement_across_orders"], second["proportion_due_to_order"]) == (
         1,
         0.5,
         1,
@@ -150,8 +153,8 @@ def test_scores_given_twice_have_repeats() -> None:
         for k, s in enumerate("ABC")
         for run in range(2)
     ]
-    made = asked(cu.read(pl.DataFrame(rows)))
-    row = made.repeats.row(0, named=True)
+    result = consistency_of(cu.read(pl.DataFrame(rows)))
+    row = result.repeats.row(0, named=True)
     assert (row["comparisons"], row["runs"], row["agreement_across_orders"]) == (120, 2, None)
     assert 0.6 < row["agreement_within_order"] < 1
 
@@ -160,29 +163,29 @@ def test_failures_are_counted_by_system_order_and_reason() -> None:
     rows = pl.DataFrame({"item": range(40), "model_a": "A", "model_b": ["B", "C"] * 20, "rater": "j", "kind": "metric"})
     winner = ["garbage" if k % 2 else "" if k == 0 else "tie" if k < 8 else "model_a" for k in range(40)]
     study = cu.read(rows.with_columns(winner=pl.Series(winner), order=pl.lit("ab")), invalid="force")
-    # The 20 verdicts on C are unreadable, one on B is empty; so nothing says that there is a system C.
-    made = asked(study).missing
-    whole = made.filter(factor="all").row(0, named=True)
+    # The 20 verdicts on C are unreadable and one on B is empty, so system C does not appear in any verdict.
+    result = consistency_of(study).missing
+    whole = result.filter(factor="all").row(0, named=True)
     assert (whole["queried"], whole["empty_rate"], whole["unreadable_rate"]) == (40, 1 / 40, 0.5)
     assert whole["tie_rate"] == 3 / 40
-    assert "order" not in set(made["factor"])  # all have one order
-    of_c = made.filter(factor="system", level="C").row(0, named=True)
+    assert "order" not in set(result["factor"])  # all verdicts have one order
+    of_c = result.filter(factor="system", level="C").row(0, named=True)
     assert (of_c["queried"], of_c["failure_rate"]) == (20, 1)
     assert of_c["p_value"] < 0.001
 
 
 def test_own_systems_need_people_and_systems_enough() -> None:
     study = planted(PLANTED[3:4], World(items=40), 1)
-    few = asked(study, systems="s1,s2,s3")
+    few = consistency_of(study, systems="s1,s2,s3")
     assert set(few.own_systems["reason"]) == {"fewer than 5 systems to fit the curve"}
-    without = asked(planted(PLANTED[3:4], World(items=40, people=0), 1))
+    without = consistency_of(planted(PLANTED[3:4], World(items=40, people=0), 1))
     assert set(without.own_systems["reason"]) == {"there are no human ratings of the judge's own systems"}
     assert set(without.findings.filter(kind="length")["reason"]) == {"no human ratings of which output is better"}
 
 
 def test_one_person_cannot_tell_length_from_quality() -> None:
-    made = asked(planted(PLANTED[:1], World(items=80, people=1), 1))
-    row = made.length.filter(rater="fair").row(0, named=True)
+    result = consistency_of(planted(PLANTED[:1], World(items=80, people=1), 1))
+    row = result.length.filter(rater="fair").row(0, named=True)
     assert row["reason"].startswith(
         "there is only one annotator, but the noise of human ratings is estimated from two or more"
     )
@@ -192,14 +195,14 @@ def test_one_person_cannot_tell_length_from_quality() -> None:
 def test_judges_alone_and_people_alone() -> None:
     study = planted(PLANTED[:2], World(items=40, people=2, verdicts=True), 1)
     judges = replace(study, raters=study.raters.only(["fair", "position"]))
-    alone = asked(cu.read(_long(study, ["fair", "position"])))
+    alone = consistency_of(cu.read(_long(study, ["fair", "position"])))
     assert ("position", "position", "prefers what is shown first") in named(alone)
     assert alone.committee.is_empty()
     assert judges.metrics == ("fair", "position")
-    rated = pl.DataFrame({"item": [1, 1], "system": ["A", "B"], "rater": "ann", "kind": "human", "score": [1.0, 2.0]})
-    assert [note.rule for note in asked(cu.read(rated)).notes] == ["nothing-examined"]
-    people = asked(cu.read(_long(study, ["fair", "position"]).with_columns(kind=pl.lit("human"))))
-    assert ("position", "position", "prefers what is shown first") in named(people)
+    ratings = pl.DataFrame({"item": [1, 1], "system": ["A", "B"], "rater": "ann", "kind": "human", "score": [1.0, 2.0]})
+    assert [note.rule for note in consistency_of(cu.read(ratings)).notes] == ["nothing-examined"]
+    as_humans = consistency_of(cu.read(_long(study, ["fair", "position"]).with_columns(kind=pl.lit("human"))))
+    assert ("position", "position", "prefers what is shown first") in named(as_humans)
 
 
 def _long(study: Study, raters: list[str]) -> pl.DataFrame:
@@ -208,18 +211,18 @@ def _long(study: Study, raters: list[str]) -> pl.DataFrame:
 
 
 def test_one_comparison_says_nothing_and_no_comparison_is_one_line() -> None:
-    made = asked(battles((1, "ab", 1), (1, "ba", -1)), resamples=20)
-    assert made.orders["flip_rate"].item() == 1
-    assert made.orders["flip_rate_low"].item() is None
-    assert made.findings["finding"].item() == ""
-    lonely = pl.DataFrame({"item": [1], "system": ["A"], "rater": ["j"], "kind": ["metric"], "score": [1.0]})
+    result = consistency_of(battles((1, "ab", 1), (1, "ba", -1)), resamples=20)
+    assert result.orders["flip_rate"].item() == 1
+    assert result.orders["flip_rate_low"].item() is None
+    assert result.findings["finding"].item() == ""
+    single_rating = pl.DataFrame({"item": [1], "system": ["A"], "rater": ["j"], "kind": ["metric"], "score": [1.0]})
     with pytest.raises(
         InputError,
         match="table: there are no verdicts, no scores of two outputs of one item, and no output",
     ):
-        asked(cu.read(lonely))
+        consistency_of(cu.read(single_rating))
     with pytest.raises(OptionError, match="judgee"):
-        asked(battles((1, "ab", 1)), metrics="judgee")
+        consistency_of(battles((1, "ab", 1)), metrics="judgee")
 
 
 def test_committees_by_hand() -> None:
@@ -230,28 +233,31 @@ def test_committees_by_hand() -> None:
         "c": np.where((np.arange(60) >= 24) & (np.arange(60) < 36), -truth, truth),
     }
     base = pl.DataFrame({"item": range(60), "system_a": "A", "system_b": "B"})
-    told = [
+    judges = [
         base.with_columns(rater=pl.lit(r), kind=pl.lit("metric"), preference=pl.Series(v)) for r, v in views.items()
     ]
     person = base.with_columns(rater=pl.lit("ann"), kind=pl.lit("human"), preference=pl.Series(truth))
     raters = pl.DataFrame({"rater": ["a", "b", "c"], "cost": [1.0, 2.0, 3.0]})
-    made = asked(cu.read(pl.concat([*told, person]), raters=raters))
-    row = made.committee.row(0, named=True)
-    # each errs on another fifth: phi = -(.2 x .2) / (.2 x .8)
+    result = consistency_of(cu.read(pl.concat([*judges, person]), raters=raters))
+    row = result.committee.row(0, named=True)
+    # Each judge errs on another fifth: phi = -(.2 x .2) / (.2 x .8).
     assert row["error_correlation"] == pytest.approx(-0.25)
     assert row["effective_judges"] == pytest.approx(3 / (1 - 2 * 0.25))
-    panels = {own["panel"]: own for own in made.panels.iter_rows(named=True)}
+    panels = {panel["panel"]: panel for panel in result.panels.iter_rows(named=True)}
     assert (panels["all"]["accuracy"], panels["a"]["accuracy"]) == (1, 0.8)
     assert panels["best majority"]["judges"] == ["a", "b", "c"]
     assert panels["best majority"]["gain"] == pytest.approx(0.2, abs=0.1)
     assert panels["all"]["cost_per_correct"] == pytest.approx(6)
     assert panels["b"]["cost_per_correct"] == pytest.approx(2 / 0.8)
-    # the name of the annotators combined may be that of an annotator
-    same = asked(cu.read(pl.concat([*told, person.with_columns(rater=pl.lit("human"))]), raters=raters))
-    assert same.committee.equals(made.committee)
-    assert same.panels.equals(made.panels)
+    # The name of the combined annotators may be the name of an annotator.
+    as_human = consistency_of(cu.read(pl.concat([*judges, person.with_columns(rater=pl.lit("human"))]), raters=raters))
+    assert as_human.committee.equals(result.committee)
+    assert as_human.panels.equals(result.panels)
     mixed = raters.with_columns(cost_unit=pl.Series(["usd", "usd", "cpu-s"]))
-    panels = {own["panel"]: own for own in asked(cu.read(pl.concat([*told, person]), raters=mixed)).panels.to_dicts()}
+    panels = {
+        panel["panel"]: panel
+        for panel in consistency_of(cu.read(pl.concat([*judges, person]), raters=mixed)).panels.to_dicts()
+    }
     assert panels["all"]["cost_per_correct"] is None
     assert panels["b"]["cost_per_correct"] == pytest.approx(2 / 0.8)
 
@@ -271,19 +277,19 @@ def test_check_tells_of_orders() -> None:
         )
     )
 
-    def rules(*judged: tuple[object, ...]) -> dict[str, str]:
-        return dict(cu.check(join([person, battles(*judged)])).problems.select("rule", "message").rows())
+    def rules(*verdict_rows: tuple[object, ...]) -> dict[str, str]:
+        return dict(cu.check(join([person, battles(*verdict_rows)])).problems.select("rule", "message").rows())
 
     assert not {"one-order", "half-judged", "one-of-two-orders"} & rules(*rows).keys()
     assert "judge" in rules(*[row for row in rows if row[1] == "ab"])["one-order"]
     assert "judge (5)" in rules(*rows[:70], *[row for row in rows[70:] if row[1] == "ab"])["one-of-two-orders"]
     lost = [(*row[:2], None, *row[3:]) if row[1] == "ba" else row for row in rows[70:]]
-    told = rules(*rows[:70], *lost)
-    assert "one-of-two-orders" not in told
+    found_rules = rules(*rows[:70], *lost)
+    assert "one-of-two-orders" not in found_rules
     assert (
         "5 comparisons are excluded because they were queried in both orders and have a verdict in only one order "
         "(judge 5). With one order, the position preference of the rater does not cancel."
-    ) in told["half-judged"]
+    ) in found_rules["half-judged"]
 
 
 def test_the_interval_of_the_effective_number_holds_it_and_follows_that_of_the_correlation() -> None:
@@ -292,13 +298,13 @@ def test_the_interval_of_the_effective_number_holds_it_and_follows_that_of_the_c
         rng = np.random.default_rng(seed)
         truth = rng.choice([-1, 1], 80)
         base = pl.DataFrame({"item": range(80), "system_a": "A", "system_b": "B"})
-        told = [
+        rows = [
             base.with_columns(
                 rater=pl.lit(r), kind=pl.lit(kind), preference=pl.Series(np.where(rng.random(80) < err, -truth, truth))
             )
             for r, kind, err in (("a", "metric", 0.2), ("b", "metric", 0.2), ("c", "metric", 0.2), ("ann", "human", 0))
         ]
-        row = asked(cu.read(pl.concat(told)), resamples=50).committee.row(0, named=True)
+        row = consistency_of(cu.read(pl.concat(rows)), resamples=50).committee.row(0, named=True)
         assert row["effective_judges_low"] == pytest.approx(3 / (1 + 2 * row["error_correlation_high"]))
         assert row["effective_judges_low"] <= row["effective_judges"]
         above += row["effective_judges"] > 3
@@ -316,16 +322,16 @@ def test_failures_are_told_by_the_reasons_that_the_file_gives() -> None:
     frame = pl.DataFrame(rows, schema=["item", "order", "preference"], orient="row").with_columns(
         invalid=pl.Series([*reasons, *[""] * 34]), system_a=pl.lit("A"), system_b=pl.lit("B"), rater=pl.lit("j")
     )
-    made = asked(cu.read(frame))
-    shown = (
-        made.missing.filter(pl.col("factor").is_in(["all", "reason"]))
+    result = consistency_of(cu.read(frame))
+    visible = (
+        result.missing.filter(pl.col("factor").is_in(["all", "reason"]))
         .select("factor", "level", "queried", "failure_rate")
         .rows()
     )
-    assert shown == [
+    assert visible == [
         ("all", "", 40, 6 / 40),
         *(("reason", name, 40, n / 40) for name, n in (("refusal", 3), ("label", 2), ("empty", 1))),
     ]
-    whole = made.missing.row(0, named=True)
+    whole = result.missing.row(0, named=True)
     assert (whole["empty_rate"], whole["unreadable_rate"]) == (1 / 40, 5 / 40)
-    assert "reason" not in set(asked(cu.read(frame.drop("invalid"))).missing["factor"])
+    assert "reason" not in set(consistency_of(cu.read(frame.drop("invalid"))).missing["factor"])

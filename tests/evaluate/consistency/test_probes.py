@@ -1,4 +1,4 @@
-"""Probes in `consistency`: the effect by hand, what is tested together, and what is not touched by them."""
+"""Probes in `consistency`: the effect by hand, joint tests, and the results that probes must not change."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FEW = probed(PLANTED, contradicts=0.2, seed=0, items=40)
 
 
 def length_only(*outcomes: tuple[float | None, float | None]) -> Study:
-    """A study with one probe of each of the first items."""
+    """Return a study with one probe for each of the first items."""
     rows = [
         {"item": f"i{i}", "system": "A", "against": "B", "rater": "judge", "probe": "length", "order": "ab"}
         | {"aspect": "", "plain": plain, "changed": changed}
@@ -32,18 +32,19 @@ def length_only(*outcomes: tuple[float | None, float | None]) -> Study:
 
 
 def test_the_effect_by_hand() -> None:
-    # 20 questions: 9 are won in the changed form alone, 1 in the plain form alone, 4 in both, 5 in neither, and a tie.
+    # 20 questions: 9 are won in the changed form alone, 1 in the plain form alone, 4 in both, 5 in neither, and one is
+    # a tie.
     outcomes = [(0.0, 1.0)] * 9 + [(1.0, 0.0)] + [(1.0, 1.0)] * 4 + [(0.0, 0.0)] * 5 + [(0.5, 1.0)]
-    made = cu.consistency(length_only(*outcomes, (None, 1.0), (1.0, None)), resamples=0)
-    (row,) = made.probes.filter(probe="length").to_dicts()
+    result = cu.consistency(length_only(*outcomes, (None, 1.0), (1.0, None)), resamples=0)
+    (row,) = result.probes.filter(probe="length").to_dicts()
     assert (row["n"], row["unanswered"]) == (20, 2)
     assert row["plain_rate"] == pytest.approx(5.5 / 20)
     assert row["changed_rate"] == pytest.approx(14 / 20)
     assert row["effect"] == pytest.approx(100 * 8.5 / 20)
     assert row["change_rate"] == pytest.approx(11 / 20)
-    (finding,) = made.findings.filter(kind="probe").to_dicts()
-    # the sum of the differences by the root of the sum of their squares; 11 clusters differ, so that z is at most the
-    # quantile of 2^-11 for z = sqrt(11)
+    (finding,) = result.findings.filter(kind="probe").to_dicts()
+    # The sum of the differences divided by the root of the sum of their squares; 11 clusters differ, so z is at most
+    # the quantile of 2^-11 for z = sqrt(11).
     z = 8.5 / 10.25**0.5 / max(1.0, 11**0.5 / -norm.ppf(2.0**-11))
     assert finding["p_value"] == pytest.approx(2 * norm.cdf(-z), rel=1e-6)
     assert row["effect_low"] < row["effect"] < row["effect_high"]
@@ -52,10 +53,10 @@ def test_the_effect_by_hand() -> None:
 def test_order_and_repeat_stand_in_the_same_table() -> None:
     twice = FEW.preferences.frame.with_columns(repeat=pl.lit("1"), preference=-pl.col("preference"))
     frame = pl.concat([FEW.preferences.frame, twice.filter(pl.col("item") < "i2")])
-    made = cu.consistency(replace(FEW, preferences=replace(FEW.preferences, frame=frame)), resamples=100)
-    rows = {row["probe"]: row for row in made.probes.to_dicts()}
+    result = cu.consistency(replace(FEW, preferences=replace(FEW.preferences, frame=frame)), resamples=100)
+    rows = {row["probe"]: row for row in result.probes.to_dicts()}
     assert list(rows) == ["order", "format", "length", "name: A", "name: B", "repeat"]
-    (orders,), (repeats,) = made.orders.to_dicts(), made.repeats.to_dicts()
+    (orders,), (repeats,) = result.orders.to_dicts(), result.repeats.to_dicts()
     assert [rows["order"][f"effect{end}"] for end in ("", "_low", "_high")] == [
         orders[f"margin{end}"] for end in ("", "_low", "_high")
     ]
@@ -63,22 +64,22 @@ def test_order_and_repeat_stand_in_the_same_table() -> None:
     assert rows["order"]["change_rate_low"] == pytest.approx(1 - orders["consistency_high"])
     assert rows["repeat"]["change_rate"] == pytest.approx(1 - repeats["agreement_within_order"]) == pytest.approx(1.0)
     assert rows["repeat"]["effect"] is None
-    tested = made.findings.filter(kind="probe")["factor"].to_list()
+    tested = result.findings.filter(kind="probe")["factor"].to_list()
     assert tested == ["format", "length", "name: A", "name: B"]
 
 
 def test_no_answer_is_inconclusive() -> None:
-    made = cu.consistency(length_only((None, 1.0), (0.0, None)), resamples=0)
-    (row,) = made.findings.filter(kind="probe").to_dicts()
+    result = cu.consistency(length_only((None, 1.0), (0.0, None)), resamples=0)
+    (row,) = result.findings.filter(kind="probe").to_dicts()
     assert (row["finding"], row["reason"]) == ("inconclusive", "there is no question that was answered in both forms")
-    assert made.probes.filter(probe="length")["effect"].to_list() == [None]
+    assert result.probes.filter(probe="length")["effect"].to_list() == [None]
 
 
 def test_items_of_a_cluster_count_as_one_cluster() -> None:
     study = length_only(*[(0.0, 1.0)] * 30)
     pairs = pl.DataFrame({"item": study.item_labels(), "cluster": study.item_labels().str.slice(0, 2)})
-    alone, together = (cu.consistency(each, resamples=0).findings for each in (study, study.describe(items=pairs)))
-    few, many = (each.filter(kind="probe")["p_value"].item() for each in (together, alone))
+    alone, together = (cu.consistency(part, resamples=0).findings for part in (study, study.describe(items=pairs)))
+    few, many = (part.filter(kind="probe")["p_value"].item() for part in (together, alone))
     assert many < 1e-6 < few
 
 
@@ -96,8 +97,8 @@ def test_probes_are_selected_and_joined() -> None:
     assert FEW.select(metrics="judge", one_side=True).probes.height == FEW.probes.height
     aspect = FEW.probes.with_columns(aspect=pl.lit("tone"))
     assert replace(FEW, probes=aspect).select(one_side=True).probes.is_empty()
-    other = replace(length_only((0.0, 1.0)), raters=FEW.raters, preferences=Preferences.empty(), outputs=None)
-    assert join([FEW, other]).probes.height == FEW.probes.height + 1
+    unrelated = replace(length_only((0.0, 1.0)), raters=FEW.raters, preferences=Preferences.empty(), outputs=None)
+    assert join([FEW, unrelated]).probes.height == FEW.probes.height + 1
 
 
 @pytest.mark.parametrize(
@@ -116,9 +117,9 @@ def test_a_damaged_table_is_refused(tmp_path: Path, row: str, message: str) -> N
 
 
 def test_planted_effects_are_named_and_no_others() -> None:
-    made = cu.consistency(probed(PLANTED, contradicts=0.05, seed=1), resamples=0)
-    claimed = made.findings.filter(finding="prefers the changed form")["factor"].to_list()
+    result = cu.consistency(probed(PLANTED, contradicts=0.05, seed=1), resamples=0)
+    claimed = result.findings.filter(finding="prefers the changed form")["factor"].to_list()
     assert claimed == ["format", "length", "name: A"]
-    assert made.findings.filter(kind="position")["finding"].item() == "prefers what is shown first"
+    assert result.findings.filter(kind="position")["finding"].item() == "prefers what is shown first"
     fair = cu.consistency(probed({}, contradicts=0.05, seed=1), resamples=0)
     assert set(fair.findings["finding"]) <= {"", "inconclusive"}

@@ -1,4 +1,4 @@
-"""Labels that a rater gave one output several times: agreement and alpha by hand and by krippendorff's numbers."""
+"""Repeated labels of one output by one rater: agreement and alpha by hand and from the `krippendorff` package."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ WORDS = np.array(["bug", "praise", "refund"])
 
 
 def repeated(n: int = 60, runs: int = 3, n_words: int = 3) -> tuple[pl.DataFrame, np.ndarray]:
-    """Labels of a judge, run by run, and their codes (outputs, runs)."""
+    """Return labels of a judge, run by run, and their codes (outputs, runs)."""
     rng = np.random.default_rng(20_260_220)
     first = rng.integers(n_words, size=n)
     codes = np.where(rng.random((n, runs)) < 0.75, first[:, None], rng.integers(n_words, size=(n, runs)))

@@ -6,11 +6,11 @@ from xml.etree import ElementTree
 
 
 def check_junit(text: str) -> list[tuple[str, str, str]]:
-    """That a document has the structure that systems for CI read; the (classname, name, outcome) of its cases."""
+    """Check that a document has the structure that CI systems read; return (classname, name, outcome) of its cases."""
     assert text.startswith('<?xml version="1.0" encoding="utf-8"?>\n')
     root = ElementTree.fromstring(text)
     assert root.tag == "testsuites"
-    told = []
+    cases = []
     for suite in root:
         assert suite.tag == "testsuite"
         assert suite.get("name")
@@ -21,18 +21,18 @@ def check_junit(text: str) -> list[tuple[str, str, str]]:
             assert case.get("name")
             assert case.get("classname")
             assert float(case.get("time", "")) >= 0
-            found = [child.tag for child in case if child.tag in ("failure", "error", "skipped")]
-            assert len(found) <= 1
-            assert all(child.get("message") for child in case if child.tag in found)
+            tags = [child.tag for child in case if child.tag in ("failure", "error", "skipped")]
+            assert len(tags) <= 1
+            assert all(child.get("message") for child in case if child.tag in tags)
             counts["tests"] += 1
-            for tag in found:
+            for tag in tags:
                 counts[{"failure": "failures", "error": "errors"}.get(tag, tag)] += 1
-            told.append((case.get("classname", ""), case.get("name", ""), *(found or ["passed"])))
+            cases.append((case.get("classname", ""), case.get("name", ""), *(tags or ["passed"])))
         for name, number in counts.items():
             assert suite.get(name) == root.get(name) == str(number)
         assert float(suite.get("time", "")) >= 0
-        for own in suite.iter("property"):
-            assert own.get("name")
-            assert own.get("value") is not None
-    assert len(set(told)) == len(told)
-    return told
+        for element in suite.iter("property"):
+            assert element.get("name")
+            assert element.get("value") is not None
+    assert len(set(cases)) == len(cases)
+    return cases

@@ -1,4 +1,4 @@
-"""A gate: rules hold, fail or are inconclusive by simultaneous intervals; exit status and XML."""
+"""Gates: outcomes of rules by simultaneous intervals, exit status and XML."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from tests.evaluate.studies import study_of
 
 
 def scores(seed: int = 0, items: int = 60, systems: int = 5, noise: tuple[float, ...] = (0.5, 1.0, 1.0)) -> np.ndarray:
-    """People (who round, so that they tie) and metrics of this noise; (raters, items, systems)."""
+    """Return rounded human scores, which have ties, and metrics with this noise, of shape (raters, items, systems)."""
     rng = np.random.default_rng(seed)
     quality = rng.normal(size=(items, systems)) + 0.5 * rng.normal(size=systems)
-    made = quality + np.array(noise)[:, None, None] * rng.normal(size=(len(noise), items, systems))
-    made[0] = np.round(made[0])
-    return made
+    ratings = quality + np.array(noise)[:, None, None] * rng.normal(size=(len(noise), items, systems))
+    ratings[0] = np.round(ratings[0])
+    return ratings
 
 
 def row(result: Gate, k: int = 0) -> dict[str, Any]:
@@ -40,71 +40,71 @@ def row(result: Gate, k: int = 0) -> dict[str, Any]:
 @pytest.mark.parametrize("statistic", ALLOWED)
 def test_a_requirement_has_the_value_and_about_the_interval_of_agreement(statistic: str) -> None:
     study = study_of(scores())
-    mine = row(gate(study, metric="m1", require=f"{statistic}>=0.5", resamples=1000))
-    own = agreement(study, metrics="m1", resamples=1000, compare_by=()).metrics.row(0, named=True)
-    # soft pairwise accuracy rests on the same flips, the ends on resamples of their own
-    assert mine["value"] == pytest.approx(own[statistic], abs=1e-12)
-    width = own[f"{statistic}_high"] - own[f"{statistic}_low"]
+    gated = row(gate(study, metric="m1", require=f"{statistic}>=0.5", resamples=1000))
+    reference = agreement(study, metrics="m1", resamples=1000, compare_by=()).metrics.row(0, named=True)
+    # Soft pairwise accuracy uses the same flips, its bounds use separate resamples.
+    assert gated["value"] == pytest.approx(reference[statistic], abs=1e-12)
+    width = reference[f"{statistic}_high"] - reference[f"{statistic}_low"]
     for end in ("low", "high"):
-        assert mine[f"value_{end}"] == pytest.approx(own[f"{statistic}_{end}"], abs=0.12 * width + 0.01)
-    assert mine["n"] == own["n"]
+        assert gated[f"value_{end}"] == pytest.approx(reference[f"{statistic}_{end}"], abs=0.12 * width + 0.01)
+    assert gated["n"] == reference["n"]
 
 
 @pytest.mark.parametrize("statistic", ["kendall_item", "sample_accuracy", "pairwise_accuracy", "pearson_global"])
 def test_not_worse_is_the_difference_on_common_ground(statistic: str) -> None:
-    made = scores()
-    made[1, 40:] = np.nan  # the new metric is silent on some items, the old one on some outputs
-    made[2, :10, 1] = np.nan
-    study = study_of(made)
-    mine = row(gate(study, metric="m1", not_worse_than="m2", statistic=statistic))
-    own = agreement(study, resamples=1000, compare_by=[statistic]).comparisons.row(0, named=True)
-    assert mine["value"] == pytest.approx(own["difference"], abs=1e-12)
-    assert (mine["n"], mine["statistic"], mine["against"]) == (own["n"], statistic, "m2")
+    ratings = scores()
+    ratings[1, 40:] = np.nan  # The new metric lacks some items, the old one some outputs.
+    ratings[2, :10, 1] = np.nan
+    study = study_of(ratings)
+    gated = row(gate(study, metric="m1", not_worse_than="m2", statistic=statistic))
+    reference = agreement(study, resamples=1000, compare_by=[statistic]).comparisons.row(0, named=True)
+    assert gated["value"] == pytest.approx(reference["difference"], abs=1e-12)
+    assert (gated["n"], gated["statistic"], gated["against"]) == (reference["n"], statistic, "m2")
     if statistic == "kendall_item":  # by definition
-        shared = np.isfinite(made).all(axis=0)
+        shared = np.isfinite(ratings).all(axis=0)
         taus = np.array(
             [
-                [stats.kendalltau(made[0, i, shared[i]], made[m, i, shared[i]]).statistic for m in (1, 2)]
+                [stats.kendalltau(ratings[0, i, shared[i]], ratings[m, i, shared[i]]).statistic for m in (1, 2)]
                 for i in range(40)
             ]
         )
-        assert mine["value"] == pytest.approx(np.nanmean(taus[:, 0] - taus[:, 1]), abs=1e-12)
-        for end in ("low", "high"):  # flips there, Student's t here
-            assert mine[f"value_{end}"] == pytest.approx(own[f"difference_{end}"], abs=0.02)
+        assert gated["value"] == pytest.approx(np.nanmean(taus[:, 0] - taus[:, 1]), abs=1e-12)
+        for end in ("low", "high"):  # sign flips for one, Student's t for the other
+            assert gated[f"value_{end}"] == pytest.approx(reference[f"difference_{end}"], abs=0.02)
 
 
 def test_swapped_metrics_have_the_mirrored_difference() -> None:
     study = study_of(scores())
-    asked = {"statistic": "kendall_item", "margin": 0.0}
-    one, other = (row(gate(study, metric=a, not_worse_than=b, **asked)) for a, b in (("m1", "m2"), ("m2", "m1")))
-    assert one["value"] == pytest.approx(-other["value"])
-    assert one["value_low"] == pytest.approx(-other["value_high"])
-    assert one["p_value"] == pytest.approx(other["p_value"])
+    options = {"statistic": "kendall_item", "margin": 0.0}
+    first, second = (row(gate(study, metric=a, not_worse_than=b, **options)) for a, b in (("m1", "m2"), ("m2", "m1")))
+    assert first["value"] == pytest.approx(-second["value"])
+    assert first["value_low"] == pytest.approx(-second["value_high"])
+    assert first["p_value"] == pytest.approx(second["p_value"])
 
 
 def test_scales_and_names_do_not_matter() -> None:
-    made = scores()
+    ratings = scores()
     rules = {"require": ["kendall_item>=0.3", "sample_accuracy>=0.6"], "not_worse_than": "m2"}
-    plain = gate(study_of(made), metric="m1", **rules)
-    scaled = made.copy()
+    plain = gate(study_of(ratings), metric="m1", **rules)
+    scaled = ratings.copy()
     scaled[1] = np.exp(scaled[1])
     scaled[2] = 3 * scaled[2] - 7
     assert gate(study_of(scaled), metric="m1", **rules).rules.equals(plain.rules)
-    named = gate(study_of(made[..., ::-1], systems=list("vwxyz")), metric="m1", **rules)
+    named = gate(study_of(ratings[..., ::-1], systems=list("vwxyz")), metric="m1", **rules)
     assert named.rules["value"].to_list() == pytest.approx(plain.rules["value"].to_list())
     assert named.rules["value_low"].to_list() == pytest.approx(plain.rules["value_low"].to_list())
 
 
 def test_documents_make_intervals_wider() -> None:
     rng = np.random.default_rng(1)
-    made = scores(items=80)
-    made[1] += np.repeat(rng.normal(size=(8, 5)), 10, axis=0)
-    study = study_of(made)
+    ratings = scores(items=80)
+    ratings[1] += np.repeat(rng.normal(size=(8, 5)), 10, axis=0)
+    study = study_of(ratings)
     rows = [{"item": f"i{i}", "cluster": f"d{i // 10}"} for i in range(80)]
     clustered = replace(study, items=Items.make(pl.DataFrame(rows))[0])
-    one, other = (row(gate(own, metric="m1", require="kendall_item>=0.3")) for own in (study, clustered))
-    assert one["value"] == other["value"]
-    assert other["value_high"] - other["value_low"] > 1.2 * (one["value_high"] - one["value_low"])
+    first, second = (row(gate(data, metric="m1", require="kendall_item>=0.3")) for data in (study, clustered))
+    assert first["value"] == second["value"]
+    assert second["value_high"] - second["value_low"] > 1.2 * (first["value_high"] - first["value_low"])
 
 
 def test_more_rules_make_wider_intervals_and_the_same_rule_makes_none() -> None:
@@ -113,32 +113,35 @@ def test_more_rules_make_wider_intervals_and_the_same_rule_makes_none() -> None:
     twice = gate(study, metric="m1", require=["kendall_item>=0.3", "kendall_item>=0.3"])
     assert twice.rules.equals(alone.rules)
     two = gate(study, metric="m1", require=["kendall_item>=0.3", "kendall_item>=0.4"])
-    assert row(two)["value_low"] == pytest.approx(row(alone)["value_low"], abs=0.003)  # one quantity
+    assert row(two)["value_low"] == pytest.approx(row(alone)["value_low"], abs=0.003)  # a single quantity
     more = gate(study, metric="m1", require=["kendall_item>=0.3", "pearson_system>=0.4"], not_worse_than="m2")
     assert row(more)["value_low"] < row(alone)["value_low"] - 0.005
     assert row(more)["p_value"] >= row(alone)["p_value"]
 
 
-def both_aspects(made: np.ndarray, second: np.ndarray) -> cu.Study:
+def both_aspects(ratings: np.ndarray, second: np.ndarray) -> cu.Study:
     frames = [
-        study_of(own).ratings.frame.with_columns(aspect=pl.lit(name))
-        for name, own in zip("ab", (made, second), strict=True)
+        study_of(aspect_scores).ratings.frame.with_columns(aspect=pl.lit(name))
+        for name, aspect_scores in zip("ab", (ratings, second), strict=True)
     ]
-    return replace(study_of(made), ratings=Ratings(frame=pl.concat(frames)))
+    return replace(study_of(ratings), ratings=Ratings(frame=pl.concat(frames)))
 
 
 def test_every_rule_is_asked_of_every_aspect_and_aspects_share_their_resamples() -> None:
-    made = scores()
+    ratings = scores()
     rules = {"metric": "m1", "require": "kendall_item>=0.3", "not_worse_than": "m2"}
-    alone = gate(both_aspects(made, scores(1)), aspect="a", **rules)
-    alike = gate(both_aspects(made, made), **rules)
-    unlike = gate(both_aspects(made, scores(1)), **rules)
-    assert alike.rules["aspect"].to_list() == list("aabb")
-    assert alike.rules["rule"].to_list() == ["kendall_item>=0.3", "not worse than m2"] * 2
-    # A second aspect that says the same takes nothing away; one that says something else does.
-    a, same, other = (own.rules.filter(aspect="a")["value_low"].to_numpy() for own in (alone, alike, unlike))
+    alone = gate(both_aspects(ratings, scores(1)), aspect="a", **rules)
+    joint_same = gate(both_aspects(ratings, ratings), **rules)
+    joint_different = gate(both_aspects(ratings, scores(1)), **rules)
+    assert joint_same.rules["aspect"].to_list() == list("aabb")
+    assert joint_same.rules["rule"].to_list() == ["kendall_item>=0.3", "not worse than m2"] * 2
+    # A second, identical aspect costs no power; a different one does.
+    a, same, second = (
+        gate_result.rules.filter(aspect="a")["value_low"].to_numpy()
+        for gate_result in (alone, joint_same, joint_different)
+    )
     np.testing.assert_allclose(same, a, atol=0.003)
-    assert (other < a - 0.004).all()
+    assert (second < a - 0.004).all()
 
 
 def test_outcomes_and_status() -> None:
@@ -153,40 +156,47 @@ def test_outcomes_and_status() -> None:
     ):
         result = gate(study, metric="m1", require=rules)
         assert (result.outcome, result.status) == (outcome, status)
-    told = {own["rule"]: own for own in gate(study, metric="m1", require=[low, near, high]).rules.to_dicts()}
-    assert {name: own["outcome"] for name, own in told.items()} == {low: HOLDS, near: INCONCLUSIVE, high: FAILS}
-    assert told[low]["p_value"] <= 0.05 < told[near]["p_value"]
-    assert told[near]["reason"].startswith("the interval contains the threshold")
-    assert told[low]["reason"] is told[high]["reason"] is None
-    assert told[low]["value_low"] > told[low]["threshold"]
-    assert told[high]["value_high"] < told[high]["threshold"]
+    by_rule = {
+        rule_row["rule"]: rule_row for rule_row in gate(study, metric="m1", require=[low, near, high]).rules.to_dicts()
+    }
+    assert {name: rule_row["outcome"] for name, rule_row in by_rule.items()} == {
+        low: HOLDS,
+        near: INCONCLUSIVE,
+        high: FAILS,
+    }
+    assert by_rule[low]["p_value"] <= 0.05 < by_rule[near]["p_value"]
+    assert by_rule[near]["reason"].startswith("the interval contains the threshold")
+    assert by_rule[low]["reason"] is by_rule[high]["reason"] is None
+    assert by_rule[low]["value_low"] > by_rule[low]["threshold"]
+    assert by_rule[high]["value_high"] < by_rule[high]["threshold"]
 
 
 @pytest.mark.parametrize("by", [-0.04, 0.04])
 def test_how_many_times_as_many_items_would_tell(by: float) -> None:
-    # By definition: with the same ranks on k times as many items, the interval ends about at the threshold.
-    made = scores()
-    value = row(gate(study_of(made), metric="m1", require="kendall_item>=0.1"))["value"]
+    # By definition: with the same ranks on k times as many items, the bound is close to the threshold.
+    ratings = scores()
+    value = row(gate(study_of(ratings), metric="m1", require="kendall_item>=0.1"))["value"]
     rule = f"kendall_item>={value - by}"
-    found = re.search(r"about (\S+) times", row(gate(study_of(made), metric="m1", require=rule))["reason"])
-    assert found is not None
-    times = float(found[1])
+    match = re.search(r"about (\S+) times", row(gate(study_of(ratings), metric="m1", require=rule))["reason"])
+    assert match is not None
+    times = float(match[1])
     assert 1.1 < times < 5
-    told = row(gate(study_of(np.concatenate([made * k for k in range(1, 11)], axis=1)), metric="m1", require=rule))
-    assert told["value"] == pytest.approx(value)
-    reach = (told["value_high"] - told["value_low"]) / 2 * np.sqrt(10 / times)  # of so many times as many items
+    gated = row(gate(study_of(np.concatenate([ratings * k for k in range(1, 11)], axis=1)), metric="m1", require=rule))
+    assert gated["value"] == pytest.approx(value)
+    reach = (gated["value_high"] - gated["value_low"]) / 2 * np.sqrt(10 / times)  # of so many times as many items
     assert reach == pytest.approx(abs(by), rel=0.1)
 
 
 def test_the_same_metric_twice_is_not_worse_only_where_there_are_items_enough() -> None:
-    # Alike on 60 items they may differ on 1 - .025 ** (1 / 60) = 6 % of others, where tau may differ by 2.
+    # Metrics that agree on 60 items may differ on 1 - .025 ** (1 / 60) = 6 % of others, where tau may differ by 2.
     for items, outcome in ((60, INCONCLUSIVE), (500, HOLDS)):
-        made = scores(items=items)
-        made[2] = made[1]
-        told = row(gate(study_of(made), metric="m1", not_worse_than="m2"))
-        assert told["value"] == 0
-        assert told["value_low"] == pytest.approx(-2 * (1 - 0.025 ** (1 / items)), rel=0.01)  # people tie on a few
-        assert told["outcome"] == outcome
+        ratings = scores(items=items)
+        ratings[2] = ratings[1]
+        gated = row(gate(study_of(ratings), metric="m1", not_worse_than="m2"))
+        assert gated["value"] == 0
+        # Human ratings tie on a few items.
+        assert gated["value_low"] == pytest.approx(-2 * (1 - 0.025 ** (1 / items)), rel=0.01)
+        assert gated["outcome"] == outcome
 
 
 def test_too_few_clusters_tell_nothing() -> None:
@@ -198,32 +208,32 @@ def test_too_few_clusters_tell_nothing() -> None:
 
 
 def test_a_metric_that_rated_few_items_has_the_degrees_of_these() -> None:
-    made = scores(items=100)
-    made[1, 5:] = np.nan
-    told = row(gate(study_of(made), metric="m1", require="kendall_item>=-0.9"))
-    assert told["reason"] == "5 clusters of items: too few for an interval"
+    ratings = scores(items=100)
+    ratings[1, 5:] = np.nan
+    gated = row(gate(study_of(ratings), metric="m1", require="kendall_item>=-0.9"))
+    assert gated["reason"] == "5 clusters of items: too few for an interval"
 
 
 def test_undefined_is_null_with_a_reason() -> None:
-    made = scores()
-    made[1] = 3.0
-    told = row(gate(study_of(made), metric="m1", require="kendall_item>=0.1"))
-    assert (told["value"], told["outcome"]) == (None, INCONCLUSIVE)
-    assert told["reason"] == "kendall_item is undefined for these data"
-    made = scores()
-    made[1, 30:], made[2, :30] = np.nan, np.nan
-    told = row(gate(study_of(made), metric="m1", not_worse_than="m2"))
-    assert (told["n"], told["outcome"]) == (0, INCONCLUSIVE)
-    assert told["reason"] == "annotators and m1 and m2 rated no common output"
+    ratings = scores()
+    ratings[1] = 3.0
+    gated = row(gate(study_of(ratings), metric="m1", require="kendall_item>=0.1"))
+    assert (gated["value"], gated["outcome"]) == (None, INCONCLUSIVE)
+    assert gated["reason"] == "kendall_item is undefined for these data"
+    ratings = scores()
+    ratings[1, 30:], ratings[2, :30] = np.nan, np.nan
+    gated = row(gate(study_of(ratings), metric="m1", not_worse_than="m2"))
+    assert (gated["n"], gated["outcome"]) == (0, INCONCLUSIVE)
+    assert gated["reason"] == "annotators and m1 and m2 rated no common output"
 
 
 def battles(seed: int = 0, items: int = 150) -> cu.Study:
-    """A person and two judges who give verdicts on two systems."""
+    """Return verdicts of an annotator and two judges on two systems."""
     rng = np.random.default_rng(seed)
     truth = rng.choice([-1, 0, 1], size=items, p=[0.3, 0.2, 0.5])
     frames = []
     for name, right in (("ann", 1.0), ("good", 0.8), ("bad", 0.5)):
-        said = np.where(rng.random(items) < right, truth, rng.choice([-1, 0, 1], size=items))
+        preference = np.where(rng.random(items) < right, truth, rng.choice([-1, 0, 1], size=items))
         frames.append(
             pl.DataFrame(
                 {
@@ -232,7 +242,7 @@ def battles(seed: int = 0, items: int = 150) -> cu.Study:
                     "system_b": "B",
                     "rater": name,
                     "kind": "human" if name == "ann" else "metric",
-                    "preference": said,
+                    "preference": preference,
                 }
             )
         )
@@ -249,7 +259,7 @@ def test_verdicts_are_judged_by_sample_accuracy() -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "fragments"),
+    ("options", "fragments"),
     [
         ({}, ["no rule to test", "--require", "--not-worse-than"]),
         ({"require": "kendal_item>=0.3"}, ["'kendal_item'", "did you mean 'kendall_item'?", "spa"]),
@@ -264,9 +274,9 @@ def test_verdicts_are_judged_by_sample_accuracy() -> None:
         ({"not_worse_than": "m2", "resamples": 19}, ["at least 20"]),
     ],
 )
-def test_bad_rules_are_one_clear_line(asked: dict[str, Any], fragments: list[str]) -> None:
+def test_bad_rules_are_one_clear_line(options: dict[str, Any], fragments: list[str]) -> None:
     with pytest.raises(cu.OptionError) as raised:
-        gate(study_of(scores(items=8)), **{"metric": "m1", **asked})
+        gate(study_of(scores(items=8)), **{"metric": "m1", **options})
     message = str(raised.value)
     assert "\n" not in message
     for fragment in fragments:
@@ -275,7 +285,7 @@ def test_bad_rules_are_one_clear_line(asked: dict[str, Any], fragments: list[str
 
 @pytest.fixture(scope="module")
 def mixed() -> Gate:
-    """One rule that holds, one that fails, one of which nothing can be said."""
+    """Return one rule that holds, one that fails and one that is inconclusive."""
     return gate(
         study_of(scores()), metric="m1", require=["kendall_item>=0.1", "kendall_item>=0.9"], not_worse_than="m2"
     )
@@ -283,12 +293,12 @@ def mixed() -> Gate:
 
 def test_a_line_a_rule(mixed: Gate) -> None:
     assert mixed.rules["outcome"].to_list() == [HOLDS, FAILS, INCONCLUSIVE]
-    holds, fails, untold = mixed.lines()
+    holds, fails, unclear = mixed.lines()
     assert holds.startswith("holds  kendall_item of m1: 0.")
     assert holds.endswith("] >= 0.1")
     assert fails.startswith("fails  kendall_item of m1: 0.")
-    assert untold.startswith("inconclusive  m1 not worse than m2 by kendall_item:")
-    assert ">= -0.02 (the interval contains the threshold)" in untold
+    assert unclear.startswith("inconclusive  m1 not worse than m2 by kendall_item:")
+    assert ">= -0.02 (the interval contains the threshold)" in unclear
 
 
 def test_junit_has_a_case_a_rule(mixed: Gate) -> None:
@@ -303,7 +313,7 @@ def test_junit_has_a_case_a_rule(mixed: Gate) -> None:
     (failure,) = root.iter("failure")
     assert failure.get("message") == failure.text
     assert "kendall_item of m1: 0." in str(failure.text)
-    properties = {own.get("name"): own.get("value") for own in root.iter("property")}
+    properties = {element.get("name"): element.get("value") for element in root.iter("property")}
     assert properties["digest"] == mixed.provenance.digest
     assert properties["made by"] == str(mixed.provenance)
 

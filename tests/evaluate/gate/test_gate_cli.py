@@ -1,4 +1,4 @@
-"""The verb: exit status 0, 1, 3 and 2; JUnit XML beside what is printed, whole or not at all."""
+"""The gate command: exit status 0, 1, 2 and 3, and a JUnit XML file that is complete or absent."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("rules", "status", "said"),
+    ("rules", "status", "text"),
     [
         (HOLDS, 0, "gate: holds (1 rule: 1 hold, 0 fail, 0 inconclusive)"),
         (FAILS, 1, "gate: fails (1 rule: 0 hold, 1 fail, 0 inconclusive)"),
@@ -31,17 +31,17 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_status_says_what_comes_of_all_rules(
-    rules: tuple[str, ...], status: int, said: str, capsys: pytest.CaptureFixture[str]
+    rules: tuple[str, ...], status: int, text: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert cli.run([*ASKED, *rules]) == status
     out = capsys.readouterr().out.splitlines()
-    assert out[0].rstrip() == said
+    assert out[0].rstrip() == text
     lines = [line for line in out if " of judge" in line or "judge not worse than" in line]
     assert len(lines) == len([word for word in rules if word in ("--require", "--not-worse-than")])
 
 
 @pytest.mark.parametrize(
-    ("rules", "said"),
+    ("rules", "text"),
     [
         ((), "no rule to test"),
         (("--require", "kendal_item>=0.3"), "did you mean 'kendall_item'?"),
@@ -49,12 +49,12 @@ def test_status_says_what_comes_of_all_rules(
         (("--require", "kendall_item>=0.3", "-o", "gate.csv", "--junit", "gate.csv"), "two outputs have this path"),
     ],
 )
-def test_bad_input_is_2_and_one_line(rules: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bad_input_is_2_and_one_line(rules: tuple[str, ...], text: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.run([*ASKED, *rules]) == 2
-    told = capsys.readouterr()
-    assert told.out == ""
-    assert told.err.count("\n") == 1
-    assert said in told.err
+    output = capsys.readouterr()
+    assert output.out == ""
+    assert output.err.count("\n") == 1
+    assert text in output.err
     assert list(Path().iterdir()) == []
 
 
@@ -67,7 +67,7 @@ def test_xml_and_a_summary_in_one_run(capsys: pytest.CaptureFixture[str]) -> Non
     assert ElementTree.fromstring(xml).get("time") == "0.000"
     assert summary.startswith("**gate: fails (2 rules: 1 hold, 1 fail, 0 inconclusive)**\n\n| Outcome | Rule |")
     assert cli.run([*command[:-2], "summary.md", "--no-timing"]) == 1
-    assert Path("gate.xml").read_text() == xml  # the same command, the same bytes
+    assert Path("gate.xml").read_text() == xml  # the same command gives the same bytes
 
 
 def test_an_error_leaves_the_file_of_before(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,4 +1,4 @@
-"""Rules of a gate that need no human ratings have the numbers and the intervals of `consistency` and `rates`."""
+"""Rules of a gate without human ratings have the estimates and intervals of `consistency` and `rates`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ RULES = {
 
 
 def verdicts(n: int = 300, *, bias: float = 0.1, noise: float = 0.1, failures: float = 0.02) -> pl.DataFrame:
-    """Verdicts of a judge in both orders, twice each; a share depends on the position alone, and some are empty."""
+    """Return verdicts of a judge in both orders, twice each; some depend on the position alone, and some are empty."""
     rng = np.random.default_rng(3)
     rows = []
     for item in range(n):
@@ -97,10 +97,10 @@ def test_the_rate_of_a_judges_labels_and_their_repeatability() -> None:
         rate[f"judge_rate{end}"] for end in ("", "_low", "_high")
     )
     assert (rule["outcome"], rule["system"], rule["n"]) == ("holds", rate["system"], rate["n"])
-    (other,) = rows(data, require="judge_rate<=0.6", positive="fail")
-    assert (other["value"], other["outcome"]) == (pytest.approx(1 - rate["judge_rate"]), "holds")
-    (same,) = rows(data, require="repeat_agreement>=0.8")
-    assert same["value"] == pytest.approx(cu.consistency(data).repeated_labels["agreement"].item())
+    (second,) = rows(data, require="judge_rate<=0.6", positive="fail")
+    assert (second["value"], second["outcome"]) == (pytest.approx(1 - rate["judge_rate"]), "holds")
+    (repeated,) = rows(data, require="repeat_agreement>=0.8")
+    assert repeated["value"] == pytest.approx(cu.consistency(data).repeated_labels["agreement"].item())
 
 
 def test_rules_of_two_kinds_and_wrong_relations_are_refused() -> None:

@@ -1,4 +1,4 @@
-"""Rules of a gate on labels have the numbers and the intervals of `rates`."""
+"""Rules of a gate on labels have the estimates and intervals of `rates`."""
 
 from __future__ import annotations
 

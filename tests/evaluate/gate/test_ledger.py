@@ -1,4 +1,4 @@
-"""A gate with a ledger: outcomes without estimates, what the file detects, merged branches, generations of labels."""
+"""A gate with a ledger: outcomes without estimates, detection of edits, merged branches, generations of labels."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ RULE = "accuracy>=0.8"
 
 
 def candidate(accuracy: float, seed: int, *, n: int = 200, first: int = 0) -> pl.DataFrame:
-    """Labels of a judge with an accuracy, whose errors have a latent correlation of .8 with those of other seeds."""
+    """Return labels of a judge with this accuracy, whose errors have a latent correlation of .8 with those of other
+    seeds."""
     common = np.random.default_rng(99).standard_normal(1000)[first : first + n]
     gold = np.random.default_rng(98).random(1000)[first : first + n] < 0.6
     noise = np.random.default_rng(seed).standard_normal(n)
@@ -65,12 +66,12 @@ def test_only_an_outcome_leaves_the_ledger(ledger: Path) -> None:
 
 
 def test_a_candidate_that_is_tested_again_costs_nothing(ledger: Path) -> None:
-    first, other = candidate(0.78, 0), candidate(0.78, 1)
-    results = [ask(data, ledger) for data in (first, other)]
+    first, second = candidate(0.78, 0), candidate(0.78, 1)
+    results = [ask(data, ledger) for data in (first, second)]
     before = ledger.read_bytes()
-    again = ask(first.sample(fraction=1.0, shuffle=True, seed=5), ledger, rng=7)
-    assert again.outcome == results[0].outcome
-    assert again.ledger["candidate"].item() == 2
+    repeated = ask(first.sample(fraction=1.0, shuffle=True, seed=5), ledger, rng=7)
+    assert repeated.outcome == results[0].outcome
+    assert repeated.ledger["candidate"].item() == 2
     assert ledger.read_bytes() == before
 
 
@@ -78,7 +79,7 @@ def test_levels_fall_and_critical_values_allow_for_correlation(ledger: Path) -> 
     for seed in range(4):
         ask(candidate(0.75, seed), ledger)
     candidates = [line["candidate"] for line in lines(ledger)[1:]]
-    spent = [sum(each["spent"]) for each in candidates]
+    spent = [sum(row["spent"]) for row in candidates]
     assert sum(spent) < 0.05 * 0.8
     assert spent[0] > 3 * spent[1] > 3 * spent[3] > 0
     (fourth,) = candidates[3]["critical"]
@@ -124,8 +125,8 @@ def test_entries_removed_at_the_end_are_found_by_the_last_digest(ledger: Path) -
 def test_changed_and_missing_labels_are_refused(ledger: Path) -> None:
     data = candidate(0.78, 0)
     ask(data, ledger)
-    other = {"pass": "fail", "fail": "pass"}
-    changed = pl.when(pl.col("id") == 17).then(pl.col("expert").replace(other)).otherwise("expert")
+    second = {"pass": "fail", "fail": "pass"}
+    changed = pl.when(pl.col("id") == 17).then(pl.col("expert").replace(second)).otherwise("expert")
     before = ledger.read_bytes()
     with pytest.raises(InputError, match=r"human labels changed since earlier answers: 17"):
         ask(data.with_columns(expert=changed), ledger)
@@ -169,7 +170,7 @@ def test_two_branches_are_merged_by_keeping_the_lines_of_both(ledger: Path, tmp_
     assert merged["candidate"].item() == 5
     rows = lines(ledger)
     assert len(rows[-1]["parents"]) == 2
-    # Both branches spent a level of the second candidate; the next one has only the rest of the levels of five.
+    # Both branches spent a level on the second candidate, so the next one has only the rest of five levels.
     assert sum(row["candidate"]["spent"][0] for row in rows[1:]) < 0.04 * sum(spending(k) for k in range(1, 6))
 
 

@@ -29,11 +29,11 @@ def battles(
     ties: float = 0.15,
     first: float = 0.0,
 ) -> pl.DataFrame:
-    """Battles of random pairs, one an item; the system in the first place has `first` more log odds."""
-    own, k = np.array(strength), len(strength)
+    """Return battles of random pairs, one per item; the system in the first place gains `first` in log odds."""
+    strengths, k = np.array(strength), len(strength)
     a = rng.integers(0, k, n)
     b = (a + rng.integers(1, k, n)) % k
-    won = rng.random(n) < 1 / (1 + np.exp(own[b] - own[a] - first))
+    won = rng.random(n) < 1 / (1 + np.exp(strengths[b] - strengths[a] - first))
     preference = np.where(rng.random(n) < ties, 0, np.where(won, 1, -1))
     columns = {"item": np.arange(n), "system_a": NAMES[a], "system_b": NAMES[b], "preference": preference}
     return pl.DataFrame(columns).with_columns(order=pl.lit("ab"))
@@ -44,7 +44,7 @@ def by(table: pl.DataFrame, rater: str, kind: str) -> pl.DataFrame:
 
 
 def of(board: Leaderboard, rater: str = "human", table: str = "systems") -> dict[str, dict[str, Any]]:
-    """The rows of a rater by system."""
+    """Return the rows of a rater by system."""
     return {row["system"]: row for row in board.to_frame(table).filter(rater=rater).iter_rows(named=True)}
 
 
@@ -81,7 +81,7 @@ def test_strengths_order_ranks_and_groups() -> None:
 
 @pytest.mark.parametrize("tie_model", ["davidson", "half"])
 def test_expected_points_add_up_to_those_that_were_won(tie_model: Any) -> None:
-    """The score equations of both models: over all battles each system gets the points that it is expected to get."""
+    """By the score equations of both models, each system's points over all battles equal its expected points."""
     table = battles(np.random.default_rng(1)).drop("order")
     board = cu.leaderboard(cu.read(by(table, "ann", "human")), tie_model=tie_model, resamples=0)
     pairs = board.pairs.with_columns(gap=(pl.col("expected") - pl.col("win_rate")) * pl.col("battles"))
@@ -92,7 +92,7 @@ def test_expected_points_add_up_to_those_that_were_won(tie_model: Any) -> None:
 
 
 def test_the_first_place_is_held_equal() -> None:
-    """A is shown first mostly, and the first place wins: without the order it would look better than B."""
+    """A is mostly shown first and the first place wins, so A would rank above B without the adjustment for order."""
     rng = np.random.default_rng(3)
     n = 3000
     a_first = rng.random(n) < 0.8
@@ -114,18 +114,18 @@ def test_the_first_place_is_held_equal() -> None:
     rows = of(board, "judge")
     assert rows["A"]["strength_low"] < 0 < rows["A"]["strength_high"]
     assert rows["A"]["win_rate_low"] > 0.6
-    # the order is known, and always the same: nothing is held equal
+    # With a constant order there is no adjustment.
     always = by(table.with_columns(order=pl.lit("ab")), "judge", "metric")
     assert cu.leaderboard(cu.read(always), resamples=0).effects.height == 0
 
 
 def longer(rng: np.random.Generator, table: pl.DataFrame, log_odds: float) -> tuple[list[Any], pl.DataFrame]:
-    """Texts of which E's are long and A's short, and battles in which a longer text has so many more log odds."""
+    """Return texts, long for E and short for A, and battles with `log_odds` per unit of log length ratio."""
     items, systems = table["item"].to_list(), sorted({*table["system_a"], *table["system_b"]})
     words = {(i, s): int(rng.integers(5, 40)) * (1 + systems.index(s)) for i in items for s in systems}
     texts = [{"item": str(i), "outputs": {s: "word " * words[i, s] for s in systems}} for i in items]
-    met = table.select("item", "system_a", "system_b").rows()
-    ratio = np.array([np.log(words[i, a] / words[i, b]) for i, a, b in met])
+    battle_rows = table.select("item", "system_a", "system_b").rows()
+    ratio = np.array([np.log(words[i, a] / words[i, b]) for i, a, b in battle_rows])
     won = rng.random(len(items)) < 1 / (1 + np.exp(-log_odds * ratio))
     return texts, table.with_columns(preference=np.where(won, 1, -1))
 
@@ -137,8 +137,8 @@ def test_a_length_is_held_equal(tmp_path: Path) -> None:
     (tmp_path / "outputs.jsonl").write_text("\n".join(lines))
     by(table, "judge", "metric").write_csv(tmp_path / "battles.csv")
     study = cu.read(tmp_path / "battles.csv", tmp_path / "outputs.jsonl")
-    plain, controlled = (cu.leaderboard(study, covariates=own, **QUICK) for own in ((), "length"))
-    assert of(plain, "judge")["E"]["strength_low"] > 0.2  # it writes most
+    plain, controlled = (cu.leaderboard(study, covariates=covariates, **QUICK) for covariates in ((), "length"))
+    assert of(plain, "judge")["E"]["strength_low"] > 0.2  # E writes the longest texts.
     assert of(controlled, "judge")["E"]["strength_low"] < 0 < of(controlled, "judge")["E"]["strength_high"]
     (effect,) = controlled.effects.iter_rows(named=True)
     assert effect["value_low"] < 1.0 < effect["value_high"]
@@ -153,22 +153,23 @@ def test_a_score_is_held_equal_and_is_no_rater_then() -> None:
     )
     assert board.systems["rater"].unique(maintain_order=True).to_list() == ["human", "judge"]
     effect = board.effects.filter(rater="human", effect="learned").row(0, named=True)
-    assert effect["value_low"] > 0  # people like what it likes
+    assert effect["value_low"] > 0  # Annotators prefer the outputs that `learned` prefers.
 
 
 def test_people_corrected_by_a_biased_metric() -> None:
-    """The metric favours A; people judged 300 of 3,000 battles. The target: what they would say of all."""
+    """The metric over-rates A; annotators labelled 300 of 3,000 battles. The target is human preference over all
+    battles."""
     rng = np.random.default_rng(5)
     strength = np.array([0.0, 0.6, 0.2, -0.2, -0.6])
     all_of_people = battles(rng, strength=strength.tolist(), n=3000, ties=0.1)
     likes = (all_of_people["system_a"] == "A").cast(int) - (all_of_people["system_b"] == "A").cast(int)
-    turned = (rng.random(3000) < 0.15) & (likes.to_numpy() != 0)
-    metric = np.where(turned, likes.to_numpy(), all_of_people["preference"].to_numpy())
-    judged = rng.permutation(3000)[:300]
+    reversed_rows = (rng.random(3000) < 0.15) & (likes.to_numpy() != 0)
+    metric = np.where(reversed_rows, likes.to_numpy(), all_of_people["preference"].to_numpy())
+    annotated = rng.permutation(3000)[:300]
     table = pl.concat(
         [
             by(all_of_people.with_columns(preference=metric), "judge", "metric"),
-            by(all_of_people[judged], "ann", "human"),
+            by(all_of_people[annotated], "ann", "human"),
         ]
     )
     board = cu.leaderboard(cu.read(table), **QUICK)
@@ -176,20 +177,20 @@ def test_people_corrected_by_a_biased_metric() -> None:
     assert (row["metric"], row["labels"], row["battles"], row["reason"]) == ("judge", 300, 3000, "")
     assert row["saving"] > 0.4
     assert row["p_random"] > 0.01
-    people, corrected = of(board), of(board, "corrected:judge")
+    human, corrected = of(board), of(board, "corrected:judge")
     whole = of(cu.leaderboard(cu.read(by(all_of_people, "ann", "human")), resamples=0))
-    for system, own in corrected.items():
-        assert own["strength_low"] < whole[system]["strength"] < own["strength_high"]
-        width = own["strength_high"] - own["strength_low"]
-        assert width < 0.85 * (people[system]["strength_high"] - people[system]["strength_low"])
-        assert own["win_rate"] is None
+    for system, values in corrected.items():
+        assert values["strength_low"] < whole[system]["strength"] < values["strength_high"]
+        width = values["strength_high"] - values["strength_low"]
+        assert width < 0.85 * (human[system]["strength_high"] - human[system]["strength_low"])
+        assert values["win_rate"] is None
     assert of(board, "judge")["A"]["strength_low"] > 0.1
     assert best_corrected(board)["metric"].to_list() == ["judge"]
-    assert main_rows(board, board.effects).equals(board.effects)  # few raters are all shown
+    assert main_rows(board, board.effects).equals(board.effects)  # With few raters all rows are printed.
 
 
 def chosen_by(wins: bool) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """A metric's battles, and people's on those that A or B fight, or those that the metric gave to one side."""
+    """Return a metric's battles and human battles that depend on a system (A) or on the metric's winner."""
     rng = np.random.default_rng(6)
     table = battles(rng, n=2000, ties=0.1)
     metric = table.with_columns(
@@ -197,14 +198,14 @@ def chosen_by(wins: bool) -> tuple[pl.DataFrame, pl.DataFrame]:
     )
     won = (metric["preference"] == 1) & (metric["system_a"] < metric["system_b"])
     beats = won if wins else table["system_a"] == "A"
-    asked = beats.to_numpy() & (rng.random(2000) < 0.5) | (rng.random(2000) < 0.05)
-    return metric, table.filter(pl.Series(asked))
+    selected = beats.to_numpy() & (rng.random(2000) < 0.5) | (rng.random(2000) < 0.05)
+    return metric, table.filter(pl.Series(selected))
 
 
 @pytest.mark.parametrize("wins", [True, False])
 def test_nothing_is_corrected_where_people_did_not_judge_a_random_part(wins: bool) -> None:
-    metric, people = chosen_by(wins)
-    board = cu.leaderboard(cu.read(pl.concat([by(metric, "judge", "metric"), by(people, "ann", "human")])), **QUICK)
+    metric, human = chosen_by(wins)
+    board = cu.leaderboard(cu.read(pl.concat([by(metric, "judge", "metric"), by(human, "ann", "human")])), **QUICK)
     (row,) = board.corrected.iter_rows(named=True)
     assert row["p_random"] < 0.01
     assert row["reason"] == "the human comparisons are not a random part of the metric's comparisons"
@@ -217,15 +218,15 @@ def test_known_probabilities_need_no_test() -> None:
     metric, _ = chosen_by(False)
     rng = np.random.default_rng(7)
     chance = np.where(metric["system_a"] == "A", 0.6, 0.1)
-    people = battles(np.random.default_rng(6), n=2000, ties=0.1).filter(pl.Series(rng.random(2000) < chance))
+    human = battles(np.random.default_rng(6), n=2000, ties=0.1).filter(pl.Series(rng.random(2000) < chance))
     items = pl.DataFrame({"item": metric["item"], "probability": chance})
-    table = pl.concat([by(metric, "judge", "metric"), by(people, "ann", "human")])
+    table = pl.concat([by(metric, "judge", "metric"), by(human, "ann", "human")])
     board = cu.leaderboard(cu.read(table, items=items), **QUICK)
     (row,) = board.corrected.iter_rows(named=True)
     assert (row["p_random"], row["reason"]) == (None, "")
     for system, truth in zip("ABCDE", (1.0, 0.5, 0.0, -0.5, -1.0), strict=True):
-        own = of(board, "corrected:judge")[system]
-        assert own["strength_low"] - 0.2 < truth < own["strength_high"] + 0.2
+        values = of(board, "corrected:judge")[system]
+        assert values["strength_low"] - 0.2 < truth < values["strength_high"] + 0.2
     gaps = items.with_columns(probability=pl.when(pl.col("item") > 10).then("probability"))
     (row,) = cu.leaderboard(cu.read(table, items=gaps), **QUICK).corrected.iter_rows(named=True)
     assert row["reason"].startswith("the items table gives no probability for 11 items")
@@ -236,60 +237,60 @@ def test_human_comparisons_count_by_the_inverse_of_their_probability() -> None:
     rng = np.random.default_rng(7)
     table = battles(np.random.default_rng(6), n=2000, ties=0.1)
     chance = np.where((table["system_a"] == "A") & (table["preference"] > 0), 0.6, 0.1)
-    people = by(table.filter(pl.Series(rng.random(2000) < chance)), "ann", "human")
+    human = by(table.filter(pl.Series(rng.random(2000) < chance)), "ann", "human")
     items = pl.DataFrame({"item": table["item"], "probability": chance, "weight": 1 / chance})
     columns = ["system", "strength", "strength_low", "strength_high", "win_rate", "rank"]
     answers = [
-        cu.leaderboard(cu.read(people, items=items.select("item", name)), **QUICK).systems.select(columns)
+        cu.leaderboard(cu.read(human, items=items.select("item", name)), **QUICK).systems.select(columns)
         for name in ("probability", "weight")
     ]
     assert_frame_equal(*answers)
-    study = cu.read(pl.concat([people, by(table, "judge", "metric")]), items=items.select("item", "probability"))
+    study = cu.read(pl.concat([human, by(table, "judge", "metric")]), items=items.select("item", "probability"))
     assert "unequal-selection" in rules(cu.favoritism(study, resamples=0))
 
 
 @pytest.mark.parametrize("shift", [0.3, 3.0])
 def test_known_probabilities_must_fit_how_many_were_judged(shift: float) -> None:
-    """400 of 2,000 items are judged by a chance of .2; the table says a third of it, or three times as much."""
+    """400 of 2,000 items are annotated with probability .2; the table says a third of it, or three times as much."""
     rng = np.random.default_rng(14)
     table = battles(rng, n=2000)
-    metric, people = noisy(rng, table), table.filter(pl.Series(rng.random(2000) < 0.2))
-    both = pl.concat([by(metric, "judge", "metric"), by(people, "ann", "human")])
+    metric, human = noisy(rng, table), table.filter(pl.Series(rng.random(2000) < 0.2))
+    joint = pl.concat([by(metric, "judge", "metric"), by(human, "ann", "human")])
     for chance, refused in ((0.2, False), (0.2 * shift, True)):
         items = pl.DataFrame({"item": table["item"], "probability": chance})
-        (row,) = cu.leaderboard(cu.read(both, items=items), **QUICK).corrected.iter_rows(named=True)
-        told = f"annotators rated {people.height} of 2000 items, but the probabilities in the items table add up to"
-        assert row["reason"].startswith(told) if refused else row["reason"] == ""
+        (row,) = cu.leaderboard(cu.read(joint, items=items), **QUICK).corrected.iter_rows(named=True)
+        message = f"annotators rated {human.height} of 2000 items, but the probabilities in the items table add up to"
+        assert row["reason"].startswith(message) if refused else row["reason"] == ""
         assert (row["saving"] is None) is refused
 
 
 def shown_first(rng: np.random.Generator, *, n: int = 2000) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Equal systems, a judge and people who both like the first place; the first of a pair is there in .8 of battles.
-    -> all battles of the judge, and 400 of people's."""
+    """Return battles of equal systems by a judge and 400 by annotators, who both prefer the first place; the first
+    system of a pair takes it in .8 of battles."""
     table = battles(rng, strength=(0.0, 0.0, 0.0), n=n, ties=0)
     first = rng.random(n) < np.where(table["system_a"] < table["system_b"], 0.8, 0.2)
     view = np.where(first, 1.0, -1.0) + rng.normal(0, 0.7, n)
-    said = [np.where(rng.random(n) < 1 / (1 + np.exp(-view)), 1, -1) for _ in range(2)]
+    preferences = [np.where(rng.random(n) < 1 / (1 + np.exp(-view)), 1, -1) for _ in range(2)]
     table = table.with_columns(order=pl.Series(np.where(first, "ab", "ba")))
-    judge, people = (table.with_columns(preference=own) for own in said)
-    return judge, people[rng.permutation(n)[:400]]
+    judge, human = (table.with_columns(preference=preference) for preference in preferences)
+    return judge, human[rng.permutation(n)[:400]]
 
 
 def test_the_order_is_held_equal_in_what_is_corrected() -> None:
-    """Without it the pair's first looks better: a false best system in 20 of 20 such studies."""
-    false, told = 0, 0
+    """Without adjustment the first system of the pair is called best, in 20 of 20 such studies."""
+    false, decided = 0, 0
     for seed in range(10):
-        judge, people = shown_first(np.random.default_rng(seed))
-        study = cu.read(pl.concat([by(judge, "judge", "metric"), by(people, "ann", "human")]))
+        judge, human = shown_first(np.random.default_rng(seed))
+        study = cu.read(pl.concat([by(judge, "judge", "metric"), by(human, "ann", "human")]))
         board = cu.leaderboard(study, resamples=100)
         rows = board.systems.filter(rater="corrected:judge")
-        if rows.is_empty():  # a random part is refused in .01 of studies
+        if rows.is_empty():  # The test of a random part rejects in .01 of studies.
             continue
-        told += 1
+        decided += 1
         false += rows["may_be_first"].sum() < 3
         assert board.effects.filter(rater="corrected:judge", effect="shown first")["value_low"][0] > 0
-    assert told >= 8
-    assert false <= 2  # more in .01 of such tests
+    assert decided >= 8
+    assert false <= 2  # A larger number has a probability of .01.
 
 
 @pytest.mark.parametrize(
@@ -302,10 +303,10 @@ def test_the_order_is_held_equal_in_what_is_corrected() -> None:
     ],
 )
 def test_nothing_is_corrected_where_annotators_saw_one_system_first(of_judge: Any, of_people: Any, reason: str) -> None:
-    judge, people = shown_first(np.random.default_rng(0))
+    judge, human = shown_first(np.random.default_rng(0))
     tables = [
         by(judge.with_columns(order=of_judge), "judge", "metric"),
-        by(people.with_columns(order=of_people), "ann", "human"),
+        by(human.with_columns(order=of_people), "ann", "human"),
     ]
     board = cu.leaderboard(cu.read(pl.concat(tables)), **QUICK)
     (row,) = board.corrected.iter_rows(named=True)
@@ -314,9 +315,9 @@ def test_nothing_is_corrected_where_annotators_saw_one_system_first(of_judge: An
     assert ("corrected:judge" in board.systems["rater"]) is not bool(reason)
 
 
-def random_places(rng: np.random.Generator, judged: str, *, useless: bool = False, items: int = 300) -> pl.DataFrame:
-    """Verdicts of annotators on a fifth of the items, either system first at random, which wins more often; and of a
-    judge in both orders, in one, or by scores."""
+def random_places(rng: np.random.Generator, design: str, *, useless: bool = False, items: int = 300) -> pl.DataFrame:
+    """Return verdicts of annotators on a fifth of the items and of a judge. Annotators see the systems in random order
+    and prefer the first place; the judge sees both orders or one, or gives scores."""
     quality = np.array([0.6, 0.1, -0.7]) + rng.normal(0, 0.8, (items, 3))
     tables = []
     for a, b in ((0, 1), (0, 2), (1, 2)):
@@ -324,25 +325,23 @@ def random_places(rng: np.random.Generator, judged: str, *, useless: bool = Fals
         pair = {"item": [f"i{k}" for k in range(items)], "system_a": "abc"[a], "system_b": "abc"[b]}
         place = rng.choice([-1, 1], items)
         view = gap + 0.6 * place + rng.logistic(size=items)
-        people = pl.DataFrame(
-            pair | {"order": np.where(place > 0, "ab", "ba"), "preference": np.sign(view).astype(int)}
-        )
+        human = pl.DataFrame(pair | {"order": np.where(place > 0, "ab", "ba"), "preference": np.sign(view).astype(int)})
         opinion = rng.normal(0, 2, items) if useless else gap + rng.normal(size=items)
-        orders = {"both": ["ab", "ba"], "one": ["ab"], "scores": [""]}[judged]
+        orders = {"both": ["ab", "ba"], "one": ["ab"], "scores": [""]}[design]
         judge = [
             pl.DataFrame(pair | {"order": order, "preference": np.sign(opinion + effect).astype(int)})
             for order in orders
             for effect in [{"ab": 1.0, "ba": -1.0, "": 0.0}[order]]
         ]
-        tables += [by(people, "ann", "human"), by(pl.concat(judge), "judge", "metric")]
-    every = pl.concat(tables)
-    annotated = every["item"].unique().sort().gather(np.flatnonzero(rng.random(items) < 0.2))
-    return every.filter((pl.col("kind") == "metric") | pl.col("item").is_in(annotated.implode()))
+        tables += [by(human, "ann", "human"), by(pl.concat(judge), "judge", "metric")]
+    rows_of_all = pl.concat(tables)
+    annotated = rows_of_all["item"].unique().sort().gather(np.flatnonzero(rng.random(items) < 0.2))
+    return rows_of_all.filter((pl.col("kind") == "metric") | pl.col("item").is_in(annotated.implode()))
 
 
-@pytest.mark.parametrize("judged", ["both", "one", "scores"])
-def test_random_places_of_annotators_are_averaged_out(judged: str) -> None:
-    board = cu.leaderboard(cu.read(random_places(np.random.default_rng(4), judged)), **QUICK)
+@pytest.mark.parametrize("design", ["both", "one", "scores"])
+def test_random_places_of_annotators_are_averaged_out(design: str) -> None:
+    board = cu.leaderboard(cu.read(random_places(np.random.default_rng(4), design)), **QUICK)
     rows = board.systems.filter(rater="corrected:judge")
     assert rows["system"].to_list() == ["a", "b", "c"]
     assert "order-averaged" in {note.rule for note in board.notes}
@@ -350,32 +349,36 @@ def test_random_places_of_annotators_are_averaged_out(judged: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("judged", ["both", "one", "scores"])
+@pytest.mark.parametrize("design", ["both", "one", "scores"])
 @pytest.mark.parametrize("useless", [False, True])
-def test_coverage_where_places_are_averaged_out(judged: str, useless: bool) -> None:
-    """The truth is the strength by human verdicts on very many items; widths beside those of human verdicts alone."""
+def test_coverage_where_places_are_averaged_out(design: str, useless: bool) -> None:
+    """The truth is the strength by human verdicts on very many items; widths are compared with those of human verdicts
+    alone."""
     rng = np.random.default_rng(7)
     many = random_places(rng, "scores", items=60_000).filter(kind="human").with_columns(order=pl.lit(""))
     truth = dict(cu.leaderboard(cu.read(many), resamples=0).systems.select("system", "strength").iter_rows())
     covered, widths = [], []
     for _ in range(100):
-        study = cu.read(random_places(rng, judged, useless=useless))
+        study = cu.read(random_places(rng, design, useless=useless))
         rows = cu.leaderboard(study, resamples=200).systems.filter(rater="corrected:judge")
-        people = study.preferences.frame.filter(rater="ann").with_columns(order=pl.lit(""), kind=pl.lit("human"))
-        alone = cu.leaderboard(cu.read(people.drop("p_a", "p_tie", "p_b", "seconds")), resamples=200).systems
-        for one, other in zip(rows.sort("system").to_dicts(), alone.sort("system").to_dicts(), strict=False):
-            covered.append(one["strength_low"] <= truth[one["system"]] <= one["strength_high"])
+        human = study.preferences.frame.filter(rater="ann").with_columns(order=pl.lit(""), kind=pl.lit("human"))
+        human_alone = cu.leaderboard(cu.read(human.drop("p_a", "p_tie", "p_b", "seconds")), resamples=200).systems
+        for corrected, uncorrected in zip(
+            rows.sort("system").to_dicts(), human_alone.sort("system").to_dicts(), strict=False
+        ):
+            covered.append(corrected["strength_low"] <= truth[corrected["system"]] <= corrected["strength_high"])
             widths.append(
-                (one["strength_high"] - one["strength_low"]) / (other["strength_high"] - other["strength_low"])
+                (corrected["strength_high"] - corrected["strength_low"])
+                / (uncorrected["strength_high"] - uncorrected["strength_low"])
             )
-    assert len(covered) >= 285  # a random part is refused in .01 of studies
+    assert len(covered) >= 285  # The test of a random part rejects in .01 of studies.
     assert 0.9 <= np.mean(covered) <= 0.99
     assert np.mean(widths) <= 1.02
 
 
 @pytest.mark.parametrize(("different", "n"), [(0, 60), (4, 60), (5, 60)])
 def test_how_a_metric_errs_must_have_been_seen(different: int, n: int) -> None:
-    """Where people and the metric hardly differ its errors look like none, and intervals would be far too short."""
+    """Where humans and the metric hardly differ, intervals would be far too short."""
     table = battles(np.random.default_rng(16), n=1000, ties=0)
     wrong = pl.col("item").lt(different) | (pl.col("item").ge(n) & (pl.col("item") % 7 == 0))
     metric = table.with_columns(preference=pl.when(wrong).then(-pl.col("preference")).otherwise("preference"))
@@ -392,9 +395,9 @@ def test_how_a_metric_errs_must_have_been_seen(different: int, n: int) -> None:
 def test_no_saving_where_people_alone_have_somebody_unbeaten() -> None:
     table = battles(np.random.default_rng(17), n=600, ties=0)
     e_wins = pl.when(system_a="E").then(1).when(system_b="E").then(-1).otherwise("preference")
-    people = table.with_columns(preference=e_wins)[:100]
+    human = table.with_columns(preference=e_wins)[:100]
     metric = noisy(np.random.default_rng(18), table)
-    board = cu.leaderboard(cu.read(pl.concat([by(metric, "judge", "metric"), by(people, "ann", "human")])), **QUICK)
+    board = cu.leaderboard(cu.read(pl.concat([by(metric, "judge", "metric"), by(human, "ann", "human")])), **QUICK)
     (row,) = board.corrected.iter_rows(named=True)
     assert (row["reason"], row["saving"]) == ("", None)
     assert row["power"] is not None
@@ -402,20 +405,21 @@ def test_no_saving_where_people_alone_have_somebody_unbeaten() -> None:
 
 
 def noisy(rng: np.random.Generator, table: pl.DataFrame) -> pl.DataFrame:
-    """Battles of which a fifth is turned round."""
-    turned = pl.Series(rng.random(table.height) < 0.2)
-    return table.with_columns(preference=pl.when(turned).then(-pl.col("preference")).otherwise("preference"))
+    """Return battles with a fifth of the preferences reversed."""
+    reversed_rows = pl.Series(rng.random(table.height) < 0.2)
+    return table.with_columns(preference=pl.when(reversed_rows).then(-pl.col("preference")).otherwise("preference"))
 
 
 @pytest.mark.parametrize("n", [0, 1, 2, 5, 12])
 def test_hardly_any_people(n: int) -> None:
-    """No label corrects nothing; a few are no error, and do not show how the metric errs."""
+    """Without labels nothing is corrected; a few labels raise no error and are too few to estimate the metric's
+    errors."""
     table = battles(np.random.default_rng(12), n=400)
-    elsewhere = table[:3].with_columns(item=pl.col("item") + 1000)
-    people = pl.concat([table[:n], elsewhere[: 3 if n == 0 else 0]])
-    turned = pl.when(pl.col("item") % 2 == 0).then(-pl.col("preference")).otherwise("preference")
-    metric = table.with_columns(preference=turned)
-    board = cu.leaderboard(cu.read(pl.concat([by(metric, "judge", "metric"), by(people, "ann", "human")])), **QUICK)
+    other_items = table[:3].with_columns(item=pl.col("item") + 1000)
+    human = pl.concat([table[:n], other_items[: 3 if n == 0 else 0]])
+    reversed_rows = pl.when(pl.col("item") % 2 == 0).then(-pl.col("preference")).otherwise("preference")
+    metric = table.with_columns(preference=reversed_rows)
+    board = cu.leaderboard(cu.read(pl.concat([by(metric, "judge", "metric"), by(human, "ann", "human")])), **QUICK)
     (row,) = board.corrected.iter_rows(named=True)
     assert row["labels"] == n
     if n == 0:
@@ -429,23 +433,23 @@ def test_hardly_any_people(n: int) -> None:
 def test_systems_that_people_never_judged_are_left_out_of_the_correction() -> None:
     rng = np.random.default_rng(13)
     table = battles(rng, n=2000)
-    people = table.filter(pl.col("system_a") != "E", pl.col("system_b") != "E")
-    some = people[rng.permutation(people.height)[:200]]
+    human = table.filter(pl.col("system_a") != "E", pl.col("system_b") != "E")
+    labelled = human[rng.permutation(human.height)[:200]]
     metric = noisy(rng, table)
-    board = cu.leaderboard(cu.read(pl.concat([by(metric, "judge", "metric"), by(some, "ann", "human")])), **QUICK)
+    board = cu.leaderboard(cu.read(pl.concat([by(metric, "judge", "metric"), by(labelled, "ann", "human")])), **QUICK)
     (row,) = board.corrected.iter_rows(named=True)
-    assert (row["reason"], row["labels"], row["battles"]) == ("", 200, people.height)
+    assert (row["reason"], row["labels"], row["battles"]) == ("", 200, human.height)
     assert of(board, "corrected:judge")["E"]["strength"] is None
     assert of(board, "judge")["E"]["strength"] is not None
 
 
 def test_parts_that_never_met_are_named_and_ranked_apart() -> None:
     rng = np.random.default_rng(8)
-    left = battles(rng, strength=(0.5, 0.0, -0.5), n=600)
+    start = battles(rng, strength=(0.5, 0.0, -0.5), n=600)
     right = battles(rng, strength=(0.8, -0.8), n=300)
     names = {"A": "D", "B": "E"}
     right = right.with_columns(pl.col("system_a", "system_b").replace(names), item=pl.col("item") + 1000)
-    board = cu.leaderboard(cu.read(by(pl.concat([left, right]), "ann", "human")), **QUICK)
+    board = cu.leaderboard(cu.read(by(pl.concat([start, right]), "ann", "human")), **QUICK)
     rows = of(board)
     assert list(rows) == list("ABCDE")
     assert [row["part"] for row in rows.values()] == [1, 1, 1, 2, 2]
@@ -501,8 +505,8 @@ def test_clusters_and_weights() -> None:
     twice = pl.concat([table, table.with_columns(item=pl.col("item") + 1000)])
     items = twice.select("item", cluster=pl.col("item") % 1000)
     once, doubled, claimed = (
-        of(cu.leaderboard(cu.read(own, **more), resamples=400))
-        for own, more in ((table, {}), (twice, {"items": items}), (twice, {}))
+        of(cu.leaderboard(cu.read(data, **more), resamples=400))
+        for data, more in ((table, {}), (twice, {"items": items}), (twice, {}))
     )
     for system, row in once.items():
         width = row["strength_high"] - row["strength_low"]
@@ -512,7 +516,7 @@ def test_clusters_and_weights() -> None:
     weights = table.select("item", weight=pl.when(pl.col("item") < 100).then(2.0).otherwise(1.0))
     more = pl.concat([table, table.filter(pl.col("item") < 100).with_columns(item=pl.col("item") + 1000)])
     weighed, written_out = (
-        of(cu.leaderboard(own, resamples=0)) for own in (cu.read(table, items=weights), cu.read(more))
+        of(cu.leaderboard(data, resamples=0)) for data in (cu.read(table, items=weights), cu.read(more))
     )
     for system, row in weighed.items():
         for name in ("strength", "win_rate"):
@@ -522,16 +526,18 @@ def test_clusters_and_weights() -> None:
 def test_a_metric_of_whole_outputs_says_the_same_on_every_aspect(monkeypatch: pytest.MonkeyPatch) -> None:
     forecasts = []
 
-    def gain(z: Floats, seen: Floats, *, critical: float) -> Floats:
+    def gain(z: Floats, information: Floats, *, critical: float) -> Floats:
         forecasts.append(critical)
-        return information_gain(z, seen, critical=critical)
+        return information_gain(z, information, critical=critical)
 
     monkeypatch.setattr(more_battles, "information_gain", gain)
     board = cu.leaderboard(cu.read("demo"), metrics="overlap", **QUICK)
     for table in (board.systems, board.pairs):
-        one, other = (table.filter(rater="overlap", aspect=own).drop("aspect") for own in ("coherence", "fluency"))
-        assert one.equals(other)
-    assert len(forecasts) == 3  # people on two aspects, and the metric once
+        coherence, fluency = (
+            table.filter(rater="overlap", aspect=row).drop("aspect") for row in ("coherence", "fluency")
+        )
+        assert coherence.equals(fluency)
+    assert len(forecasts) == 3  # human ratings on two aspects, metric scores on one
 
 
 def test_sides_are_no_systems() -> None:
@@ -583,7 +589,7 @@ def test_a_covariate_that_does_not_vary_is_refused() -> None:
     rows = demo.ratings.frame.filter(rater="learned").select("item", "system").unique()
     for score, name in ((pl.lit(1.0), "flat"), (pl.col("system").rank("dense").cast(float), "by-system")):
         table = rows.with_columns(score=score, rater=pl.lit(name), kind=pl.lit("metric"))
-        people = demo.ratings.frame.filter(rater="learned").with_columns(kind=pl.lit("human")).select(table.columns)
+        human = demo.ratings.frame.filter(rater="learned").with_columns(kind=pl.lit("human")).select(table.columns)
         with pytest.raises(
             OptionError,
             match=(
@@ -591,7 +597,7 @@ def test_a_covariate_that_does_not_vary_is_refused() -> None:
                 "separated from the strengths; omit this covariate"
             ),
         ):
-            cu.leaderboard(cu.read(pl.concat([table, people])), covariates=name)
+            cu.leaderboard(cu.read(pl.concat([table, human])), covariates=name)
 
 
 def test_thresholds_cannot_be_calibrated_without_people() -> None:
@@ -603,7 +609,8 @@ def test_thresholds_cannot_be_calibrated_without_people() -> None:
 
 
 def test_counts_say_what_the_study_says_where_each_battle_is_of_its_own_item() -> None:
-    """The sandwich over items is then a sum over kinds of battles: order effect, ties and intervals are the same."""
+    """With one battle per item the sandwich over items is a sum over kinds of battles, so effects and intervals are
+    equal."""
     rng = np.random.default_rng(4)
     n, systems = 400, np.array(["M", "N", "O", "P"])
     first = rng.integers(4, size=n)
@@ -629,36 +636,36 @@ def test_counts_of_battles_that_share_items_have_no_intervals() -> None:
     frame = pl.DataFrame(
         {"item": ["1", "1", "2"], "model_a": ["M", "N", "M"], "model_b": ["N", "O", "O"], "winner": ["M", "N", "O"]}
     )
-    made = cu.leaderboard(cu.count_battles(frame))
-    assert made.notes[0].rule == "counts-share-items"
-    assert made.systems["strength"].null_count() == 0
+    result = cu.leaderboard(cu.count_battles(frame))
+    assert result.notes[0].rule == "counts-share-items"
+    assert result.systems["strength"].null_count() == 0
     for column in ("strength_low", "win_rate_low", "rank_low", "may_be_first", "group"):
-        assert made.systems[column].null_count() == 3
-    assert made.pairs["win_rate_low"].null_count() == made.pairs["decision"].null_count() == 3
+        assert result.systems[column].null_count() == 3
+    assert result.pairs["win_rate_low"].null_count() == result.pairs["decision"].null_count() == 3
     with pytest.raises(OptionError, match="counts contain no texts and no scores; give the study instead of counts"):
         cu.leaderboard(cu.count_battles(frame), covariates="length")
 
 
 def test_no_decision_depends_on_the_seed_or_on_the_number_of_resamples() -> None:
-    """Sixteen equal systems and a few better ones: many p-values are close to the level."""
+    """Sixteen equal systems and a few better ones give many p-values close to the level."""
     rng = np.random.default_rng(8)
     strength = rng.normal(0, 0.35, 16).tolist()
     study = cu.read(by(battles(rng, strength=strength, n=2500), "ann", "human"))
     boards = [cu.leaderboard(study, rng=seed, resamples=n) for seed, n in ((0, 1000), (1, 1000), (2, 200), (3, 20))]
     decided = ["rank", "rank_low", "rank_high", "group", "may_be_first"]
-    for other in boards[1:]:
-        assert other.systems.select(decided).equals(boards[0].systems.select(decided))
-        assert other.pairs["decision"].equals(boards[0].pairs["decision"])
-        np.testing.assert_allclose(other.pairs["p_adjusted"], boards[0].pairs["p_adjusted"], rtol=1e-9)
-        np.testing.assert_allclose(other.systems["strength_low"], boards[0].systems["strength_low"], rtol=1e-9)
+    for board in boards[1:]:
+        assert board.systems.select(decided).equals(boards[0].systems.select(decided))
+        assert board.pairs["decision"].equals(boards[0].pairs["decision"])
+        np.testing.assert_allclose(board.pairs["p_adjusted"], boards[0].pairs["p_adjusted"], rtol=1e-9)
+        np.testing.assert_allclose(board.systems["strength_low"], boards[0].systems["strength_low"], rtol=1e-9)
 
 
 def test_a_pair_at_the_threshold_is_not_decided_and_says_so() -> None:
-    """With the level at the p-value itself no number of draws settles it."""
+    """With the level at the p-value itself no number of draws decides the pair."""
     rng = np.random.default_rng(8)
     study = cu.read(by(battles(rng, strength=rng.normal(0, 0.35, 8).tolist(), n=1500), "ann", "human"))
     level = 0.05
-    for _ in range(3):  # the p-value at this level, with the draws that the level makes necessary
+    for _ in range(3):  # the p-value at this level, with the draws that the level requires
         pairs = cu.leaderboard(study, confidence=1 - level).pairs
         level = min(pairs["p_adjusted"], key=lambda p: abs(p - level))
     close = cu.leaderboard(study, confidence=1 - level).pairs.filter(pl.col("note") == "at the threshold")
@@ -668,7 +675,7 @@ def test_a_pair_at_the_threshold_is_not_decided_and_says_so() -> None:
 
 
 def in_a_cycle(wins: int, n: int) -> pl.DataFrame:
-    """Three systems, each of which wins so many of n comparisons against the next; D loses nearly all."""
+    """Return three systems, each of which wins so many of n comparisons against the next; D loses nearly all."""
     rows = [
         (f"{a}{b}{item}", a, b, 1 if item < won else -1)
         for a, b, won in (("A", "B", wins), ("B", "C", wins), ("C", "A", wins), *((s, "D", n - 5) for s in "ABC"))

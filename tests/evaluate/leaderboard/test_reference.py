@@ -1,4 +1,4 @@
-"""Win rates against a reference system: by hand, and at equal lengths by statsmodels' numbers."""
+"""Win rates against a reference system: by hand, and at equal lengths against statsmodels."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ MODELS = {"strong": 1.0, "weak": -1.0}
 
 
 def results(folder: Path, *, n: int = 300, longer: float = 0.0) -> Path:
-    """A folder MODEL/ANNOTATOR/annotations.json; the judge likes quality, and tanh of the difference of lengths."""
+    """Write MODEL/ANNOTATOR/annotations.json; the judge prefers quality and tanh of the length difference."""
     rng = np.random.default_rng(20_260_240)
     for model, quality in MODELS.items():
         words = rng.integers(20, 120, n) + int(longer)
-        others = rng.integers(20, 120, n)
-        difference = words - others
+        lengths_of_others = rng.integers(20, 120, n)
+        difference = words - lengths_of_others
         logit = quality + np.tanh(difference / difference.std()) + 0.5 * rng.normal(size=n)
         graded = 1 / (1 + np.exp(-logit))
         records = [
             {
                 "instruction": f"task {i}",
-                "output_1": "x" * int(others[i]),
+                "output_1": "x" * int(lengths_of_others[i]),
                 "generator_1": "base",
                 "output_2": "y" * int(words[i]),
                 "generator_2": "wrong name" if model == "weak" else model,

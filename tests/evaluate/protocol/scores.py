@@ -1,5 +1,3 @@
-"""Random scores and preferences for the tests of protocols."""
-
 from __future__ import annotations
 
 import numpy as np
@@ -15,7 +13,7 @@ def scores_of(seed: int, *, items: int = 40, systems: int = 4, raters: int = 2, 
 
 
 def preferences_of(seed: int, *, items: int = 30, strength: float = 0.6) -> np.ndarray:
-    """(pairs, items) preferences of four systems that get worse from A to D, with ties."""
+    """Return preferences (pairs, items) of four systems that get worse from A to D, with ties."""
     rng = np.random.default_rng(seed)
     quality = strength * np.arange(4)[::-1] + rng.normal(size=(items, 4))
     first, second = np.triu_indices(4, 1)
@@ -29,7 +27,7 @@ def rated_pairs_of(
     units: np.ndarray | None = None,
     systems: np.ndarray | None = None,
 ) -> RatedPairs:
-    """Preferences (pairs, items) of people, and of a metric on the same items; all pairs of systems unless given."""
+    """Return human and metric preferences (pairs, items) on the same items, by default for all pairs of systems."""
     n_systems = round((1 + np.sqrt(1 + 8 * len(human))) / 2)
     return RatedPairs(
         human=human,

@@ -1,4 +1,5 @@
-"""Many people at once: pairs judged by themselves on complete prefixes, whoever is quick; budgets; what is undone."""
+"""Concurrent annotation: decisions of each pair on complete prefixes in any order of answers, budgets, and undone
+answers."""
 
 from collections.abc import Callable
 from typing import Any
@@ -24,7 +25,7 @@ PAIRS = np.stack(pairs_of(("A", "B", "C", "D")), axis=1)
 LOOKS = {"looks": (5, 12, 20), "boundary": "pocock", "stop": "futility"}
 
 
-def asking(
+def annotation(
     *, estimator: str = "human", seed: int = 0, metric: Any = None, units: Any = None, pairs: int = 6, **options: Any
 ) -> ConcurrentAnnotation:
     rule = Stopping(**{**LOOKS, **options}).rule(ESTIMATORS[estimator], most=N_ITEMS, seed=seed)
@@ -33,27 +34,28 @@ def asking(
     return ConcurrentAnnotation(orders=orders.tolist(), rule=rule, systems=PAIRS[:pairs], units=units, metric=metric)
 
 
-def answered(
+def answer_all(
     study: ConcurrentAnnotation, signs: np.ndarray, choose: Callable[[list[int]], int]
 ) -> ConcurrentAnnotation:
-    """To the end, in the order that is chosen among all places wanted."""
+    """Answer all requested places in the order that `choose` gives."""
     while study.open_pairs():
-        wanted = [(pair, place) for pair in study.open_pairs() for place in study.wanted(pair)]
-        pair, place = wanted[choose(list(range(len(wanted))))]
+        requests = [(pair, place) for pair in study.open_pairs() for place in study.wanted(pair)]
+        pair, place = requests[choose(list(range(len(requests))))]
         study.answer(pair, place, int(signs[pair, study.orders[pair][place]]))
     return study
 
 
 @pytest.mark.parametrize("seed", range(12))
 def test_what_is_possible_after_all_is_asked_again(seed: int) -> None:
-    """Whatever came before, a look wants what is free in it, and is judged on all usable places before its end."""
-    rng, study = np.random.default_rng(seed), asking(pairs=2, stop="decided", boundary=9.0)
+    """An interim analysis requests its free places and uses all usable places before its end, in any sequence of
+    events."""
+    rng, study = np.random.default_rng(seed), annotation(pairs=2, stop="decided", boundary=9.0)
     impossible: dict[int, list[int]] = {0: [], 1: []}
     leased: list[tuple[int, int]] = []
     for step in range(400):
         pair = int(rng.integers(2))
-        if wanted := study.wanted(pair):
-            place = int(rng.choice(wanted))
+        if requests := study.wanted(pair):
+            place = int(rng.choice(requests))
             match rng.choice(["answer", "impossible", "lease"], p=[0.3, 0.5, 0.2]):
                 case "answer":
                     study.answer(pair, place, 1)
@@ -66,22 +68,22 @@ def test_what_is_possible_after_all_is_asked_again(seed: int) -> None:
         if leased and rng.random() < 0.3:
             study.release(*leased.pop())
         if impossible[pair] and rng.random() < 0.1:
-            judged = {place for ruling in study.rulings for place in range(max(ruling.used) + 1) if ruling.pair == pair}
+            used = {place for ruling in study.rulings for place in range(max(ruling.used) + 1) if ruling.pair == pair}
             back = study.possible(pair, impossible[pair])
-            assert set(back).isdisjoint(judged)
-            assert {*impossible[pair]} - judged >= {*back}
+            assert set(back).isdisjoint(used)
+            assert {*impossible[pair]} - used >= {*back}
             impossible[pair] = [place for place in impossible[pair] if place not in back]
             assert study.is_open[pair] or not back
         assert all((len(study.wanted(k)) > 0) == (k in study.open_pairs()) for k in range(2)), step
-        held = {(pair, place) for pair, place in leased if study.in_present_look(pair, place)}
-        lacking = [study.target[k] - study.n[k] - sum(pair == k for pair, _ in held) for k in range(2)]
+        open_leases = {(pair, place) for pair, place in leased if study.in_present_look(pair, place)}
+        lacking = [study.target[k] - study.n[k] - sum(pair == k for pair, _ in open_leases) for k in range(2)]
         assert all(len(study.wanted(k)) == lacking[k] for k in range(2) if study.open_pairs().count(k)), step
     for ruling in study.rulings:
         assert len(ruling.used) == ruling.n
 
 
 def test_a_pair_that_nobody_could_judge_begins_again() -> None:
-    study, fresh = asking(pairs=1), asking(pairs=1)
+    study, fresh = annotation(pairs=1), annotation(pairs=1)
     for place in range(N_ITEMS):
         study.impossible(0, place)
     assert (study.is_open, study.why, study.rulings) == ([False], ["items"], [])
@@ -94,7 +96,7 @@ def test_a_pair_that_nobody_could_judge_begins_again() -> None:
 
 
 def test_a_look_ends_where_it_would_have_ended() -> None:
-    study, fresh = asking(pairs=1), asking(pairs=1)
+    study, fresh = annotation(pairs=1), annotation(pairs=1)
     for place in (0, 2):
         study.impossible(0, place)
     assert study.wanted(0) == [1, 3, 4, 5, 6]
@@ -102,14 +104,14 @@ def test_a_look_ends_where_it_would_have_ended() -> None:
     assert study.wanted(0) == fresh.wanted(0)
     for place in (0, 2):
         study.impossible(0, place)
-    study.answer(0, 6, 1)  # behind what is asked without the two
+    study.answer(0, 6, 1)  # beyond the places that are requested without the two
     study.possible(0, [0, 2])
     assert (study.wanted(0), study.target) == ([0, 1, 2, 3, 4, 5], [7])
 
 
 def at_random(seed: int) -> Callable[[list[int]], int]:
     rng = np.random.default_rng(seed)
-    return lambda those: int(rng.choice(those))
+    return lambda places: int(rng.choice(places))
 
 
 @pytest.mark.parametrize("clustered", [False, True], ids=["items", "documents"])
@@ -119,31 +121,33 @@ def test_answers_in_any_order_lead_where_the_replay_leads(estimator: str, budget
     signs, views = preferences_of(1), preferences_of(2)
     metric = views if estimator == "ppi" else np.full_like(views, ABSENT)
     units = np.arange(N_ITEMS) // 5 if clustered else np.arange(N_ITEMS)
-    known = rated_pairs_of(signs, metric=metric, units=units)
+    rated_pairs = rated_pairs_of(signs, metric=metric, units=units)
     studies = [
-        answered(asking(estimator=estimator, metric=metric, units=units, budget=budget), signs, choose)
-        for choose in (lambda those: those[0], lambda those: those[-1], at_random(3))
+        answer_all(annotation(estimator=estimator, metric=metric, units=units, budget=budget), signs, choose)
+        for choose in (lambda places: places[0], lambda places: places[-1], at_random(3))
     ]
     assert len({study.state_bytes() for study in studies}) == 1
     study = studies[0]
-    end = replay(in_order([known], [0]), study.rule, reference=known.reference(0.05), truth=known.truth)
+    end = replay(
+        in_order([rated_pairs], [0]), study.rule, reference=rated_pairs.reference(0.05), truth=rated_pairs.truth
+    )
     assert study.decision == end.decision[0].tolist()
     assert study.n == end.n[0].tolist()
     assert not any(study.is_open)
 
 
 def test_a_common_look_waits_for_all_and_judges_all() -> None:
-    study = asking(estimator="pooled")
+    study = annotation(estimator="pooled")
     *first, last = [(pair, place) for pair in range(6) for place in study.wanted(pair)]
     assert [study.answer(pair, place, 1) for pair, place in first] == [None] * 29
     ruling = study.answer(*last, 1)
     assert isinstance(ruling, Ruling)
     assert ruling.pair == 5
-    assert [own.pair for own in study.rulings] == list(range(6))
+    assert [r.pair for r in study.rulings] == list(range(6))
 
 
 def test_a_ruling_says_what_it_rests_on() -> None:
-    study = asking(pairs=1, boundary="none")
+    study = annotation(pairs=1, boundary="none")
     places = study.wanted(0)
     assert places == [0, 1, 2, 3, 4]
     study.lease(0, 1)
@@ -162,7 +166,7 @@ def test_a_ruling_says_what_it_rests_on() -> None:
     assert ruling is not None
     assert ruling[:6] == (0, 0, 5, 4, 1, 0)
     assert ruling.used == (0, 1, 3, 4, 5)
-    # theta = P(Beta(5, 1) > 1/2) = 1 - 2^-5, not beyond .975: undecided, and the interval holds 0.
+    # theta = P(Beta(5, 1) > 1/2) = 1 - 2^-5, below .975: undecided, and the interval contains 0.
     assert (ruling.theta, ruling.decision, ruling.is_open) == (1 - 2**-5, 0, True)
     assert ruling.low < 0 < ruling.margin < ruling.high
     assert not study.in_present_look(0, 5)
@@ -172,14 +176,14 @@ def test_a_ruling_says_what_it_rests_on() -> None:
 @pytest.mark.parametrize("estimator", ["human", "ppi", "poststratified"])
 def test_the_interval_of_a_look_excludes_a_tie_where_it_decides(estimator: str) -> None:
     for seed in range(8):
-        study = asking(estimator=estimator, metric=preferences_of(seed + 50), seed=seed)
-        for ruling in answered(study, preferences_of(seed, strength=1.0), at_random(seed)).rulings:
+        study = annotation(estimator=estimator, metric=preferences_of(seed + 50), seed=seed)
+        for ruling in answer_all(study, preferences_of(seed, strength=1.0), at_random(seed)).rulings:
             assert (ruling.low > 0) == (ruling.decision == 1)
             assert (ruling.high < 0) == (ruling.decision == -1)
 
 
 def test_items_that_run_out_make_a_look_smaller() -> None:
-    study = asking(pairs=1, looks=(30,), stop="decided")
+    study = annotation(pairs=1, looks=(30,), stop="decided")
     for place in range(20):
         study.impossible(0, place)
     assert study.wanted(0) == list(range(20, 30))
@@ -188,15 +192,15 @@ def test_items_that_run_out_make_a_look_smaller() -> None:
     ruling = study.impossible(0, 29)
     assert ruling is not None
     assert (ruling.n, ruling.used, study.is_open, study.why) == (9, tuple(range(20, 29)), [False], ["rule"])
-    nothing = asking(pairs=1)
+    nothing = annotation(pairs=1)
     while nothing.is_open[0]:
         assert nothing.impossible(0, nothing.wanted(0)[0]) is None
     assert (nothing.n, nothing.why, nothing.rulings) == ([0], ["items"], [])
 
 
 def test_the_last_of_a_budget_is_shared_by_place_when_all_have_theirs() -> None:
-    # 6 x 5 answers, then 6 x 7 are too many for a budget of 47: 17 are shared, the first pairs one more.
-    study = asking(budget=47, stop="decided")
+    # After 6 x 5 answers, 6 x 7 exceed the budget of 47: the remaining 17 are shared, and the first pairs get one more.
+    study = annotation(budget=47, stop="decided")
     for pair in (5, 0, 3, 1, 2):
         for place in study.wanted(pair):
             study.answer(pair, place, 0)
@@ -205,7 +209,7 @@ def test_the_last_of_a_budget_is_shared_by_place_when_all_have_theirs() -> None:
     for place in study.wanted(4):
         study.answer(4, place, 0)
     assert [len(study.wanted(pair)) for pair in range(6)] == [3, 3, 3, 3, 3, 2]
-    answered(study, np.zeros((6, N_ITEMS), dtype=np.int8), at_random(0))
+    answer_all(study, np.zeros((6, N_ITEMS), dtype=np.int8), at_random(0))
     assert sum(study.n) == 47
     assert set(study.why) == {"budget"}
     study.set_budget(None)
@@ -214,29 +218,29 @@ def test_the_last_of_a_budget_is_shared_by_place_when_all_have_theirs() -> None:
 
 
 def test_a_budget_covers_a_look_that_some_pairs_have_reached() -> None:
-    # Two pairs with 5 answers each; the first asks for 7 more, then both for 12: 24 answers are enough.
-    study = asking(pairs=2, budget=24, stop="decided")
+    # Two pairs have 5 answers each; the first requests 7 more, then both go up to 12, so 24 answers are enough.
+    study = annotation(pairs=2, budget=24, stop="decided")
     for place in study.wanted(0):
         study.answer(0, place, 0)
     assert [len(study.wanted(pair)) for pair in (0, 1)] == [7, 5]
-    less = asking(pairs=2, budget=23, stop="decided")
+    less = annotation(pairs=2, budget=23, stop="decided")
     for place in less.wanted(0):
         less.answer(0, place, 0)
-    assert less.wanted(0) == []  # the second look of both pairs needs 24
+    assert less.wanted(0) == []  # The second interim analysis of both pairs needs 24.
     for place in less.wanted(1):
         less.answer(1, place, 0)
     assert [len(less.wanted(pair)) for pair in (0, 1)] == [7, 6]
 
 
 def test_a_pair_that_comes_later_has_its_own_looks() -> None:
-    study = asking(pairs=3)
-    early = answered(study, preferences_of(4), at_random(0)).rulings[:]
+    study = annotation(pairs=3)
+    early = answer_all(study, preferences_of(4), at_random(0)).rulings[:]
     pair = study.add(list(range(N_ITEMS)), (0, 3))
     assert (pair, study.wanted(pair)) == (3, list(range(5)))
-    answered(study, preferences_of(4), at_random(1))
+    answer_all(study, preferences_of(4), at_random(1))
     assert study.rulings[: len(early)] == early
-    assert {own.pair for own in study.rulings[len(early) :]} == {3}
-    # Items that came with it, too: of one document each.
+    assert {ruling.pair for ruling in study.rulings[len(early) :]} == {3}
+    # Items added later belong to one document each.
     more = study.add(list(range(N_ITEMS, N_ITEMS + 8)), (1, 2))
     for place in study.wanted(more):
         study.answer(more, place, 1)
@@ -249,7 +253,7 @@ def test_a_pair_that_comes_later_has_its_own_looks() -> None:
 def test_whatever_happens_prefixes_are_judged_and_a_copy_goes_its_own_way(data: st.DataObject) -> None:
     options = {"budget": data.draw(st.sampled_from([None, 12, 40])), "pairs": 3}
     options["estimator"] = data.draw(st.sampled_from(["human", "human", "pooled"]))
-    study, log = asking(**options), []
+    study, log = annotation(**options), []
     for _ in range(data.draw(st.integers(0, 80))):
         pair = data.draw(st.integers(0, 2))
         if not study.wanted(pair):
@@ -271,29 +275,30 @@ def test_whatever_happens_prefixes_are_judged_and_a_copy_goes_its_own_way(data: 
         assert len(settled) == max(ruling.used) + 1
         assert ruling.n == len(ruling.used) == ruling.wins + ruling.ties + ruling.losses
     assert sum(study.n) <= study.rule.budget
-    again = asking(**options)
-    for pair, place, what in log:
-        again.impossible(pair, place) if what == ABSENT else again.answer(pair, place, what)
-    assert again.state_bytes() == study.state_bytes()
+    repeated = annotation(**options)
+    for pair, place, event in log:
+        repeated.impossible(pair, place) if event == ABSENT else repeated.answer(pair, place, event)
+    assert repeated.state_bytes() == study.state_bytes()
     before = study.state_bytes()
-    answered(study.copy(), preferences_of(0), lambda those: those[0])
+    answer_all(study.copy(), preferences_of(0), lambda places: places[0])
     assert study.state_bytes() == before
 
 
 def test_the_margin_of_a_pair_that_ended_is_the_stage_wise_one() -> None:
-    study = asking(pairs=1, stop="decided")
+    study = annotation(pairs=1, stop="decided")
     # 4 wins of 5 do not decide; 11 of 12 do.
     for place in range(12):
         ruling = study.answer(0, place, -1 if place == 4 else 1)
     assert ruling is not None
     assert (ruling.decision, ruling.is_open, ruling.look) == (1, False, 1)
-    # Of people alone: the mean preference, and its spread with as many wins as losses (one of each more, of 3 kinds).
+    # Human ratings alone: the mean preference, and its spread with equal wins and losses (one pseudo-count of each of 3
+    # kinds).
     score, error = np.array([10 / 12]), np.sqrt([(12 + 2) / (12 + 3) / 12])
-    after = stagewise(score, error, n=np.array([5, 12]), bounds=np.array(study.rule.bounds[:2]), level=0.05)
-    assert (ruling.margin, ruling.low, ruling.high) == (after.margin[0], after.low[0], after.high[0])
+    interval = stagewise(score, error, n=np.array([5, 12]), bounds=np.array(study.rule.bounds[:2]), level=0.05)
+    assert (ruling.margin, ruling.low, ruling.high) == (interval.margin[0], interval.low[0], interval.high[0])
     assert 0 < ruling.low < ruling.margin < 10 / 12
-    stopped = asking(pairs=1, stop="decided")
+    stopped = annotation(pairs=1, stop="decided")
     for place in range(5):
         stopped.answer(0, place, -1 if place == 4 else 1)
-    # Whoever stops may have looked: what holds at all looks stays.
+    # After a stop by hand, the interval that is valid at all interim analyses still applies.
     assert stopped.rulings[-1].low < 0 < stopped.rulings[-1].margin

@@ -1,4 +1,4 @@
-"""The live engine: a study's answers, given one by one, lead where the replay leads; files, orders, bad input."""
+"""The live engine: a study's answers, added one by one, give the results of the replay; files, orders, bad input."""
 
 from collections import Counter
 
@@ -18,11 +18,11 @@ ITEMS = tuple(f"i{k}" for k in range(30))
 
 
 def driven(state: live.State, signs: np.ndarray, *, swap: bool = False) -> live.State:
-    """Answer everything from known preferences, through a file between any two rounds."""
+    """Answer all requests from the preferences, through a file between any two rounds."""
     place = {pair: k for k, pair in enumerate(zip(*pairs_of(SYSTEMS), strict=True))}
-    while wanted := live.next_annotations(state):
+    while requests := live.next_annotations(state):
         verdicts = []
-        for item, a, b in wanted:
+        for item, a, b in requests:
             sign = int(signs[place[SYSTEMS.index(a), SYSTEMS.index(b)], ITEMS.index(item)])
             verdicts.append((item, b, a, -sign) if swap else (item, a, b, sign))
         state = live.State.from_json(live.record(state, verdicts).to_json())
@@ -48,33 +48,40 @@ def test_replay_is_the_live_engine_fed_with_known_answers(
         metric = Comparisons.of_signs(views[:, None], raters=("m",), items=ITEMS, systems=SYSTEMS)
     stopping = Stopping(budget=budget, **options)
     state = live.start(SYSTEMS, ITEMS, metric=metric, estimator=estimator, stopping=stopping, seed=seed)
-    asked = rated_pairs_of(signs, metric=views)
-    end = replay(in_order([asked], [seed]), state.rule, reference=asked.reference(0.05), truth=asked.truth)
-    ended = driven(state, signs)
-    assert ended.asking.decision == end.decision[0].tolist()
-    assert [d.annotations for d in live.decisions(ended)] == end.n[0].tolist()
-    assert not any(d.is_open for d in live.decisions(ended))
+    rated_answers = rated_pairs_of(signs, metric=views)
+    end = replay(
+        in_order([rated_answers], [seed]),
+        state.rule,
+        reference=rated_answers.reference(0.05),
+        truth=rated_answers.truth,
+    )
+    final = driven(state, signs)
+    assert final.asking.decision == end.decision[0].tolist()
+    assert [d.annotations for d in live.decisions(final)] == end.n[0].tolist()
+    assert not any(d.is_open for d in live.decisions(final))
     if budget is not None:
         assert end.n.sum() <= budget
-    assert driven(state, signs, swap=True) == ended
+    assert driven(state, signs, swap=True) == final
 
 
 def test_answers_in_parts_and_resumed_from_a_file(tmp_path) -> None:
     signs = preferences_of(4)
     state = live.start(SYSTEMS, ITEMS, stopping=Stopping(batch=4))
-    wanted = live.next_annotations(state)
-    assert len(wanted) == 24
-    assert len(set(wanted)) == 24
-    half = [(*ask, 0) for ask in wanted[:10]]
-    state = live.record(state, half)
-    # Two pairs have all of their first look and go on; nobody waits for the others.
-    now = live.next_annotations(state)
-    assert set(wanted[10:]) < set(now)
-    assert Counter((ask.system_a, ask.system_b) for ask in now) == dict.fromkeys(state.pairs, 4) | {("A", "D"): 2}
+    requests = live.next_annotations(state)
+    assert len(requests) == 24
+    assert len(set(requests)) == 24
+    part_answers = [(*request, 0) for request in requests[:10]]
+    state = live.record(state, part_answers)
+    # Two pairs have completed their first interim analysis and go on without waiting for the others.
+    remaining = live.next_annotations(state)
+    assert set(requests[10:]) < set(remaining)
+    assert Counter((request.system_a, request.system_b) for request in remaining) == dict.fromkeys(state.pairs, 4) | {
+        ("A", "D"): 2
+    }
     (tmp_path / "state.json").write_bytes(state.to_json())
     assert live.State.read(tmp_path / "state.json") == state
-    # the same answer twice is no second annotation
-    assert live.record(state, half) == state
+    # A repeated answer is no second annotation.
+    assert live.record(state, part_answers) == state
     assert max(driven(state, signs).asking.look) > 0
 
 
@@ -85,8 +92,8 @@ def test_a_skipped_item_is_replaced_by_another() -> None:
     (third,) = live.next_annotations(state)
     assert third.item not in (first.item, second.item)
     state = live.record(state, [(*third, 1)])
-    while wanted := live.next_annotations(state):
-        state = live.record(state, [(*ask, None) for ask in wanted])
+    while requests := live.next_annotations(state):
+        state = live.record(state, [(*request, None) for request in requests])
     assert live.decisions(state)[0].annotations == 2
     nothing = live.record(live.start(["A", "B"], ["i"]), [("i", "A", "B", None)])
     assert live.decisions(nothing) == [live.Decision("A", "B", "=", 0, False, False)]
@@ -108,13 +115,13 @@ def test_bad_answers(verdict: tuple, message: str) -> None:
 
 def test_answers_not_asked_or_changed() -> None:
     state = live.start(SYSTEMS, ITEMS, stopping=Stopping(batch=4))
-    wanted = live.next_annotations(state)
-    other = next(item for item in ITEMS if live.Annotation(item, "A", "B") not in wanted)
+    requests = live.next_annotations(state)
+    unrequested = next(item for item in ITEMS if live.Annotation(item, "A", "B") not in requests)
     with pytest.raises(InputError, match="not requested now; answer only questions of next_annotations"):
-        live.record(state, [(other, "A", "B", 1)])
-    state = live.record(state, [(*wanted[0], 1)])
+        live.record(state, [(unrequested, "A", "B", 1)])
+    state = live.record(state, [(*requests[0], 1)])
     with pytest.raises(InputError, match="already has a different answer"):
-        live.record(state, [(*wanted[0], 0)])
+        live.record(state, [(*requests[0], 0)])
     with pytest.raises(InputError, match="not a valid state"):
         live.State.from_json(b'{"systems": 3}')
     with pytest.raises(InputError, match="cannot read"):

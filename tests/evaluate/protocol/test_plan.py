@@ -1,4 +1,4 @@
-"""Plans: against closed forms, against the protocol's own replay, what a metric saves, bad input."""
+"""Plans: closed forms, the protocol's replay, the saving by a metric, bad input."""
 
 from dataclasses import replace
 
@@ -23,10 +23,10 @@ def test_more_rounds_than_minutes_take_are_refused() -> None:
 
 
 def test_one_look_is_the_exact_power() -> None:
-    made = plan(margins=[0.0, 0.3], tie_rate=0.2, items=60, stopping=Stopping(looks=[60]), replications=2000)
-    exact = made.power.filter(pl.col("annotations") == 60)
-    (row,) = made.plan.rows(named=True)
-    # correct: the better one found where there is one, nothing where there is none; Monte Carlo sd about .007
+    result = plan(margins=[0.0, 0.3], tie_rate=0.2, items=60, stopping=Stopping(looks=[60]), replications=2000)
+    exact = result.power.filter(pl.col("annotations") == 60)
+    (row,) = result.plan.rows(named=True)
+    # Correct means the better system or, without a difference, no decision; the Monte Carlo sd is about .007.
     first, second = exact["power"].to_list()
     false = first + exact["wrong"][0]
     assert row["correct"] == pytest.approx((second + 1 - false) / 2, abs=0.03)
@@ -49,9 +49,9 @@ def test_a_useful_metric_saves_and_a_useless_one_does_not() -> None:
     ideal = plan(channel="ideal", **options)
     useless = plan(channel=np.ones((3, 3)), **options)
     assert ideal.plan["metric"].to_list() == ["none", "ideal"]
-    saved = [made.plan.filter(pl.col("metric") != "none")["saving"][0] for made in (ideal, useless)]
-    assert saved[0] > 0.15
-    assert abs(saved[1]) < 0.12
+    savings = [result.plan.filter(pl.col("metric") != "none")["saving"][0] for result in (ideal, useless)]
+    assert savings[0] > 0.15
+    assert abs(savings[1]) < 0.12
     assert useless.saving["correlation"].to_list() == pytest.approx([0, 0])
     assert (ideal.saving["saving"] <= ideal.saving["saving_most"]).all()
     perfect = plan(channel=np.eye(3), metric_items=0, margins=[0.2], estimator="ppi", replications=2)
@@ -62,18 +62,18 @@ def test_a_useful_metric_saves_and_a_useless_one_does_not() -> None:
 
 def test_pilot_foretells_its_own_protocol() -> None:
     study = study_of(scores_of(0, items=150, strength=0.8))
-    foretold = plan(study, items=150, replications=100)
-    (row,) = foretold.plan.rows(named=True)
+    forecast = plan(study, items=150, replications=100)
+    (row,) = forecast.plan.rows(named=True)
     replayed = protocol(study, replications=50, resamples=0).protocol.row(0, named=True)
     assert row["annotations"] / 150 == pytest.approx(replayed["share"], abs=0.1)
-    assert foretold.power["pair"].max() == 6
+    assert forecast.power["pair"].max() == 6
     with_metric = plan(study, metrics="m1", items=150, metric_items=1000, estimator="poststratified", replications=50)
     assert with_metric.saving["metric"].to_list() == ["m1"] * 6
     assert with_metric.plan["saving"].drop_nulls().item() > 0
 
 
 def correlation_of(joint: np.ndarray) -> float:
-    """Of preferences 1, 0, -1 with the joint chances (3, 3) [human, metric]."""
+    """Return the correlation of preferences 1, 0, -1 with joint probabilities (3, 3) [human, metric]."""
     values = np.array([1.0, 0.0, -1.0])
     human, metric = values[:, None] - values @ joint.sum(axis=1), values[None, :] - values @ joint.sum(axis=0)
     moments = [(joint * power).sum() for power in (human * metric, human**2, metric**2)]
@@ -83,28 +83,29 @@ def correlation_of(joint: np.ndarray) -> float:
 def test_a_pilots_metric_answers_alike_in_both_orders_of_a_pair() -> None:
     scores = scores_of(3, items=60, systems=3, strength=1.5)
     a, b = np.triu_indices(3, 1)
-    human, metric = (np.sign(own[:, a] - own[:, b]).astype(int) for own in scores)
-    table = np.ones((3, 3))  # one of each for the prior, then every answer, and every answer the other way round
+    human, metric = (np.sign(scores_of_rater[:, a] - scores_of_rater[:, b]).astype(int) for scores_of_rater in scores)
+    table = np.ones((3, 3))  # one pseudo-count each as the prior, then every answer, and every answer reversed
     for h, m in zip(human.ravel(), metric.ravel(), strict=True):
         table[1 - h, 1 - m] += 1
         table[1 + h, 1 + m] += 1
     channel = table / table.sum(axis=1, keepdims=True)
     counts = np.stack([(human == kind).sum(axis=0) for kind in (1, 0, -1)], axis=1)
     shares = (counts + 1) / 63
-    expected = [correlation_of(own[:, None] * channel) for own in shares]
+    expected = [correlation_of(scores_of_rater[:, None] * channel) for scores_of_rater in shares]
     saving = plan(study_of(scores), metrics="m1", replications=2, estimator="ppi").saving
     assert saving["correlation"].to_list() == pytest.approx(expected)
     assert saving["saving_most"].to_list() == pytest.approx(np.square(expected))
     assert np.abs(saving["margin"]).max() > 0.3
-    renamed = plan(study_of(scores, ["C", "B", "A"]), metrics="m1", replications=2, estimator="ppi").saving
-    assert sorted(renamed["correlation"]) == pytest.approx(sorted(expected))
+    reordered = plan(study_of(scores, ["C", "B", "A"]), metrics="m1", replications=2, estimator="ppi").saving
+    assert sorted(reordered["correlation"]) == pytest.approx(sorted(expected))
 
 
 def test_a_metric_narrows_the_interval_by_the_variance_it_saves() -> None:
-    # One look at 40 of 100 items, of 300 that the metric rates in all: nobody stops before. The variance of a mean of
-    # 1, 0, -1 falls by correlation^2, as far as the metric rates what people do not (Angelopoulos et al. 2023).
+    # One interim analysis at 40 of 100 items, of 300 that the metric rates in all; no pair stops before. The variance
+    # of a mean of 1, 0, -1 falls by correlation^2, as far as the metric rates items without human ratings (Angelopoulos
+    # et al. 2023).
     margins, ties, channel = [0.1, 0.5], 0.2, np.array([[0.8, 0.1, 0.1], [0.2, 0.6, 0.2], [0.05, 0.15, 0.8]])
-    made = plan(
+    result = plan(
         margins=margins,
         tie_rate=ties,
         channel=channel,
@@ -118,10 +119,10 @@ def test_a_metric_narrows_the_interval_by_the_variance_it_saves() -> None:
     for margin in margins:
         shares = np.array([(1 - ties + margin) / 2, ties, (1 - ties - margin) / 2])
         width = 2 * norm.isf(0.05) * np.sqrt((1 - ties - margin**2) / (40 + 4))
-        saved = correlation_of(shares[:, None] * channel) ** 2 * (1 - 40 / 300)
+        expected = correlation_of(shares[:, None] * channel) ** 2 * (1 - 40 / 300)
         alone.append(width)
-        helped.append(width * np.sqrt(1 - saved))
-    widths = dict(made.plan.select("estimator", "interval_width").rows())
+        helped.append(width * np.sqrt(1 - expected))
+    widths = dict(result.plan.select("estimator", "interval_width").rows())
     assert widths == pytest.approx({"human": np.mean(alone), "ppi": np.mean(helped)})
 
 
@@ -148,13 +149,13 @@ def test_pilot_and_assumptions_contradict() -> None:
 
 
 def beginning(study: Study, n: int) -> Study:
-    """The study with the first items only."""
+    """Return the study with its first items only."""
     names = study.ratings.frame["item"].unique(maintain_order=True).head(n).to_list()
     return replace(study, ratings=Ratings(frame=study.ratings.frame.filter(pl.col("item").is_in(names))))
 
 
 def test_a_forecast_ends_where_the_rule_does_and_not_before_what_is_spent() -> None:
-    """Widened intervals stay between what the pilot took and what the last look takes."""
+    """Widened intervals stay between the numbers of the pilot and of the last interim analysis."""
     rule = Stopping(looks=[10, 20, 40], boundary="pocock")
     for seed, strength in ((0, 0.0), (1, 0.3), (2, 3.0)):
         pilot = beginning(study_of(scores_of(seed, items=100, systems=4, strength=strength)), 10)
@@ -173,7 +174,7 @@ def test_the_level_of_a_forecast() -> None:
 
 def test_where_there_is_nothing_to_forecast() -> None:
     study = study_of(scores_of(0, items=30))
-    made = plan(study, items=30, replications=5)
-    assert made.forecast.height == 0
-    assert [note.rule for note in made.notes] == ["no-forecast"]
+    result = plan(study, items=30, replications=5)
+    assert result.forecast.height == 0
+    assert [note.rule for note in result.notes] == ["no-forecast"]
     assert plan(replications=2).forecast.height == 0

@@ -1,4 +1,4 @@
-"""The replayed protocol: by hand, against a plain loop, one answer per seed, bad input."""
+"""The replayed protocol: by hand, against a plain loop, reproducibility by seed, bad input."""
 
 from dataclasses import replace
 
@@ -41,7 +41,7 @@ def test_divergence_from_the_mode_is_that_of_scipy_and_infinite_without_an_outco
     wins, ties, losses = [1.0, 0.0], [0.0, 0.0], [0.0, 1.0]
     for rows, mode in (([wins] * 24 + [ties] * 4 + [losses] * 2, [24, 4, 2]), ([wins] * 30, [30, 0, 0])):
         result = protocol(study_of(np.array([rows] * 2)), stopping=Stopping(batch=30), **FAST)
-        # all annotations of the pair are used: the posterior mean against the proportions
+        # All annotations of the pair are used: the posterior mean is compared with the proportions.
         mean = (np.array(mode) + 1) / 33
         row = result.protocol.row(0, named=True)
         assert (row["annotations"], row["kld"]) == (30, pytest.approx(0))
@@ -84,14 +84,14 @@ def test_a_seed_gives_one_answer() -> None:
     study = study_of(scores_of(1, raters=3))
     options = {"metrics": "m*", "estimator": ["human", "ppi", "pooled", "inversion"], "null": True}
     options["stopping"] = Stopping(looks=(5, 10))
-    one, two = (protocol(study, replications=2, resamples=20, **options) for _ in range(2))
-    for name, table in one.tables().items():
-        assert table.equals(two.tables()[name]), name
-    # the third is the paper's own rule
-    assert one.protocol["metric"].to_list() == ["none", "none", "none", "m1", "m1", "m2", "m2"]
-    assert one.provenance.options["stopping"].looks == (5, 10)
-    other = protocol(study, rng=1, replications=2, resamples=20, **options)
-    assert not one.protocol.equals(other.protocol)
+    first, second = (protocol(study, replications=2, resamples=20, **options) for _ in range(2))
+    for name, table in first.tables().items():
+        assert table.equals(second.tables()[name]), name
+    # the third is the paper's rule
+    assert first.protocol["metric"].to_list() == ["none", "none", "none", "m1", "m1", "m2", "m2"]
+    assert first.provenance.options["stopping"].looks == (5, 10)
+    third = protocol(study, rng=1, replications=2, resamples=20, **options)
+    assert not first.protocol.equals(third.protocol)
 
 
 def test_curve_ends_where_the_row_does() -> None:
@@ -151,8 +151,8 @@ def test_bad_options(options: dict, message: str) -> None:
 def test_every_aspect_has_its_reference_even_with_metrics_of_its_own() -> None:
     frames = []
     for aspect, seed in (("x", 0), ("y", 1)):
-        own = study_of(scores_of(seed)).ratings.frame.with_columns(aspect=pl.lit(aspect))
-        frames.append(own.with_columns(rater=pl.col("rater").replace({"m1": f"m_{aspect}"})))
+        frame = study_of(scores_of(seed)).ratings.frame.with_columns(aspect=pl.lit(aspect))
+        frames.append(frame.with_columns(rater=pl.col("rater").replace({"m1": f"m_{aspect}"})))
     study = replace(
         study_of(scores_of(0)),
         ratings=Ratings(frame=pl.concat(frames)),
@@ -165,66 +165,67 @@ def test_every_aspect_has_its_reference_even_with_metrics_of_its_own() -> None:
 
 
 def clustered(study: Study, size: int) -> Study:
-    """The study with so many items in a row to a document."""
+    """Return the study with documents of this many consecutive items."""
     names = study.ratings.frame["item"].unique(maintain_order=True).to_list()
     frame = pl.DataFrame({"item": names, "cluster": [f"d{k // size}" for k in range(len(names))]})
     return replace(study, items=Items.make(frame)[0])
 
 
 def test_a_document_is_one_annotation_where_its_items_say_the_same() -> None:
-    # ten documents of four copies of one item: the decisions are those on ten items
+    # Ten documents of four copies of one item give the decisions of ten items.
     scores = scores_of(14, items=10, raters=1, strength=0.6)
     copied = study_of(np.repeat(scores, 4, axis=1))
     options = {"stopping": Stopping(looks=(5, 10)), "replications": 40, "resamples": 200}
-    plain, whole = (protocol(own, **options) for own in (study_of(scores), clustered(copied, 4)))
+    plain, whole = (protocol(data, **options) for data in (study_of(scores), clustered(copied, 4)))
     assert whole.reference["design_effect"].item() == pytest.approx(4, abs=0.01)
     assert plain.reference["design_effect"].item() == 1
     for name in ("decided", "self_agreement"):
         assert whole.reference[name].item() == pytest.approx(plain.reference[name].item(), abs=0.1)
-    # documents take turns, so ten annotations are ten documents; items by lot would be about seven
-    ends = [own.protocol.filter(stopping="decided, looks 5,10").row(0, named=True) for own in (plain, whole)]
+    # Annotations alternate between documents, so ten annotations cover ten documents; random items would cover about
+    # seven.
+    ends = [data.protocol.filter(stopping="decided, looks 5,10").row(0, named=True) for data in (plain, whole)]
     assert ends[1]["annotations"] == pytest.approx(ends[0]["annotations"], abs=3)
     assert ends[1]["correct"] == pytest.approx(ends[0]["correct"], abs=0.08)
 
 
 def test_the_null_keeps_documents_together() -> None:
-    # Ten documents of twenty items that mostly say what their document says, and no system better.
+    # Ten documents of twenty items that mostly share the preference of their document, and equal systems.
     rng, false = np.random.default_rng(15), []
     options = {"stopping": Stopping(looks=(20, 40, 80), boundary="pocock"), "resamples": 0, "replications": 10}
     for _ in range(6):
         scores = np.stack([1.2 * rng.normal(size=(10, 6)).repeat(20, axis=0) + rng.normal(size=(200, 6))] * 2)
         rows = protocol(clustered(study_of(scores), 20), null=True, **options).protocol
         false.append(rows.filter(stopping="decided, looks 20,40,80, boundary pocock")["null_error"].item())
-    assert np.mean(false) <= 0.06  # of items by lot: above .2
+    assert np.mean(false) <= 0.06  # above .2 with items in random order
 
 
 def test_a_fixed_design_stands_beside() -> None:
     study = study_of(scores_of(16, items=60))
     rules = [Stopping(looks=(10, 20, 40), boundary="pocock"), Stopping(looks=(30,))]
-    made = protocol(study, stopping=rules, null=True, replications=30, resamples=0)
-    looking, once, paper = made.protocol.rows(named=True)
-    # one look is a fixed design
+    result = protocol(study, stopping=rules, null=True, replications=30, resamples=0)
+    looking, once, paper = result.protocol.rows(named=True)
+    # A single interim analysis is a fixed design.
     assert once["gain"] == once["gain_sd"] == 0
     assert (once["correct"], once["null_error"]) == (once["correct_fixed"], once["null_error_fixed"])
     assert looking["gain"] == pytest.approx(looking["correct"] - looking["correct_fixed"])
     assert looking["null_error_fixed"] <= 0.09
     assert paper["stopping"] == "decided"
     assert paper["null_error"] > 0.1 > paper["null_error_fixed"]
-    told = [note.message for note in made.notes if note.rule == "saving"]
-    assert not any("human, decided:" in message for message in told)  # it decides falsely too often
-    assert any(note.rule == "of-this-data" for note in made.notes)
+    messages = [note.message for note in result.notes if note.rule == "saving"]
+    assert not any("human, decided:" in message for message in messages)  # It has too many false decisions.
+    assert any(note.rule == "of-this-data" for note in result.notes)
 
 
 def test_a_saving_is_told_only_where_it_is_one() -> None:
-    # Half of the pairs differ greatly and are decided at once; the others get what that saves.
+    # Half of the pairs differ greatly and are decided at once; the others get the annotations that this saves.
     rng = np.random.default_rng(17)
     latent = np.array([0.0, 0.0, 0.45, 3.0, 3.0, 3.45]) + rng.normal(size=(80, 6))
     rule = Stopping(looks=(8, 20, 40, 80), boundary="pocock")
-    made = protocol(study_of(latent[np.newaxis]), stopping=rule, null=True, resamples=0, replications=40)
-    row = made.protocol.row(0, named=True)
+    result = protocol(study_of(latent[np.newaxis]), stopping=rule, null=True, resamples=0, replications=40)
+    row = result.protocol.row(0, named=True)
     assert row["gain"] > 2 * row["gain_sd"] / np.sqrt(40)
     assert row["null_error"] <= 0.05
-    (message,) = [note.message for note in made.notes if note.rule == "saving"]
+    (message,) = [note.message for note in result.notes if note.rule == "saving"]
     assert f"{row['gain']:.2f} more than a fixed design with the same number (sd {row['gain_sd']:.2f}" in message
     unknown = protocol(study_of(latent[np.newaxis]), stopping=rule, resamples=0, replications=40)
     assert not any(note.rule == "saving" for note in unknown.notes)

@@ -1,4 +1,4 @@
-"""The file of a running protocol: what `record` took is read back; an edit is refused in one line, whatever it is."""
+"""State files of a running protocol: `record` and `read` agree, and any edit is rejected with a one-line message."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from tests.edits import as_json, edited, torn
 
 
 def running(*, metric: bool = False, **options: Any) -> State:
-    """A protocol of three systems and four items, some of it answered."""
+    """Return a protocol of three systems and four items with some answers."""
     named = {"systems": ("A", "B", "C"), "items": ("i0", "i1", "i2", "i3")}
     signs = np.array([[1, 0, -1, 1], [1, 1, 1, -128], [0, 0, 0, 1]], dtype=np.int8)[:, np.newaxis]
-    given = {"metric": Comparisons.of_signs(signs, raters=("m",), **named)} if metric else {}
-    state = live.start(["A", "B", "C"], list(named["items"]), clusters=["d", "d", "e", "f"], **given, **options)
-    return live.record(state, [(*ask, 1) for ask in live.next_annotations(state)[:2]])
+    extra = {"metric": Comparisons.of_signs(signs, raters=("m",), **named)} if metric else {}
+    state = live.start(["A", "B", "C"], list(named["items"]), clusters=["d", "d", "e", "f"], **extra, **options)
+    return live.record(state, [(*request, 1) for request in live.next_annotations(state)[:2]])
 
 
 STATES = [
@@ -40,50 +40,50 @@ FILES = [json.loads(state.to_json()) for state in STATES]
 
 
 def read(content: bytes) -> State | None:
-    """The state, or nothing where it is refused in one line that says what to do."""
+    """Return the state, or None if it is rejected with a one-line message that says what to do."""
     try:
         return State.from_json(content)
     except InputError as problem:
-        told = str(problem)
-    assert "\n" not in told
-    assert len(told) < 600
-    assert told.startswith("not a valid state of a protocol:")
-    assert told.endswith(
+        message = str(problem)
+    assert "\n" not in message
+    assert len(message) < 600
+    assert message.startswith("not a valid state of a protocol:")
+    assert message.endswith(
         "Restore the last valid copy of the file, or start again with the same seed and enter the answers again"
     )
     return None
 
 
 def used(state: State) -> None:
-    """Go on to the end; and a file can hold it at any time."""
+    """Answer all requests; the state fits in a file at any time."""
     for _ in range(50):
-        wanted = live.next_annotations(state)
+        requests = live.next_annotations(state)
         live.decisions(state)
-        if not wanted:
+        if not requests:
             break
-        state = live.record(state, [(*wanted[0], 1), *((*ask, None) for ask in wanted[1:])])
+        state = live.record(state, [(*requests[0], 1), *((*request, None) for request in requests[1:])])
         assert State.from_json(state.to_json()) == state
 
 
 def signed(content: Any) -> Any:
-    """The same with a digest that fits, where there is a state at all: an edit by who knows how."""
+    """Return the content with a valid digest, if it has a state at all, as an edit by an expert would."""
     try:
         return {**content, "digest": digest(_FILE.decode(as_json(content)).state)}
     except (ValueError, TypeError):
         return content
 
 
-def examined(content: Any, *, known: bool) -> None:
-    state = read(as_json(signed(content) if known else content))
+def examined(content: Any, *, may_be_valid: bool) -> None:
+    state = read(as_json(signed(content) if may_be_valid else content))
     if state is not None:
-        assert known or state in STATES  # another spelling of the same
+        assert may_be_valid or state in STATES  # another spelling of the same value
         used(state)
 
 
 @given(st.sampled_from(FILES).flatmap(edited), st.booleans())
 @settings(max_examples=100)
-def test_some_edits_of_a_state(content: Any, known: bool) -> None:
-    examined(content, known=known)
+def test_some_edits_of_a_state(content: Any, may_be_valid: bool) -> None:
+    examined(content, may_be_valid=may_be_valid)
 
 
 @given(st.sampled_from(STATES).flatmap(lambda state: torn(state.to_json())))
@@ -96,8 +96,8 @@ def test_some_torn_states(content: bytes) -> None:
 @pytest.mark.slow
 @given(st.sampled_from(FILES).flatmap(edited), st.booleans())
 @settings(max_examples=7000)
-def test_many_edits_of_a_state(content: Any, known: bool) -> None:
-    examined(content, known=known)
+def test_many_edits_of_a_state(content: Any, may_be_valid: bool) -> None:
+    examined(content, may_be_valid=may_be_valid)
 
 
 def put(**values: Any) -> Any:
@@ -166,9 +166,9 @@ def test_another_version_says_so(version: int) -> None:
 def test_a_preference_of_any_library_is_a_whole_number(preference: Any) -> None:
     state = live.start(["A", "B"], ["i0", "i1"], stopping=Stopping(batch=2))
     item, a, b = live.next_annotations(state)[0]
-    made = live.record(state, [(np.str_(item), a, np.str_(b), preference)])
-    assert made == live.record(state, [(item, a, b, 1)])
-    assert State.from_json(made.to_json()) == made
+    result = live.record(state, [(np.str_(item), a, np.str_(b), preference)])
+    assert result == live.record(state, [(item, a, b, 1)])
+    assert State.from_json(result.to_json()) == result
 
 
 @pytest.mark.parametrize("preference", [True, False, np.bool_(True), "1", 2, 0.5, float("nan"), float("inf"), [1], 1j])
@@ -187,12 +187,12 @@ def test_a_verdict_of_another_shape_is_refused(row: Any) -> None:
 @pytest.mark.parametrize("name", ["systems", "items", "metric", "clusters", "estimator", "stopping", "seed"])
 def test_any_argument_of_start_is_taken_or_refused_in_one_line(name: str) -> None:
     for value in BAD:
-        given = {"systems": ["A", "B"], "items": ["i0", "i1"], name: value}
+        options = {"systems": ["A", "B"], "items": ["i0", "i1"], name: value}
         try:
-            state = live.start(**given)
+            state = live.start(**options)
         except OptionError as problem:
-            told = str(problem)
-            assert "\n" not in told
+            message = str(problem)
+            assert "\n" not in message
         else:
             used(state)
 

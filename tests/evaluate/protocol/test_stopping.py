@@ -1,4 +1,4 @@
-"""Stopping: one spelling, what it means for a number of annotations, bad values in one line."""
+"""Stopping rules: normalised spelling, meaning for a number of annotations, one-line messages for bad values."""
 
 from dataclasses import fields, replace
 from typing import Any
@@ -79,15 +79,15 @@ def test_bad_values(options: dict, message: str) -> None:
     assert "\n" not in str(problem.value)
 
 
-@pytest.mark.parametrize("wrong", ["pocock", ["pocock"], 5])
-def test_what_is_no_stopping_is_refused(wrong: Any) -> None:
+@pytest.mark.parametrize("value", ["pocock", ["pocock"], 5])
+def test_what_is_no_stopping_is_refused(value: Any) -> None:
     with pytest.raises(OptionError, match="give cu.Stopping"):
-        asked_for(None, wrong, alone=True)
+        asked_for(None, value, alone=True)
 
 
 def test_defaults_of_the_estimator() -> None:
-    assert [own.name for own in asked_for(None, Stopping(), alone=True)[0]] == ["human"]
-    assert [own.name for own in asked_for(None, Stopping(), alone=False)[0]] == ["mixture"]
+    assert [stopping_of.name for stopping_of in asked_for(None, Stopping(), alone=True)[0]] == ["human"]
+    assert [stopping_of.name for stopping_of in asked_for(None, Stopping(), alone=False)[0]] == ["mixture"]
     assert asked_for(["ppi", "ppi"], [Stopping(), Stopping()], alone=False) == ((ESTIMATORS["ppi"],), (Stopping(),))
 
 
@@ -103,12 +103,12 @@ def test_what_would_change_nothing_is_refused(options: dict, message: str) -> No
         Stopping(**options)
 
 
-@pytest.mark.parametrize("name", [own.name for own in fields(Stopping)])
+@pytest.mark.parametrize("name", [field.name for field in fields(Stopping)])
 def test_any_value_of_a_part_is_taken_or_refused_in_one_line(name: str) -> None:
     for value in BAD:
         try:
-            told = repr(Stopping(**{name: value}))
+            text = repr(Stopping(**{name: value}))
         except OptionError as problem:
-            told = str(problem)
-        assert "\n" not in told
-        assert len(told) < 500
+            text = str(problem)
+        assert "\n" not in text
+        assert len(text) < 500

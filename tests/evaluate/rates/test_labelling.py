@@ -77,17 +77,17 @@ def test_targets_allocate_differently_and_versions_are_planned_together() -> Non
     )
     result = plan(unequal)
     added = dict(result.allocation.group_by("system").agg(pl.col("add").sum()).iter_rows())
-    wanted = result.needed.filter(quantity="corrected_rate").select("system", "by_judge")
-    assert added == dict(wanted.iter_rows())
+    labels_needed = result.needed.filter(quantity="corrected_rate").select("system", "by_judge")
+    assert added == dict(labels_needed.iter_rows())
     assert added["c"] > added["a and b"]
-    both = plan(unequal, target="difference")
-    assert both.allocation["add"].sum() == 2 * needed(both, "difference")["by_judge"]
+    joint = plan(unequal, target="difference")
+    assert joint.allocation["add"].sum() == 2 * needed(joint, "difference")["by_judge"]
     difference = needed(plan(versions), "difference")
     assert difference["system"] == "v0 and v1"
     assert difference["by_judge"] <= difference["random"] * 1.05
     coarse = plan(versions, difference=0.2)
     assert needed(coarse, "difference")["by_judge"] < difference["by_judge"] / 3
-    # Two proportions at a power of .8 with unpooled variances, such as in Fleiss, Levin and Paik (2003), equation 4.14
+    # Two proportions at a power of .8 with unpooled variances, as in Fleiss, Levin and Paik (2003), equation 4.14
     # without the correction for continuity.
     counts = coarse.allocation.with_columns(positive=pl.col("n") * pl.col("positive_rate")).group_by("system")
     rates = counts.agg(pl.col("positive").sum() / pl.col("n").sum())["positive"].to_numpy()
@@ -127,12 +127,12 @@ def test_each_slice_has_the_plan_of_its_outputs_alone(options: dict[str, Any]) -
 
 def test_slices_do_not_depend_on_each_other_and_notes_name_them() -> None:
     data = in_languages()
-    both = plan(data, by="language", add=30)
+    joint = plan(data, by="language", add=30)
     fewer = plan(data.filter(pl.col("language") != "fr"), by="language", add=30)
     assert fewer.outputs.sort("slice", "item").equals(
-        both.outputs.filter(pl.col("slice") != "fr").sort("slice", "item")
+        joint.outputs.filter(pl.col("slice") != "fr").sort("slice", "item")
     )
-    messages = {note.rule: note.message for note in both.notes}
+    messages = {note.rule: note.message for note in joint.notes}
     assert messages["assumed-accuracy"].startswith("de: no output has a human label")
     unknown = data.with_columns(language=pl.when(pl.col("language") != "fr").then("language"))
     assert "600 outputs without a value of 'language' are in no slice" in {

@@ -17,7 +17,7 @@ from custodes.evaluate.rates.outputs import labelled_outputs
 def table(
     n: int = 600, *, rate: float = 0.7, tpr: float = 0.95, tnr: float = 0.7, labelled: float = 0.25, seed: int = 0
 ) -> pl.DataFrame:
-    """Labels of one application by a judge, and by an expert on a random part."""
+    """Return labels of one application by a judge, and by an expert on a random part."""
     rng = np.random.default_rng(seed)
     good = rng.random(n) < rate
     judge = np.where(good, rng.random(n) < tpr, rng.random(n) >= tnr)
@@ -25,8 +25,8 @@ def table(
     return pl.DataFrame({"id": range(n), "judge": np.where(judge, "pass", "fail"), "expert": expert})
 
 
-def row(frame: pl.DataFrame, **where: Any) -> dict[str, Any]:
-    (only,) = frame.filter(**where).to_dicts()
+def row(frame: pl.DataFrame, **filters: Any) -> dict[str, Any]:
+    (only,) = frame.filter(**filters).to_dicts()
     return only
 
 
@@ -67,12 +67,12 @@ def test_labels_within_those_of_the_judge_have_the_neutral_prior() -> None:
 
 
 def test_swapping_the_positive_label_mirrors_everything() -> None:
-    one, other = (cu.rates(table(), positive=label) for label in ("pass", "fail"))
-    first, second = row(one.rates), row(other.rates)
+    passing, failing = (cu.rates(table(), positive=label) for label in ("pass", "fail"))
+    first, second = row(passing.rates), row(failing.rates)
     assert first["corrected_rate"] == pytest.approx(1 - second["corrected_rate"])
     assert first["corrected_rate_low"] == pytest.approx(1 - second["corrected_rate_high"], abs=0.005)
-    assert row(one.judges)["tpr"] == pytest.approx(row(other.judges)["tnr"])
-    assert row(one.judges)["kappa"] == pytest.approx(row(other.judges)["kappa"])
+    assert row(passing.judges)["tpr"] == pytest.approx(row(failing.judges)["tnr"])
+    assert row(passing.judges)["kappa"] == pytest.approx(row(failing.judges)["kappa"])
 
 
 def test_order_of_rows_and_names_do_not_matter() -> None:
@@ -85,7 +85,7 @@ def test_order_of_rows_and_names_do_not_matter() -> None:
 
 
 def versions(rate_a: float, rate_b: float, tnr_b: float, *, seed: int = 1, n: int = 600) -> pl.DataFrame:
-    """Two versions on the same items, judged with a TNR of .7 and another."""
+    """Return two versions on the same items, labelled by a judge with a TNR of .7 and another."""
     parts = [
         table(n, rate=rate, tnr=tnr, labelled=0.5, seed=seed + k).with_columns(prompt_version=pl.lit(name))
         for k, (name, rate, tnr) in enumerate((("v1", rate_a, 0.7), ("v2", rate_b, tnr_b)))
@@ -103,8 +103,8 @@ def test_a_judge_that_errs_differently_is_named_and_does_not_decide() -> None:
     text = "\n".join(cu.verdict(versions(0.5, 0.5, 0.2)).lines())
     assert "judge over-rates v2 relative to v1: its TNR differs" in text
     assert "v1 and v2 do not differ significantly" in text
-    turned = {"pass": "fail", "fail": "pass"}  # so that TPR and TNR change places
-    relabelled = versions(0.5, 0.5, 0.2).with_columns(pl.col("judge", "expert").replace(turned))
+    swapped = {"pass": "fail", "fail": "pass"}  # so that TPR and TNR are exchanged
+    relabelled = versions(0.5, 0.5, 0.2).with_columns(pl.col("judge", "expert").replace(swapped))
     text = "\n".join(cu.verdict(relabelled).lines())
     assert "judge over-rates v1 relative to v2: its TPR differs" in text
 
@@ -122,9 +122,9 @@ def test_the_better_version_is_found_and_swapping_versions_swaps_signs() -> None
 
 
 def test_shared_error_rates_only_where_they_are_equivalent() -> None:
-    same = cu.rates(versions(0.6, 0.7, 0.7, n=20_000), calibration="shared")
-    assert set(same.rates["method"]) == {"rogan-gladen, shared"}
-    assert row(same.rates, system="v1")["corrected_rate"] == pytest.approx(0.6, abs=0.03)
+    shared = cu.rates(versions(0.6, 0.7, 0.7, n=20_000), calibration="shared")
+    assert set(shared.rates["method"]) == {"rogan-gladen, shared"}
+    assert row(shared.rates, system="v1")["corrected_rate"] == pytest.approx(0.6, abs=0.03)
     few = cu.rates(versions(0.6, 0.7, 0.7), calibration="shared")
     assert set(few.rates["method"]) == {"post-stratified"}
     assert "error-rates-not-shared" in {note.rule for note in few.notes}
@@ -198,7 +198,7 @@ def test_a_golden_set_is_corrected_by_its_error_rates() -> None:
     rates = row(cu.rates(both, sampling="by-label").rates)
     assert rates["method"] == "rogan-gladen"
     assert rates["human_rate"] is None
-    assert rates["n"] == 4000  # the golden set has no part in the rate
+    assert rates["n"] == 4000  # The golden set is not part of the rate.
     share = data["judge"].eq("pass").mean()
     hits, false_alarms = judge[gold].mean(), judge[~gold].mean()
     assert rates["corrected_rate"] == pytest.approx((share - false_alarms) / (hits - false_alarms))
@@ -262,25 +262,25 @@ def test_several_annotators_are_combined_and_agreement_is_beside_the_judge() -> 
         ).replace_strict({True: "pass", False: "fail"}, return_dtype=pl.String)
         for k in range(3)
     }
-    several = data.drop("expert").with_columns(**experts)
-    result = cu.rates(several)
+    with_experts = data.drop("expert").with_columns(**experts)
+    result = cu.rates(with_experts)
     assert 0.75 < row(result.judges)["human_agreement"] < 0.9
     assert row(result.rates)["n_labelled"] == 300
     for consensus in ("dawid-skene", "kept"):
-        other = row(cu.rates(several, consensus=consensus).rates)
-        assert other["corrected_rate"] == pytest.approx(row(result.rates)["corrected_rate"], abs=0.06)
-    two = cu.rates(several.drop("expert_2"))
+        failing = row(cu.rates(with_experts, consensus=consensus).rates)
+        assert failing["corrected_rate"] == pytest.approx(row(result.rates)["corrected_rate"], abs=0.06)
+    two = cu.rates(with_experts.drop("expert_2"))
     assert "annotators-undecided" in {note.rule for note in two.notes}
 
 
 def test_annotators_alone_and_judges_alone_have_the_rates_that_they_allow() -> None:
-    people = cu.read(table(labelled=1.0).drop("judge"), columns={"item": "id", "score": ["human:{rater:expert}"]})
-    rates = row(cu.rates(people).rates)
+    human = cu.read(table(labelled=1.0).drop("judge"), columns={"item": "id", "score": ["human:{rater:expert}"]})
+    rates = row(cu.rates(human).rates)
     assert (rates["metric"], rates["judge_rate"]) == ("human", None)
     assert rates["human_rate_low"] < rates["human_rate"] < rates["human_rate_high"]
     assert rates["corrected_rate"] == pytest.approx(rates["human_rate"])
     with pytest.raises(OptionError, match="needs labels of a metric"):
-        cu.rates(people, sampling="by-label")
+        cu.rates(human, sampling="by-label")
     judge = cu.rates(table(labelled=0.0))
     alone = row(judge.rates)
     assert alone["corrected_rate"] is None
@@ -290,9 +290,9 @@ def test_annotators_alone_and_judges_alone_have_the_rates_that_they_allow() -> N
 
 
 def test_versions_and_slices_are_compared_by_human_labels_alone() -> None:
-    people = versions(0.85, 0.5, 0.7).drop("judge")
+    human = versions(0.85, 0.5, 0.7).drop("judge")
     columns = {"item": "id", "system": "prompt_version", "score": ["human:{rater:expert}"]}
-    study = cu.read(people, columns=columns)
+    study = cu.read(human, columns=columns)
     pair = row(cu.rates(study).differences)
     assert (pair["metric"], pair["decision"], pair["favoured"]) == ("human", "+", "")
     assert pair["tpr_difference"] is None
@@ -313,11 +313,11 @@ def test_a_copy_of_the_gold_label_and_a_rare_label_are_noted() -> None:
     copy = data.with_columns(judge=pl.coalesce("expert", "judge"))
     rules = {note.rule for note in cu.rates(copy).notes}
     assert "judge-equals-human" in rules
-    one = data.with_columns(expert=pl.when(pl.col("expert") == "pass").then(pl.lit("pass")))
-    result = cu.rates(one)
+    passing = data.with_columns(expert=pl.when(pl.col("expert") == "pass").then(pl.lit("pass")))
+    result = cu.rates(passing)
     assert {"few-of-a-label", "labelled-part-not-random"} & {note.rule for note in result.notes}
     assert row(result.judges)["tnr"] is None
-    assert "few-of-a-label" in cu.check(one).problems["rule"].to_list()
+    assert "few-of-a-label" in cu.check(passing).problems["rule"].to_list()
 
 
 @pytest.mark.parametrize(
@@ -399,12 +399,12 @@ def test_the_test_of_random_sampling_counts_equal_outputs() -> None:
     judge = ["pass"] * 13 + ["fail"] * 17 + ["pass"] * 30 + ["fail"] * 70
     human = [*judge[:30], *[None] * 100]
     table = pl.DataFrame({"id": range(130), "judge": judge, "human": human})
-    counted = table.group_by("judge", "human", maintain_order=True).agg(pl.col("id").first(), number=pl.len())
-    counted = pl.concat(
-        [table.head(30).with_columns(number=1), counted.filter(pl.col("human").is_null())], how="diagonal_relaxed"
+    counts = table.group_by("judge", "human", maintain_order=True).agg(pl.col("id").first(), number=pl.len())
+    counts = pl.concat(
+        [table.head(30).with_columns(number=1), counts.filter(pl.col("human").is_null())], how="diagonal_relaxed"
     )
     p_values = []
-    for study in (cu.read(table), cu.read(counted, columns={"n_outputs": "number"})):
+    for study in (cu.read(table), cu.read(counts, columns={"n_outputs": "number"})):
         (outputs,) = labelled_outputs(study.select(one_side=True), consensus="vote")
         p_values.append(sampling_p_value(outputs, outputs.judged[0]))
     expected = chi2_contingency([[13, 17], [30, 70]], correction=False).pvalue

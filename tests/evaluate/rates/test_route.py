@@ -1,4 +1,4 @@
-"""Which judgements are accepted, which outputs are labelled, and the rate from both."""
+"""Routing: accepted judgements, outputs to label, and the rate from both."""
 
 from __future__ import annotations
 
@@ -14,16 +14,17 @@ from custodes.errors import InputError, OptionError
 
 
 def traces(n: int = 2000, *, labelled: int = 400, auc: float = 0.9, seed: int = 0) -> pl.DataFrame:
-    """Outputs of a judge that errs in 15 %; its confidence separates errors with an area `auc` under the ROC curve."""
+    """Return outputs of a judge with 15 % errors; its confidence separates errors with an area `auc` under the ROC
+    curve."""
     rng = np.random.default_rng(seed)
-    good, wrong = rng.random(n) < 0.7, rng.random(n) < 0.15
-    latent = rng.normal(size=n) + np.sqrt(2) * norm.ppf(auc) * wrong
+    good, errors = rng.random(n) < 0.7, rng.random(n) < 0.15
+    latent = rng.normal(size=n) + np.sqrt(2) * norm.ppf(auc) * errors
     words = np.array(["fail", "pass"])
     truth = words[good.astype(int)]
     return pl.DataFrame(
         {
             "id": np.arange(n).astype(str),
-            "judge": words[(good ^ wrong).astype(int)],
+            "judge": words[(good ^ errors).astype(int)],
             "judge_confidence": 1 / (1 + np.exp(latent - 2.5)),
             "human": pl.Series(truth).set(pl.Series(np.arange(n) >= labelled), None),
             "truth": truth,
@@ -40,8 +41,8 @@ def only(table: pl.DataFrame) -> dict[str, Any]:
     return table.row(0, named=True)
 
 
-def answered(data: pl.DataFrame, result: cu.Route) -> pl.DataFrame:
-    """The data with the labels that were to be added, and the probabilities."""
+def with_labels(data: pl.DataFrame, result: cu.Route) -> pl.DataFrame:
+    """Return the data with the requested labels and their probabilities."""
     assert result.outputs["item"].to_list() == data["id"].to_list()
     label_next = result.outputs["label_next"]
     return data.select(
@@ -73,9 +74,9 @@ def test_threshold_is_the_last_of_the_sequence_that_passes() -> None:
         name: chosen[name] for name in ("threshold", "accepted", "n_labelled", "disagreement")
     }
     labelled = data.filter(pl.col("human").is_not_null() & (pl.col("judge_confidence") >= row["threshold"]))
-    wrong = labelled.filter(pl.col("judge") != pl.col("human")).height
-    assert (row["n_labelled"], row["disagreement"]) == (labelled.height, wrong / labelled.height)
-    exact = binomtest(wrong, labelled.height, alternative="less").proportion_ci(0.95).high
+    n_wrong = labelled.filter(pl.col("judge") != pl.col("human")).height
+    assert (row["n_labelled"], row["disagreement"]) == (labelled.height, n_wrong / labelled.height)
+    exact = binomtest(n_wrong, labelled.height, alternative="less").proportion_ci(0.95).high
     assert row["disagreement_bound"] == pytest.approx(exact)
     assert exact <= 0.1 < candidates.filter(outcome="fails")["disagreement_bound"].item()
 
@@ -101,7 +102,7 @@ def test_the_rate_from_both_is_that_of_the_truth(options: dict[str, Any]) -> Non
     for seed in range(12):
         data = traces(seed=seed, labelled=200)
         truth = (data["truth"] == "pass").mean()
-        estimate = rate(answered(data, route(data, rng=seed, **options)))
+        estimate = rate(with_labels(data, route(data, rng=seed, **options)))
         errors.append(estimate["corrected_rate"] - truth)
         inside += estimate["corrected_rate_low"] <= truth <= estimate["corrected_rate_high"]
     assert abs(np.mean(errors)) < 3 * np.std(errors) / np.sqrt(12)
@@ -110,8 +111,8 @@ def test_the_rate_from_both_is_that_of_the_truth(options: dict[str, Any]) -> Non
 
 def test_labels_by_expected_error_give_a_narrower_interval() -> None:
     data = traces(4000, labelled=100, auc=0.95)
-    by_error = rate(answered(data, route(data, add=300)))
-    at_random = answered(data, route(data, add=300)).with_columns(
+    by_error = rate(with_labels(data, route(data, add=300)))
+    at_random = with_labels(data, route(data, add=300)).with_columns(
         human=pl.when(pl.int_range(4000) < 400).then(data["truth"]), probability=pl.lit(1.0)
     )
     uniform = rate(at_random)
@@ -123,9 +124,9 @@ def test_labels_by_expected_error_give_a_narrower_interval() -> None:
 def test_the_drawing_does_not_depend_on_the_order_of_the_rows() -> None:
     data = traces()
     shuffled = data.sample(fraction=1, shuffle=True, seed=1)
-    one, other = (route(rows).outputs.filter("label_next")["item"].sort().to_list() for rows in (data, shuffled))
-    assert one == other
-    assert one != route(data, rng=1).outputs.filter("label_next")["item"].sort().to_list()
+    first, second = (route(rows).outputs.filter("label_next")["item"].sort().to_list() for rows in (data, shuffled))
+    assert first == second
+    assert first != route(data, rng=1).outputs.filter("label_next")["item"].sort().to_list()
 
 
 def test_alarm_when_accepted_judgements_get_worse() -> None:
@@ -133,15 +134,15 @@ def test_alarm_when_accepted_judgements_get_worse() -> None:
     assert (before["alarm"], before["alarm_at"]) == (False, None)
     data = traces()
     worse = data.with_columns(judge=pl.when(pl.int_range(2000) % 4 == 0).then(pl.lit("fail")).otherwise("judge"))
-    after = only(route(worse, threshold=0.8).alarm)
-    assert after["alarm"] is True
-    assert after["alarm_at"] < after["n_labelled"]
-    assert after["e_value"] >= 20
+    changed = only(route(worse, threshold=0.8).alarm)
+    assert changed["alarm"] is True
+    assert changed["alarm_at"] < changed["n_labelled"]
+    assert changed["e_value"] >= 20
     assert only(route(worse, threshold=0.8, disagreement=0.3).alarm)["alarm"] is False
 
 
 def confidences(**columns: Any) -> pl.DataFrame:
-    """60 outputs with a confidence that some column has."""
+    """Return 60 outputs with a confidence that a column holds."""
     rows = np.arange(60)
     judge = np.where(rows % 2, "pass", "fail")
     return pl.DataFrame({"id": rows.astype(str), "judge": judge, **columns, "human": judge})
@@ -192,7 +193,7 @@ def test_what_cannot_be_routed_is_refused_in_one_line() -> None:
     with pytest.raises(InputError, match="unequal probabilities of a human label"):
         cu.route(
             cu.read(
-                answered(data, route(data)),
+                with_labels(data, route(data)),
                 columns={
                     "item": "id",
                     "score": ["human:{rater:human}", "metric:{rater:judge}"],

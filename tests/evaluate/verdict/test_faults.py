@@ -1,4 +1,4 @@
-"""The verdict tells what was found of judges, those first whom a reader would trust, and nothing that was not found."""
+"""The verdict reports the findings on judges, those of recommended judges first, and no others."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from custodes.evaluate.verdict.view import AspectResults
 
 @pytest.fixture(scope="module")
 def results() -> dict[str, Any]:
-    """Of a judge that names what it is shown first, in both orders of three quarters of the comparisons."""
+    """Return results of a judge that prefers the first position, in both orders for three quarters of the
+    comparisons."""
     rows = []
     for item in range(40):
         for a, b in (("A", "B"), ("A", "C"), ("B", "C")):
@@ -29,19 +30,21 @@ def results() -> dict[str, Any]:
     names = ("item", "model_a", "model_b", "rater", "kind", "order", "winner")
     table = pl.DataFrame(rows, schema=names, orient="row")
     study = cu.read(table.with_columns(winner=pl.col("winner").replace({"A": "model_a", "B": "model_b"})))
-    asked: dict[str, Any] = {"resamples": 100}
-    made = {name: getattr(cu, name)(study, **asked) for name in ("agreement", "favoritism", "ranking", "consistency")}
-    board = cu.leaderboard(study, metrics=best_metrics(made["agreement"]), **asked)
-    return {**made, "leaderboard": board, "check": cu.check(study)}
+    options: dict[str, Any] = {"resamples": 100}
+    answers = {
+        name: getattr(cu, name)(study, **options) for name in ("agreement", "favoritism", "ranking", "consistency")
+    }
+    board = cu.leaderboard(study, metrics=best_metrics(answers["agreement"]), **options)
+    return {**answers, "leaderboard": board, "check": cu.check(study)}
 
 
 def test_flips_and_findings_are_told_with_their_numbers(results: dict[str, Any]) -> None:
-    told = list(faults(AspectResults(results, "")))
-    flips = [text for text in told if text.endswith("of 120 comparisons when the presentation order is reversed.")]
+    lines = list(faults(AspectResults(results, "")))
+    flips = [text for text in lines if text.endswith("of 120 comparisons when the presentation order is reversed.")]
     assert len(flips) == 2
     assert any(text.startswith("slotted changes its preference in 100.0 % [90.7 %, 100.0 %]") for text in flips)
     assert any(text.startswith("steady changes its preference in 0.0 % [") for text in flips)
-    (text,) = (text for text in told if "prefers" in text)
+    (text,) = (text for text in lines if "prefers" in text)
     row = results["consistency"].findings.filter(rater="slotted", kind="position").row(0, named=True)
     points = with_ends(row, "estimate", digits=0)
     margin = f"the first position has a margin of {points} points between the same two outputs"
@@ -50,7 +53,7 @@ def test_flips_and_findings_are_told_with_their_numbers(results: dict[str, Any])
 
 
 def test_nothing_is_told_where_nothing_was_asked_or_found(results: dict[str, Any]) -> None:
-    without = {name: own for name, own in results.items() if name != "consistency"}
+    without = {name: table for name, table in results.items() if name != "consistency"}
     assert list(faults(AspectResults(without, ""))) == []
     assert "faults" not in verdict_of(without).verdict["kind"]
     kinds = verdict_of(results).verdict["kind"].unique(maintain_order=True).to_list()
@@ -74,11 +77,11 @@ def test_what_was_not_answered_is_told_with_reasons_and_what_is_left_out(results
     person = frame.filter(order="ab").with_columns(
         rater=pl.lit("ann"), kind=pl.lit("human"), preference=1, invalid=pl.lit(""), order=pl.lit("")
     )
-    made = cu.consistency(cu.read(pl.concat([person, frame], how="diagonal_relaxed")), resamples=50)
-    told = [text for text in faults(AspectResults({**results, "consistency": made}, "")) if "no verdict" in text]
-    assert len(told) == 1
-    assert told[0].startswith("judge gave no verdict in 10 % [")
-    assert told[0].endswith(
+    result = cu.consistency(cu.read(pl.concat([person, frame], how="diagonal_relaxed")), resamples=50)
+    lines = [text for text in faults(AspectResults({**results, "consistency": result}, "")) if "no verdict" in text]
+    assert len(lines) == 1
+    assert lines[0].startswith("judge gave no verdict in 10 % [")
+    assert lines[0].endswith(
         "of 80 questions (refusal 8 %, label 2 %). 8 comparisons queried in both orders but "
         "answered in only one order are excluded if both orders are combined into one verdict."
     )

@@ -1,5 +1,3 @@
-"""The verdict and the report without human ratings."""
-
 from __future__ import annotations
 
 import numpy as np
@@ -10,7 +8,7 @@ import custodes as cu
 
 
 def scored(metrics: dict[str, tuple[float, ...]], items: int = 60, noise: float = 1.0) -> pl.DataFrame:
-    """Scores of three systems; each metric adds its own amount to each system."""
+    """Return scores of three systems with a system effect for each metric."""
     rng = np.random.default_rng(20_260_230)
     quality = rng.normal(size=(items, 3))
     rows = [
@@ -51,29 +49,29 @@ def test_equal_systems_have_no_best() -> None:
 
 
 def test_the_report_needs_no_human_ratings() -> None:
-    made = cu.report(scored({"m1": (2.0, 0.0, 0.0), "m2": (2.0, 0.0, 0.0)}), resamples=50)
-    assert set(made.results) == {"check", "leaderboard", "complementarity"}
-    assert made.context.absent["consistency"].startswith("the study has no verdicts and no texts")
-    assert "Win rates by {metric}" in made.html
-    assert made._charts()
-    assert "by human ratings" not in made.html.split('<script type="text/plain"')[0]
+    report = cu.report(scored({"m1": (2.0, 0.0, 0.0), "m2": (2.0, 0.0, 0.0)}), resamples=50)
+    assert set(report.results) == {"check", "leaderboard", "complementarity"}
+    assert report.context.absent["consistency"].startswith("the study has no verdicts and no texts")
+    assert "Win rates by {metric}" in report.html
+    assert report._charts()
+    assert "by human ratings" not in report.html.split('<script type="text/plain"')[0]
 
 
 def test_one_metric_is_enough() -> None:
-    made = cu.report(scored({"m1": (2.0, 0.0, 0.0)}), resamples=50)
-    assert "complementarity" in made.context.absent
+    report = cu.report(scored({"m1": (2.0, 0.0, 0.0)}), resamples=50)
+    assert "complementarity" in report.context.absent
     assert sentences(scored({"m1": (2.0, 0.0, 0.0)}), "trust") == []
 
 
 def test_complementarity_of_metrics_alone() -> None:
     frame = scored({"m1": (0.0, 0.0, 0.0), "m2": (0.0, 0.0, 0.0)})
-    made = cu.complementarity(frame, resamples=20)
-    people = frame.filter(rater="m1").with_columns(rater=pl.lit("ann"), kind=pl.lit("human"))
-    whole = cu.complementarity(pl.concat([frame, people]), resamples=20)
-    value = made.pairs["complementarity"].item()
+    result = cu.complementarity(frame, resamples=20)
+    human = frame.filter(rater="m1").with_columns(rater=pl.lit("ann"), kind=pl.lit("human"))
+    whole = cu.complementarity(pl.concat([frame, human]), resamples=20)
+    value = result.pairs["complementarity"].item()
     assert value == pytest.approx(whole.pairs.filter(rater_a="m1", rater_b="m2")["complementarity"].item())
-    assert made.gaps.is_empty()
-    assert [note.rule for note in made.notes] == ["no-annotators"]
+    assert result.gaps.is_empty()
+    assert [note.rule for note in result.notes] == ["no-annotators"]
 
 
 def test_a_cycle_and_unconnected_systems_have_no_best() -> None:
@@ -82,10 +80,10 @@ def test_a_cycle_and_unconnected_systems_have_no_best() -> None:
     rows = [(f"{k}{x}", x, y, "judge", "metric", 1 if k % 5 else -1) for k in range(300) for x, y in ring]
     cycle = sentences(pl.DataFrame(rows, schema=names, orient="row"), "best")
     assert cycle[0].startswith("By judge, preferences form a cycle, so no ranking is consistent with the preferences (")
-    apart = [
+    separated = [
         (f"{k}{x}", x, y, "judge", "metric", 1 if k % 5 else -1) for k in range(60) for x, y in (("a", "b"), ("c", "d"))
     ]
-    best = sentences(pl.DataFrame(apart, schema=names, orient="row"), "best")
+    best = sentences(pl.DataFrame(separated, schema=names, orient="row"), "best")
     assert best == [
         "By judge, it is unknown which system is best, because not all systems are connected by comparisons."
     ]

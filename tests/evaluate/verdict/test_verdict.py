@@ -1,4 +1,4 @@
-"""The verdict says what constructed results hold, and no more."""
+"""Verdicts from constructed results state these results and no others."""
 
 from __future__ import annotations
 
@@ -21,32 +21,32 @@ BASIS = ("check", "agreement", "favoritism", "ranking")
 
 @pytest.fixture(scope="module")
 def results() -> dict[str, Any]:
-    """What the verdict is made from: the embedded demo, asked with few resamples."""
+    """Return the results of all questions on the embedded demo with few resamples."""
     study = cu.read("demo")
     bounds = {name: {} if name == "check" else {"resamples": 100} for name in BASIS}
-    made = {name: getattr(cu, name)(study, **bounds[name]) for name in BASIS}
-    board = cu.leaderboard(study, metrics=best_metrics(made["agreement"]), resamples=100)
-    return {**made, "leaderboard": board}
+    answers = {name: getattr(cu, name)(study, **bounds[name]) for name in BASIS}
+    board = cu.leaderboard(study, metrics=best_metrics(answers["agreement"]), resamples=100)
+    return {**answers, "leaderboard": board}
 
 
-def told(results: dict[str, Any], **changes: Any) -> Verdict:
+def make_verdict(results: dict[str, Any], **changes: Any) -> Verdict:
     return verdict_of({**results, **changes})
 
 
-def said(result: Verdict, aspect: str, kind: str) -> str:
+def text_of(result: Verdict, aspect: str, kind: str) -> str:
     return " ".join(result.verdict.filter(aspect=aspect, kind=kind)["text"])
 
 
 def findings(result: Verdict, aspect: str) -> list[tuple[str, str, str]]:
-    """The metric, the system and the text of every line on a finding of partiality."""
+    """Return the metric, the system and the text of every line on a finding of partiality."""
     lines = result.verdict.filter(aspect=aspect, kind="favours")["text"]
-    found = ((re.match(r"(\S+) (?:over|under)-rates (\S+) by ", text), text) for text in lines)
-    return [(*match.groups(), text) for match, text in found if match]
+    matches = ((re.match(r"(\S+) (?:over|under)-rates (\S+) by ", text), text) for text in lines)
+    return [(*match.groups(), text) for match, text in matches if match]
 
 
 def standing(result: Any, values: dict[str, Ends], worse: tuple[str, ...] | None = ()) -> Any:
-    """Agreement whose metrics stand like this on every aspect: value and interval of each, best first; `worse` are
-    that the best is clearly better than, all others share its letter (None: nothing was tested)."""
+    """Return agreement with these values and intervals of the metrics on every aspect, best first. The best metric is
+    significantly better than those of `worse`; all others share its letter (None: no tests)."""
     rows = [
         {
             "aspect": aspect,
@@ -74,69 +74,72 @@ def standing(result: Any, values: dict[str, Ends], worse: tuple[str, ...] | None
 
 
 @pytest.fixture
-def everyone(results: dict[str, Any]) -> list[str]:
+def trusted(results: dict[str, Any]) -> list[str]:
     return list(results["agreement"].metrics["metric"].unique(maintain_order=True))
 
 
 def test_the_planted_truth_of_the_demo_is_found(results: dict[str, Any]) -> None:
-    # custodes.data.simulate.demo_simulation plants these: selfeval favours Dogwood, noise sees nothing
-    result = told(results)
-    assert "noise" in said(result, "coherence", "chance")
-    assert "selfeval over-rates Dogwood by " in said(result, "coherence", "favours")
+    # custodes.data.simulate.demo_simulation defines: selfeval favours Dogwood, and noise is unrelated to quality
+    result = make_verdict(results)
+    assert "noise" in text_of(result, "coherence", "chance")
+    assert "selfeval over-rates Dogwood by " in text_of(result, "coherence", "favours")
     assert (
         "judge decides 80 % [62 %, 91 %] of 15 system pairs as the annotators do, reverses 0 "
         "%, misses a difference in 20 % and finds"
-    ) in said(result, "coherence", "flips")
-    assert "selfeval over-rates Dogwood on both aspects" in said(result, "", "favours")
-    # errors of noise lift the weakest system against every other one, and that is no favour
+    ) in text_of(result, "coherence", "flips")
+    assert "selfeval over-rates Dogwood on both aspects" in text_of(result, "", "favours")
+    # Random errors raise the weakest system against every other one, which is no favoritism.
     noise = results["favoritism"].systems.filter(metric="noise", system="Fir", aspect="coherence").row(0, named=True)
     assert noise["favi_min"] > 0
-    # on coherence nobody else is accused; on fluency those that rate the mean of both aspects may well be
+    # On coherence no other metric has a finding; on fluency the metrics that rate the mean of both aspects may have
+    # one.
     assert {metric for metric, *_ in findings(result, "coherence")} == {"selfeval"}
 
 
 def test_the_number_in_the_sentence_is_of_the_statistic_that_ranks(results: dict[str, Any]) -> None:
-    verdict = told(results).verdict
+    verdict = make_verdict(results).verdict
     for aspect in ("coherence", "fluency"):
         metrics = results["agreement"].metrics.filter(aspect=aspect)
         first, second = verdict.filter(aspect=aspect, kind="trust")["text"]
         best = metrics.filter(metric=first.split()[0]).row(0, named=True)
-        # the highest of all by that statistic, and by it in the text
+        # the highest value of that statistic, also in the text
         assert best["kendall_item"] == metrics["kendall_item"].max()
         assert first.startswith(
             f"{best['metric']} agrees best with the annotators (Kendall's τ within items"
             f" {with_ends(best, 'kendall_item')}; chance level 0)."
         )
-        shown = with_ends(best, "pairwise_accuracy", write=percent)
-        assert second.startswith(f"At system level, {best['metric']} orders {shown} of the pairs of systems")
+        text = with_ends(best, "pairwise_accuracy", write=percent)
+        assert second.startswith(f"At system level, {best['metric']} orders {text} of the pairs of systems")
         highest = metrics["pairwise_accuracy"].max()
         assert ("has the highest" in second) is (highest > best["pairwise_accuracy"])
 
 
 def test_it_is_the_question_of_its_answers(results: dict[str, Any]) -> None:
-    asked = cu.verdict(cu.read("demo"), resamples=100)
-    assert asked.verdict.equals(told(results).verdict)
-    assert asked.provenance.question == "verdict"
-    kinds = asked.verdict.filter(aspect="fluency")["kind"].unique(maintain_order=True).to_list()
+    result = cu.verdict(cu.read("demo"), resamples=100)
+    assert result.verdict.equals(make_verdict(results).verdict)
+    assert result.provenance.question == "verdict"
+    kinds = result.verdict.filter(aspect="fluency")["kind"].unique(maintain_order=True).to_list()
     order = ["design", "best", "trust", "favours", "labels", "chance", "flips", "uncertain"]
     assert kinds == [kind for kind in order if kind in kinds]
-    assert next(asked.lines()).startswith("Which system is best: ")
+    assert next(result.lines()).startswith("Which system is best: ")
 
 
-def test_nobody_is_trusted_where_no_interval_is_above_chance(results: dict[str, Any], everyone: list[str]) -> None:
-    agreement = standing(results["agreement"], dict.fromkeys(everyone, (0.05, -0.1, 0.2)))
-    result = told(results, agreement=agreement)
-    assert said(result, "fluency", "trust") == "No metric agrees with the annotators significantly better than chance."
+def test_nobody_is_trusted_where_no_interval_is_above_chance(results: dict[str, Any], trusted: list[str]) -> None:
+    agreement = standing(results["agreement"], dict.fromkeys(trusted, (0.05, -0.1, 0.2)))
+    result = make_verdict(results, agreement=agreement)
+    assert (
+        text_of(result, "fluency", "trust") == "No metric agrees with the annotators significantly better than chance."
+    )
     assert "agrees best" not in " ".join(result.lines())
     assert leaders(agreement) == {"coherence": [], "fluency": []}
 
 
-def test_without_intervals_nothing_is_claimed(results: dict[str, Any], everyone: list[str]) -> None:
-    agreement = standing(results["agreement"], dict.fromkeys(everyone, (0.5, None, None)))
-    result = told(results, agreement=agreement)
-    assert "Without intervals it cannot be compared with chance." in said(result, "fluency", "trust")
-    assert said(result, "fluency", "chance") == ""
-    assert "no difference between metrics can be compared" in said(result, "fluency", "uncertain")
+def test_without_intervals_nothing_is_claimed(results: dict[str, Any], trusted: list[str]) -> None:
+    agreement = standing(results["agreement"], dict.fromkeys(trusted, (0.5, None, None)))
+    result = make_verdict(results, agreement=agreement)
+    assert "Without intervals it cannot be compared with chance." in text_of(result, "fluency", "trust")
+    assert text_of(result, "fluency", "chance") == ""
+    assert "no difference between metrics can be compared" in text_of(result, "fluency", "uncertain")
 
 
 @pytest.mark.parametrize(
@@ -153,30 +156,30 @@ def test_the_best_is_clearly_best_only_by_its_tests(
 ) -> None:
     values: dict[str, Ends] = {name: (0.5 - i / 50, 0.2, 0.6) for i, name in enumerate(("judge", "learned", "overlap"))}
     agreement = standing(results["agreement"], values, worse)
-    result = told(results, agreement=agreement)
+    result = make_verdict(results, agreement=agreement)
     tests = agreement.comparisons.filter(aspect="coherence", statistic="kendall_item").to_dicts()
-    others = {frozenset((row["metric_a"], row["metric_b"])) - {"judge"}: row["p_adjusted"] for row in tests}
-    p_values = {name: p_equals(others[frozenset([name])]) for name in ("learned", "overlap")}
-    largest = p_equals(max(p for names, p in others.items() if len(names) == 1))
+    differences = {frozenset((row["metric_a"], row["metric_b"])) - {"judge"}: row["p_adjusted"] for row in tests}
+    p_values = {name: p_equals(differences[frozenset([name])]) for name in ("learned", "overlap")}
+    largest = p_equals(max(p for names, p in differences.items() if len(names) == 1))
     first = result.verdict.filter(aspect="coherence", kind="trust")["text"][0]
     assert first.endswith(phrase.format(**p_values, largest=largest))
     level = [name for name in ("learned", "overlap") if name not in (worse or ())]
     assert leaders(agreement)["coherence"] == ["judge", *level]
-    uncertain = said(result, "coherence", "uncertain")
+    uncertain = text_of(result, "coherence", "uncertain")
     assert ("agrees best" in uncertain) is bool(level)
 
 
 @pytest.mark.parametrize("near", [(), ("learned",), ("learned", "overlap")])
-@pytest.mark.parametrize("marked", ["kendall_item", "pairwise_accuracy"])
+@pytest.mark.parametrize("statistic", ["kendall_item", "pairwise_accuracy"])
 def test_a_difference_at_the_threshold_is_reported_as_such(
-    results: dict[str, Any], near: tuple[str, ...], marked: str
+    results: dict[str, Any], near: tuple[str, ...], statistic: str
 ) -> None:
     first, *level = ("judge", "learned", "overlap")
     values: dict[str, Ends] = {name: (0.5 - i / 50, 0.2, 0.6) for i, name in enumerate((first, *level))}
     agreement = standing(results["agreement"], values)
     metrics = pl.col("metric_a", "metric_b")
     open_pairs = pl.any_horizontal(metrics == first) & pl.any_horizontal(metrics.is_in(near))
-    mark = open_pairs & (pl.col("statistic") == marked)
+    mark = open_pairs & (pl.col("statistic") == statistic)
     agreement = replace(
         agreement,
         comparisons=agreement.comparisons.with_columns(
@@ -184,8 +187,8 @@ def test_a_difference_at_the_threshold_is_reported_as_such(
             p_adjusted=pl.when(mark).then(0.049).otherwise(0.3),
         ),
     )
-    text = told(results, agreement=agreement).verdict.filter(aspect="coherence", kind="trust")["text"][0]
-    if marked != "kendall_item":  # another statistic than the one that ranks
+    text = make_verdict(results, agreement=agreement).verdict.filter(aspect="coherence", kind="trust")["text"][0]
+    if statistic != "kendall_item":  # another statistic than the one that ranks
         near = ()
     clear = [f"{name} (p = .300)" for name in level if name not in near]
     close = [f"{name} (p = .049)" for name in level if name in near]
@@ -204,10 +207,10 @@ def test_one_sided_people_silence_favoritism_and_decisions(results: dict[str, An
         "examples": [],
     }
     check = replace(check, problems=pl.concat([check.problems, pl.DataFrame([problem], schema=check.problems.schema)]))
-    result = told(results, check=check)
-    assert said(result, "fluency", "design").startswith("People always prefer the same side")
-    assert said(result, "fluency", "favours") == said(result, "fluency", "flips") == ""
-    assert said(result, "coherence", "favours")
+    result = make_verdict(results, check=check)
+    assert text_of(result, "fluency", "design").startswith("People always prefer the same side")
+    assert text_of(result, "fluency", "favours") == text_of(result, "fluency", "flips") == ""
+    assert text_of(result, "coherence", "favours")
 
 
 def test_partiality_is_told_of_few_metrics_and_of_none(results: dict[str, Any]) -> None:
@@ -216,26 +219,26 @@ def test_partiality_is_told_of_few_metrics_and_of_none(results: dict[str, Any]) 
     def finding(value: str, **more: Any) -> Any:
         return replace(favoritism, partiality=favoritism.partiality.with_columns(finding=pl.lit(value), **more))
 
-    without = told(results, favoritism=finding(""))
-    assert said(without, "coherence", "favours") == "No metric is significantly partial to a system."
-    assert "both aspects" not in said(without, "", "favours")
-    every = finding("favoured")
-    metrics = [metric for metric, *_ in findings(told(results, favoritism=every), "coherence")]
+    without = make_verdict(results, favoritism=finding(""))
+    assert text_of(without, "coherence", "favours") == "No metric is significantly partial to a system."
+    assert "both aspects" not in text_of(without, "", "favours")
+    favoured = finding("favoured")
+    metrics = [metric for metric, *_ in findings(make_verdict(results, favoritism=favoured), "coherence")]
     assert len(metrics) == len({*metrics}) == 3
-    assert "noise" not in metrics  # it is not trusted anyway
-    # noise is neither counted nor among those that it is counted of
-    assert "In all, 6 of 6 metrics that are significantly better than chance over-rate or under-rate some" in said(
-        told(results, favoritism=every), "coherence", "favours"
+    assert "noise" not in metrics  # It is not recommended in any case.
+    # noise is neither in the count nor in its total.
+    assert "In all, 6 of 6 metrics that are significantly better than chance over-rate or under-rate some" in text_of(
+        make_verdict(results, favoritism=favoured), "coherence", "favours"
     )
-    untold = finding("inconclusive", partiality=pl.lit(None, pl.Float64), reason=pl.lit("too few"))
-    assert said(told(results, favoritism=untold), "coherence", "favours") == (
+    inconclusive = finding("inconclusive", partiality=pl.lit(None, pl.Float64), reason=pl.lit("too few"))
+    assert text_of(make_verdict(results, favoritism=inconclusive), "coherence", "favours") == (
         "Whether a metric is partial to a system is inconclusive: too few."
     )
 
 
 def board(result: Any, systems: dict[str, tuple[int | None, bool]], *, rater: str = "human", **corrected: Any) -> Any:
-    """A leaderboard on which these systems stand like this on every aspect: highest rank, and whether they may be
-    first; the best first. `corrected` is a row of that table."""
+    """Return a leaderboard with this highest rank and top group on every aspect, best system first. `corrected` gives
+    values of a row of that table."""
     rows = [
         {
             "aspect": aspect,
@@ -254,14 +257,15 @@ def board(result: Any, systems: dict[str, tuple[int | None, bool]], *, rater: st
         for aspect in ("coherence", "fluency")
         for i, (system, (high, may)) in enumerate(systems.items())
     ]
-    told = [{"aspect": aspect, **corrected} for aspect in ("coherence", "fluency")] if corrected else []
+    corrected_rows = [{"aspect": aspect, **corrected} for aspect in ("coherence", "fluency")] if corrected else []
     schema = result.systems.schema
     return replace(
         result,
         notes=(),
         systems=pl.DataFrame([{**dict.fromkeys(schema), **row} for row in rows], schema=schema),
         corrected=pl.DataFrame(
-            [{**dict.fromkeys(result.corrected.schema), **row} for row in told], schema=result.corrected.schema
+            [{**dict.fromkeys(result.corrected.schema), **row} for row in corrected_rows],
+            schema=result.corrected.schema,
         ),
     )
 
@@ -298,11 +302,11 @@ def board(result: Any, systems: dict[str, tuple[int | None, bool]], *, rater: st
 def test_systems_are_best_only_by_their_ranks(
     results: dict[str, Any], systems: dict[str, tuple[int | None, bool]], phrase: str
 ) -> None:
-    made = told(results, leaderboard=board(results["leaderboard"], systems))
-    assert phrase in said(made, "coherence", "best")
+    result = make_verdict(results, leaderboard=board(results["leaderboard"], systems))
+    assert phrase in text_of(result, "coherence", "best")
     alone = [name for name, (_, may) in systems.items() if may]
-    assert made.verdict.filter(aspect="coherence", kind="best").height == 1
-    assert ("A is best on both aspects." in said(made, "", "best")) is (len(alone) == 1)
+    assert result.verdict.filter(aspect="coherence", kind="best").height == 1
+    assert ("A is best on both aspects." in text_of(result, "", "best")) is (len(alone) == 1)
 
 
 def test_people_who_judged_few_are_corrected_by_the_best_metric(results: dict[str, Any]) -> None:
@@ -310,16 +314,16 @@ def test_people_who_judged_few_are_corrected_by_the_best_metric(results: dict[st
     systems = {"A": (1, True), "B": (2, False)}
     rater = f"corrected:{best}"
     few: dict[str, Any] = {"metric": best, "labels": 40, "battles": 400, "power": 0.5, "reason": ""}
-    text = said(
-        told(results, leaderboard=board(results["leaderboard"], systems, rater=rater, **few)), "fluency", "best"
+    text = text_of(
+        make_verdict(results, leaderboard=board(results["leaderboard"], systems, rater=rater, **few)), "fluency", "best"
     )
     assert text.startswith(f"Annotators {best}d 40 of the 400 comparisons that {best} {best}d.")
     assert "A is better than B" in text
-    # people are not few, or judged no random part: then nothing is corrected
+    # Human ratings are not few, or do not cover a random part, so nothing is corrected.
     many = board(results["leaderboard"], systems, **{**few, "labels": 300})
-    assert "People judged" not in said(told(results, leaderboard=many), "fluency", "best")
+    assert "People judged" not in text_of(make_verdict(results, leaderboard=many), "fluency", "best")
     uneven = board(results["leaderboard"], systems, **{**few, "reason": "labels are no random part"})
-    text = said(told(results, leaderboard=uneven), "fluency", "best")
+    text = text_of(make_verdict(results, leaderboard=uneven), "fluency", "best")
     assert (
         "The metric cannot be used to estimate the missing human preferences: Labels "
         "are no random part. The following sentences use human comparisons only. A is better than B: it wins 70 %"
@@ -333,73 +337,75 @@ def test_no_winner_is_named_from_comparisons_that_were_selected(results: dict[st
     row: dict[str, Any] = {"metric": best, "battles": 400, "power": 0.5, "reason": "people's battles are not random"}
     for labels in (40, 300):
         for p_random, named in ((0.002, False), (0.2, True), (None, True)):
-            shown = board(results["leaderboard"], systems, **row, labels=labels, p_random=p_random)
-            made = told(results, leaderboard=shown)
-            text = said(made, "fluency", "best")
+            changed = board(results["leaderboard"], systems, **row, labels=labels, p_random=p_random)
+            result = make_verdict(results, leaderboard=changed)
+            text = text_of(result, "fluency", "best")
             assert ("A is best" in text) is named
             assert (
                 f"annotators judged {labels} of the 400 comparisons that {best} judged, and the" in text
             ) is not named
             assert ("p = .002" in text) is not named
-            assert bool(said(made, "", "best")) is named
+            assert bool(text_of(result, "", "best")) is named
 
 
 def test_systems_that_never_met_are_not_ranked_together(results: dict[str, Any]) -> None:
-    made = board(results["leaderboard"], dict.fromkeys("ABCD", (2, True)))
-    parts = made.systems.with_columns(part=pl.when(pl.col("system").is_in(["A", "B"])).then(1).otherwise(2))
-    text = said(told(results, leaderboard=replace(made, systems=parts)), "fluency", "best")
+    result = board(results["leaderboard"], dict.fromkeys("ABCD", (2, True)))
+    parts = result.systems.with_columns(part=pl.when(pl.col("system").is_in(["A", "B"])).then(1).otherwise(2))
+    text = text_of(make_verdict(results, leaderboard=replace(result, systems=parts)), "fluency", "best")
     assert text.startswith(
         "2 groups of systems are not connected by comparisons (A and B; C and D), so the best "
         "of all systems is unknown."
     )
-    assert said(told(results, leaderboard=replace(made, systems=parts)), "", "best") == ""
-    # who never met is no open pair: A and B, C and D are
+    assert text_of(make_verdict(results, leaderboard=replace(result, systems=parts)), "", "best") == ""
+    # Pairs without comparisons are not undecided; A and B, C and D are.
     grouped = parts.with_columns(group=pl.format("{}a", pl.col("part")))
-    text = said(told(results, leaderboard=replace(made, systems=grouped)), "fluency", "labels")
+    text = text_of(make_verdict(results, leaderboard=replace(result, systems=grouped)), "fluency", "labels")
     assert text.startswith("2 of 2 pairs of systems are undecided (all pairs tested together)")
 
 
 def test_undecided_pairs_and_forecasts_are_of_the_leaderboard(results: dict[str, Any]) -> None:
-    made = told(results)
+    result = make_verdict(results)
     board = results["leaderboard"]
     for aspect in ("coherence", "fluency"):
         undecided = board.pairs.filter(aspect=aspect, rater="human", decision="=")
-        text = said(made, aspect, "labels")
+        text = text_of(result, aspect, "labels")
         assert text.startswith(f"{undecided.height} of 15 pairs of systems are undecided (all pairs tested together)")
-        # no pair that cannot change the best system is listed
+        # Pairs that cannot change the best system are not listed.
         systems = board.systems.filter(aspect=aspect, rater="human")
         top = set(systems.filter(pl.col("may_be_first") | (pl.col("rank") == 1))["system"])
         for row in undecided.to_dicts():
             named = f"{row['system_a']} and {row['system_b']}", f"{row['system_b']} and {row['system_a']}"
             if not {row["system_a"], row["system_b"]} <= top:
-                assert not any(own in text for own in named)
+                assert not any(pair_name in text for pair_name in named)
             elif row["more_comparisons"] is not None:
                 about = f"About {rounded(row['more_comparisons'])} more human comparisons of"
-                assert any(f"{about} {own} would give 50 % power to tell which is better." in text for own in named)
-        # a row of the table is a sentence, or several
-        assert all(text.endswith(".") for text in made.verdict.filter(kind="labels")["text"])
+                assert any(
+                    f"{about} {pair_name} would give 50 % power to tell which is better." in text for pair_name in named
+                )
+        # A row of the table is one sentence or several.
+        assert all(text.endswith(".") for text in result.verdict.filter(kind="labels")["text"])
     far = replace(board, pairs=board.pairs.with_columns(more_comparisons=pl.lit(None, pl.Int64)))
-    text = said(told(results, leaderboard=far), "fluency", "labels")
+    text = text_of(make_verdict(results, leaderboard=far), "fluency", "labels")
     assert "even 20 times the present information would not give 50 % power." in text
     assert "About" not in text
     letters = board.systems.with_columns(
         group=pl.col("system").replace_strict(dict(zip(sorted(set(board.systems["system"])), "abcdef", strict=True)))
     )
-    apart = replace(board, systems=letters)
-    assert said(told(results, leaderboard=apart), "fluency", "labels") == ""
+    separated = replace(board, systems=letters)
+    assert text_of(make_verdict(results, leaderboard=separated), "fluency", "labels") == ""
 
 
 def test_pairs_with_the_leader_come_first(results: dict[str, Any]) -> None:
-    made = board(results["leaderboard"], dict.fromkeys("ABCD", (4, True)))
-    systems = made.systems.with_columns(group=pl.lit("a"))
+    changed = board(results["leaderboard"], dict.fromkeys("ABCD", (4, True)))
+    systems = changed.systems.with_columns(group=pl.lit("a"))
     pairs = [("B", "C", 10), ("A", "D", 900), ("C", "D", 20), ("A", "B", 1000), ("A", "C", None), ("B", "D", 30)]
     rows = [
         {"aspect": "fluency", "rater": "human", "system_a": a, "system_b": b, "more_comparisons": n, "decision": "="}
         for a, b, n in pairs
     ]
-    schema = made.pairs.schema
+    schema = changed.pairs.schema
     frame = pl.DataFrame([{**dict.fromkeys(schema), **row} for row in rows], schema=schema)
-    result = told(results, leaderboard=replace(made, systems=systems, pairs=frame))
+    result = make_verdict(results, leaderboard=replace(changed, systems=systems, pairs=frame))
     texts = result.verdict.filter(aspect="fluency", kind="labels")["text"].to_list()
     end = "would give 50 % power to tell which is better."
     assert texts[1:] == [
@@ -411,13 +417,13 @@ def test_pairs_with_the_leader_come_first(results: dict[str, Any]) -> None:
 
 
 def test_the_worst_finding_about_the_recommended_metric_comes_first(results: dict[str, Any]) -> None:
-    # more significant findings about metrics that are not recommended, and a smaller one about the one that is
+    # more significant findings about metrics that are not recommended, and a smaller one about the recommended metric
     best, *others = results["agreement"].standing.filter(aspect="coherence")["metric"]
     favoritism = results["favoritism"]
     rows = [(best, "Aster", -20.0, 0.001), (best, "Elm", 40.0, 0.04)]
     rows += [(metric, "Fir", 50.0 + i, 1e-9) for i, metric in enumerate(others[:5])]
-    found = partiality_of(favoritism, rows, copies={others[3]: [others[4]], others[4]: [others[3]]})
-    result = told(results, favoritism=replace(favoritism, partiality=found))
+    changed = partiality_of(favoritism, rows, copies={others[3]: [others[4]], others[4]: [others[3]]})
+    result = make_verdict(results, favoritism=replace(favoritism, partiality=changed))
     lines = findings(result, "coherence")
     top = leaders(results["agreement"])["coherence"]
     assert [metric for metric, *_ in lines] == [best, top[1], others[4]]
@@ -430,41 +436,41 @@ def test_the_worst_finding_about_the_recommended_metric_comes_first(results: dic
 @pytest.mark.parametrize("uninformative", [("noise",), ("noise", "selfeval")])
 @pytest.mark.parametrize("count", [0, 3, 6])
 def test_every_finding_that_is_counted_is_of_a_metric_that_may_be_named(
-    results: dict[str, Any], everyone: list[str], uninformative: tuple[str, ...], count: int
+    results: dict[str, Any], trusted: list[str], uninformative: tuple[str, ...], count: int
 ) -> None:
-    good = sorted({*everyone} - {*uninformative})
+    good = sorted({*trusted} - {*uninformative})
     values: dict[str, Ends] = {name: (0.5 - i / 50, 0.2, 0.6) for i, name in enumerate(good)}
     agreement = standing(results["agreement"], values | dict.fromkeys(uninformative, (0.0, -0.1, 0.1)))
     favoritism = results["favoritism"]
     rows = [(metric, "Fir", 20.0 + i, 0.001) for i, metric in enumerate((*good[:count], *uninformative))]
     favoritism = replace(favoritism, partiality=partiality_of(favoritism, rows, copies={}))
-    result = told(results, agreement=agreement, favoritism=favoritism)
-    text = said(result, "coherence", "favours")
+    result = make_verdict(results, agreement=agreement, favoritism=favoritism)
+    text = text_of(result, "coherence", "favours")
     lines = findings(result, "coherence")
-    found = min(count, len(good))
-    assert len(lines) == min(found, 3)
+    n_findings = min(count, len(good))
+    assert len(lines) == min(n_findings, 3)
     assert not {*uninformative} & {metric for metric, *_ in lines}
-    counted = f"In all, {found} of {len(good)} metrics that are significantly better than chance"
-    assert (counted in text) is (found > 3)
-    assert ("In all" in text) is (found > 3)
+    total = f"In all, {n_findings} of {len(good)} metrics that are significantly better than chance"
+    assert (total in text) is (n_findings > 3)
+    assert ("In all" in text) is (n_findings > 3)
     alone = {
         1: "Only noise over-rates or under-rates some system, and it is not significantly better than chance.",
         2: "Only noise and selfeval over-rate or under-rate some system, and they are not significantly better than",
     }
-    assert (alone[len(uninformative)] in text) is (found == 0)
+    assert (alone[len(uninformative)] in text) is (n_findings == 0)
     assert "No metric is significantly partial" not in text
 
 
 def partiality_of(
     favoritism: Any, rows: list[tuple[str, str, float, float]], copies: dict[str, list[str]]
 ) -> pl.DataFrame:
-    """The table `partiality` with these findings only: metric, system, points, adjusted p-value."""
+    """Return the table `partiality` with these findings only: metric, system, points, adjusted p-value."""
     findings = {(metric, system): (size, p) for metric, system, size, p in rows}
-    made = []
+    finding_rows = []
     for row in favoritism.partiality.to_dicts():
         size, p = findings.get((row["metric"], row["system"]), (0.0, 1.0))
         finding = "" if p > 0.05 else "favoured" if size > 0 else "disfavoured"
         near = copies.get(row["metric"], []) if finding else []
         ends = {"partiality": size, "partiality_low": size - 9, "partiality_high": size + 9}
-        made.append({**row, **ends, "p_adjusted": p, "finding": finding, "near_copies": near})
-    return pl.DataFrame(made, schema=favoritism.partiality.schema)
+        finding_rows.append({**row, **ends, "p_adjusted": p, "finding": finding, "near_copies": near})
+    return pl.DataFrame(finding_rows, schema=favoritism.partiality.schema)

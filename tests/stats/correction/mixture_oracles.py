@@ -1,4 +1,4 @@
-"""Oracles of the mixture model: the finite sum that its posterior is, and NUTS as its paper runs it."""
+"""References for the mixture model: the exact posterior as a finite sum, and NUTS as in the paper."""
 
 from __future__ import annotations
 
@@ -31,17 +31,16 @@ TABLES = {
 
 
 class FiniteSum(NamedTuple):
-    """The posterior of one table as a finite mixture: `weights` (k,) and Dirichlet `parameters` (k, 3) of p."""
+    """The posterior of one table as a finite mixture with `weights` (k,) and Dirichlet `parameters` (k, 3) of p."""
 
     weights: NDArray[np.float64]
     parameters: NDArray[np.float64]
 
     @classmethod
     def of(cls, paired: Any, metric_only: Any, human_only: Any) -> FiniteSum:
-        """Given how the metric-only items, a whole number, split over the human classes, p and the columns of mu are
-        Dirichlets. The weight of a split is a product over metric classes times a function of the class totals alone,
-        so totals are convolved.
-        """
+        """Return the posterior for metric-only counts of whole numbers. For each split of these counts over the human
+        classes, p and the columns of mu are Dirichlet. The weight of a split is a product over metric classes times a
+        function of the class totals, so the totals are convolved."""
         paired, metric_only, human_only = (np.asarray(x, dtype=float) for x in (paired, metric_only, human_only))
         total = np.ones((1, 1))
         for r in range(3):
@@ -52,7 +51,7 @@ class FiniteSum(NamedTuple):
             log = np.where(tie >= 0, log, -np.inf)
             total = convolve2d(
                 total, np.exp(log - log.max())
-            )  # by Fourier transforms rounding would hide small weights
+            )  # Fourier transforms would hide small weights by rounding.
         win, loss = np.nonzero(np.add.outer(np.arange(len(total)), np.arange(len(total))) < len(total))
         split = np.stack([win, metric_only.sum() - win - loss, loss], axis=1)
         n = paired.sum(axis=1)
@@ -64,17 +63,17 @@ class FiniteSum(NamedTuple):
 
     @property
     def theta(self) -> float:
-        """P(p_win > p_loss)."""
+        """Return P(p_win > p_loss)."""
         return float(self.weights @ betainc(self.parameters[:, 2], self.parameters[:, 0], 0.5))
 
     @property
     def mean(self) -> NDArray[np.float64]:
-        """(3,) of p."""
+        """Return the mean of p, (3,)."""
         return np.asarray(self.weights @ (self.parameters / self.parameters.sum(axis=1, keepdims=True)))
 
     @property
     def sd(self) -> NDArray[np.float64]:
-        """(4,) of p and the margin."""
+        """Return the standard deviations of p and of the margin, (4,)."""
         size = self.parameters.sum(axis=1, keepdims=True)
         p = self.parameters / size
         margin = p[:, :1] - p[:, 2:]
@@ -83,16 +82,14 @@ class FiniteSum(NamedTuple):
         return np.asarray(np.sqrt(self.weights @ (second + means**2) - (self.weights @ means) ** 2))
 
     def below(self, bounds: NDArray[np.float64]) -> NDArray[np.float64]:
-        """P(p <= bounds), (3,)."""
+        """Return P(p <= bounds), (3,)."""
         rest = self.parameters.sum(axis=1, keepdims=True) - self.parameters
         return np.asarray(self.weights @ betainc(self.parameters, rest, bounds))
 
 
 def nuts(table: Counts, *, chains: int, warmup: int, draws: int) -> NDArray[np.float64]:
-    """Draws of p (chains, draws, 3) of one table by NumPyro's NUTS, in double precision.
-
-    The paper runs 5 chains of 2,000 warm-up steps and 10,000 draws (Deriu et al. 2023, Algorithm 1 and Appendix B).
-    """
+    """Return draws of p (chains, draws, 3) of one table by NumPyro's NUTS in double precision. The paper runs 5 chains
+    of 2,000 warm-up steps and 10,000 draws (Deriu et al. 2023, Algorithm 1 and Appendix B)."""
     import jax
 
     with jax.enable_x64(True):

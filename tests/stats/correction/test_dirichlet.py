@@ -1,4 +1,4 @@
-"""The posterior from people alone, against SciPy's distributions, draws and the swap."""
+"""The posterior from human ratings alone, against SciPy's distributions, draws and exchanged systems."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ def test_theta_by_integration(counts):
 
 
 def test_shares_are_beta():
-    got = human_posterior(COUNTS, confidence=0.9)
+    result = human_posterior(COUNTS, confidence=0.9)
     a, b = COUNTS + 1, COUNTS.sum(axis=1, keepdims=True) - COUNTS + 2
-    np.testing.assert_allclose(got.p, beta.mean(a, b))
-    np.testing.assert_allclose(got.p_low, beta.ppf(0.05, a, b), rtol=1e-9)
-    np.testing.assert_allclose(got.p_high, beta.ppf(0.95, a, b), rtol=1e-9)
+    np.testing.assert_allclose(result.p, beta.mean(a, b))
+    np.testing.assert_allclose(result.p_low, beta.ppf(0.05, a, b), rtol=1e-9)
+    np.testing.assert_allclose(result.p_high, beta.ppf(0.95, a, b), rtol=1e-9)
 
 
 @pytest.mark.parametrize("counts", COUNTS)
@@ -53,16 +53,18 @@ def test_margin_interval_holds_its_share_of_draws(counts):
     draws = 200_000
     p = np.random.default_rng(0).dirichlet(counts + 1, draws)
     margin = p[:, 0] - p[:, 2]
-    got = human_posterior(counts, confidence=0.95)
+    result = human_posterior(counts, confidence=0.95)
     error = 4.5 * np.sqrt(0.025 * 0.975 / draws)
-    assert (margin < got.margin_low).mean() == pytest.approx(0.025, abs=error)
-    assert (margin > got.margin_high).mean() == pytest.approx(0.025, abs=error)
+    assert (margin < result.margin_low).mean() == pytest.approx(0.025, abs=error)
+    assert (margin > result.margin_high).mean() == pytest.approx(0.025, abs=error)
 
 
 def test_margin_interval_in_closed_form():
-    # no ratings: p_win - p_loss has the density 1 - |x|, so its lower 2.5 % end at sqrt(.05) - 1
-    got = human_posterior(np.zeros(3), confidence=0.95)
-    np.testing.assert_allclose([got.margin_low, got.margin_high], [np.sqrt(0.05) - 1, 1 - np.sqrt(0.05)], atol=1e-8)
+    # Without ratings p_win - p_loss has the density 1 - |x|, so its lower 2.5 % bound is sqrt(.05) - 1.
+    result = human_posterior(np.zeros(3), confidence=0.95)
+    np.testing.assert_allclose(
+        [result.margin_low, result.margin_high], [np.sqrt(0.05) - 1, 1 - np.sqrt(0.05)], atol=1e-8
+    )
     # close to the median, where the density has its kink
     narrow = human_posterior(np.zeros(3), confidence=0.02)
     np.testing.assert_allclose(narrow.margin_low, np.sqrt(0.98) - 1, atol=1e-8)
@@ -71,8 +73,11 @@ def test_margin_interval_in_closed_form():
 @settings(max_examples=30, deadline=None)
 @given(hnp.arrays(np.int64, (3, 3), elements=st.integers(0, 10**6)), st.sampled_from([0.5, 0.9, 0.99]))
 def test_swap(counts, confidence):
-    one, other = human_posterior(counts, confidence=confidence), human_posterior(counts[:, ::-1], confidence=confidence)
-    np.testing.assert_allclose(other.theta, 1 - one.theta, atol=1e-12)
-    np.testing.assert_array_equal(other.margin_low, -one.margin_high)
-    np.testing.assert_array_equal(other.p_low, one.p_low[:, ::-1])
-    assert (one.margin_low < one.margin_high).all()
+    first, second = (
+        human_posterior(counts, confidence=confidence),
+        human_posterior(counts[:, ::-1], confidence=confidence),
+    )
+    np.testing.assert_allclose(second.theta, 1 - first.theta, atol=1e-12)
+    np.testing.assert_array_equal(second.margin_low, -first.margin_high)
+    np.testing.assert_array_equal(second.p_low, first.p_low[:, ::-1])
+    assert (first.margin_low < first.margin_high).all()

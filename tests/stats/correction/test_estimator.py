@@ -1,4 +1,5 @@
-"""What estimators take and give: counts and their mirror images, intervals by t, evidence as far as draws go."""
+"""Input and output of estimators: counts and their mirror images, intervals by t, evidence within the precision of
+draws."""
 
 from __future__ import annotations
 
@@ -17,12 +18,12 @@ TABLES = hnp.arrays(np.int64, st.tuples(st.integers(1, 6), st.just(15)), element
 
 
 def counts_of(rows: np.ndarray) -> Counts:
-    """Tables from rows of 15: nine paired, three of the metric alone, three of people alone."""
+    """Return tables from rows of 15: nine paired counts, three of the metric alone, three of annotators alone."""
     return Counts(rows[:, :9].reshape(-1, 3, 3), rows[:, 9:12], rows[:, 12:])
 
 
 def mirrored(rows: np.ndarray) -> np.ndarray:
-    """Rows of tables with the two systems exchanged."""
+    """Return rows of tables with the two systems exchanged."""
     return np.concatenate([rows[:, 8::-1], rows[:, 11:8:-1], rows[:, :11:-1]], axis=1)
 
 
@@ -40,16 +41,16 @@ def test_both_sides_are_counted_on_all_that_they_rated():
 @settings(deadline=None)
 def test_every_table_stands_once_up_to_its_mirror_image(rows):
     rows = np.concatenate([rows, mirrored(rows)])
-    distinct, even, where, swapped = counts_of(rows).distinct()
-    made = distinct[where]
-    np.testing.assert_array_equal(np.where(swapped[:, np.newaxis], mirrored(made), made), rows)
-    for table, mirror, own in zip(distinct, mirrored(distinct), even, strict=True):
-        assert own == (mirror == table).all()
-        assert sum((other == table).all() or (other == mirror).all() for other in distinct) == 1
-    half = len(rows) // 2
-    assert (where[:half] == where[half:]).all()
-    assert (swapped[:half] != swapped[half:])[~even[where[:half]]].all()
-    assert not swapped[even[where]].any()
+    distinct, even, index, swapped = counts_of(rows).distinct()
+    result = distinct[index]
+    np.testing.assert_array_equal(np.where(swapped[:, np.newaxis], mirrored(result), result), rows)
+    for table, mirror, is_even in zip(distinct, mirrored(distinct), even, strict=True):
+        assert is_even == (mirror == table).all()
+        assert sum((candidate == table).all() or (candidate == mirror).all() for candidate in distinct) == 1
+    n_half = len(rows) // 2
+    assert (index[:n_half] == index[n_half:]).all()
+    assert (swapped[:n_half] != swapped[n_half:])[~even[index[:n_half]]].all()
+    assert not swapped[even[index]].any()
 
 
 def test_decisions_are_those_of_algorithm_1():
@@ -89,12 +90,12 @@ def drawn(theta: list[float], draws: float) -> Estimate:
 
 
 def test_draws_resolve_no_more_than_their_number():
-    # 98 draws, all on one side, and one on either side of a uniform prior: 99/100
-    seen = drawn([0.0, 0.004, 0.5, 1.0], 98.0).resolved(gamma=0.1)
-    assert seen.theta.tolist() == pytest.approx([0.01, 0.01, 0.5, 0.99])
+    # 98 draws on one side, and one pseudo-draw on either side for a uniform prior: 99/100.
+    resolved = drawn([0.0, 0.004, 0.5, 1.0], 98.0).resolved(gamma=0.1)
+    assert resolved.theta.tolist() == pytest.approx([0.01, 0.01, 0.5, 0.99])
     closed = drawn([0.0, 1e-9, 1.0], np.nan).resolved(gamma=0.1)
     assert closed.theta.tolist() == [0, 1e-9, 1]
-    assert seen.sd == pytest.approx(np.full(4, 0.7 / (2 * stats.norm.isf(0.05))))
+    assert resolved.sd == pytest.approx(np.full(4, 0.7 / (2 * stats.norm.isf(0.05))))
 
 
 def test_without_intervals_a_rule_takes_the_standard_deviation():
@@ -116,52 +117,52 @@ def random_estimate(seed: int, n: int = 4) -> Estimate:
 
 
 def test_a_mirrored_estimate_exchanges_wins_and_losses():
-    one, which = random_estimate(2), np.array([False, True, False, True])
-    mirror = one.mirrored(which)
-    for k, mirrored_here in enumerate(which):
+    estimate, mask = random_estimate(2), np.array([False, True, False, True])
+    mirror = estimate.mirrored(mask)
+    for k, mirrored_here in enumerate(mask):
         sign = -1 if mirrored_here else 1
         ends = ("margin_high", "margin_low") if mirrored_here else ("margin_low", "margin_high")
-        assert mirror.theta[k] == (1 - one.theta[k] if mirrored_here else one.theta[k])
+        assert mirror.theta[k] == (1 - estimate.theta[k] if mirrored_here else estimate.theta[k])
         for name in ("p", "p_low", "p_high"):
-            assert getattr(mirror, name)[k].tolist() == getattr(one, name)[k][::sign].tolist()
-        assert mirror.margin[k] == sign * one.margin[k]
-        assert (mirror.margin_low[k], mirror.margin_high[k]) == tuple(sign * getattr(one, end)[k] for end in ends)
+            assert getattr(mirror, name)[k].tolist() == getattr(estimate, name)[k][::sign].tolist()
+        assert mirror.margin[k] == sign * estimate.margin[k]
+        assert (mirror.margin_low[k], mirror.margin_high[k]) == tuple(sign * getattr(estimate, end)[k] for end in ends)
     for name in ("theta_error", "effective_draws", "sd"):
-        np.testing.assert_array_equal(getattr(mirror, name), getattr(one, name))
-    again = mirror.mirrored(which)
+        np.testing.assert_array_equal(getattr(mirror, name), getattr(estimate, name))
+    twice_mirrored = mirror.mirrored(mask)
     for name in ("theta", "p", "p_low", "p_high", "margin_low", "margin_high"):
-        np.testing.assert_allclose(getattr(again, name), getattr(one, name), rtol=1e-12)
+        np.testing.assert_allclose(getattr(twice_mirrored, name), getattr(estimate, name), rtol=1e-12)
 
 
 def test_a_symmetric_estimate_is_its_mirror_image():
-    one, which = random_estimate(3), np.array([True, False, True, True])
-    even = one.symmetric(which)
-    assert even.theta[which].tolist() == [0.5] * 3
-    assert even.theta_error[which].tolist() == [0] * 3
-    np.testing.assert_array_equal(even.p[which][:, 0], (one.p[which][:, 0] + one.p[which][:, 2]) / 2)
-    np.testing.assert_array_equal(even.p[..., 1], one.p[..., 1])
-    np.testing.assert_array_equal(even.margin_high[which], ((one.margin_high - one.margin_low) / 2)[which])
-    mirror = even.mirrored(which)
+    estimate, mask = random_estimate(3), np.array([True, False, True, True])
+    even = estimate.symmetric(mask)
+    assert even.theta[mask].tolist() == [0.5] * 3
+    assert even.theta_error[mask].tolist() == [0] * 3
+    np.testing.assert_array_equal(even.p[mask][:, 0], (estimate.p[mask][:, 0] + estimate.p[mask][:, 2]) / 2)
+    np.testing.assert_array_equal(even.p[..., 1], estimate.p[..., 1])
+    np.testing.assert_array_equal(even.margin_high[mask], ((estimate.margin_high - estimate.margin_low) / 2)[mask])
+    mirror = even.mirrored(mask)
     for name in ("theta", "p", "p_low", "p_high", "margin", "margin_low", "margin_high"):
         np.testing.assert_array_equal(getattr(mirror, name), getattr(even, name))
-        np.testing.assert_array_equal(getattr(even, name)[1], getattr(one, name)[1])
+        np.testing.assert_array_equal(getattr(even, name)[1], getattr(estimate, name)[1])
 
 
 def test_estimates_of_parts_are_joined_in_order():
-    one = random_estimate(4, 6)
+    estimate = random_estimate(4, 6)
     parts = [np.array([4, 0]), np.array([], dtype=int), np.array([1, 2, 3, 5])]
-    joined = Estimate.joined([(places, one.at(places)) for places in parts])
-    for name, values in vars(one).items():
+    joined = Estimate.joined([(places, estimate.at(places)) for places in parts])
+    for name, values in vars(estimate).items():
         np.testing.assert_array_equal(getattr(joined, name), values)
     assert joined.at(np.arange(6).reshape(2, 3)).p_low.shape == (2, 3, 3)
 
 
 def test_four_errors_from_a_threshold_decide():
     theta = np.array([0.976, 0.980, 0.974, 0.0249, 0.020, 0.5])
-    made = Estimate.of_margin(*np.zeros((3, 6)), theta)
-    assert not made.at_threshold(gamma=0.05).any()  # no draws, no error
-    assert made.theta_error.shape == (6,)
-    drawn = replace(made, theta_error=np.full(6, 0.001))
+    result = Estimate.of_margin(*np.zeros((3, 6)), theta)
+    assert not result.at_threshold(gamma=0.05).any()  # without draws no error
+    assert result.theta_error.shape == (6,)
+    drawn = replace(result, theta_error=np.full(6, 0.001))
     assert drawn.at_threshold(gamma=0.05).tolist() == [True, False, True, True, False, False]
     mirror = replace(drawn, theta=1 - theta)
     assert mirror.at_threshold(gamma=0.05).tolist() == drawn.at_threshold(gamma=0.05).tolist()

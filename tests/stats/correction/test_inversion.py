@@ -1,4 +1,4 @@
-"""Inversion against a linear solver, its interval against a plain bootstrap, its limits against definitions."""
+"""Inversion against a linear solver, its interval against a bootstrap, its limits against definitions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def answer(paired, metric_only, human_only=NOTHING, confidence=0.95, seed=0):
 
 
 def solved(paired: np.ndarray, metric_only: np.ndarray) -> float:
-    """The margin of mu^-1 q, mu [metric, human] with columns that sum to 1."""
+    """Return the margin of mu^-1 q for mu [metric, human] with columns that sum to 1."""
     mu = (paired / paired.sum(axis=1, keepdims=True)).T
     q = paired.sum(axis=0) + metric_only
     p = np.linalg.solve(mu, q / q.sum())
@@ -41,12 +41,12 @@ def test_interval_is_that_of_the_bootstrap(n, confidence, tolerance):
     rng = np.random.default_rng(n)
     paired = simulate_counts([0.4, 0.3, 0.3], CHANNEL, n=n, rng=rng)
     metric_only = np.array([320, 300, 380])
-    again = rng.multinomial(n, paired.ravel() / n, size=2000).reshape(-1, 3, 3)
+    resampled = rng.multinomial(n, paired.ravel() / n, size=2000).reshape(-1, 3, 3)
     more = rng.multinomial(1000, metric_only / 1000, size=2000)
-    margins = np.array([solved(a, b) for a, b in zip(again, more, strict=True)])
+    margins = np.array([solved(a, b) for a, b in zip(resampled, more, strict=True)])
     low, high = np.quantile(margins, ((1 - confidence) / 2, (1 + confidence) / 2))
     result = answer(paired, metric_only, confidence=confidence)
-    # the bootstrap of counts and that of Dirichlet weights agree up to O(1/n) and Monte Carlo error
+    # The bootstrap of counts and that of Dirichlet weights agree up to O(1/n) and Monte Carlo error.
     assert [result.margin_low, result.margin_high] == pytest.approx([low, high], abs=tolerance * (high - low))
     assert result.theta == pytest.approx(np.mean(margins > 0), abs=0.06)
 
@@ -86,7 +86,7 @@ def test_one_annotation_counts():
 
 
 def test_a_margin_at_the_end_of_the_range_is_no_tie():
-    # a metric that turns people round and then says win of everything: many draws lie beyond -1, all below 0
+    # The metric reverses human ratings and then predicts only wins: many draws are below -1, all below 0.
     result = answer([[3, 0, 30], [0, 5, 0], [40, 0, 2]], [500, 0, 0])
     assert result.margin_low == -1
     assert result.margin < -0.9

@@ -1,4 +1,4 @@
-"""Pooled margins against statsmodels' clustered least squares, and the test of additivity against its level."""
+"""Pooled margins against statsmodels' clustered least squares, and the level of the test of additivity."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def pairs(n_systems: int) -> np.ndarray:
 
 
 def additive(levels: np.ndarray, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
-    """Signs (..., pairs, items) with E[sign of (a, b)] = level_a - level_b and a tie in a fifth of the cases."""
+    """Return signs (..., pairs, items) with E[sign of (a, b)] = level_a - level_b and a fifth of ties."""
     margin = (levels[pairs(len(levels))] @ [1, -1])[:, None]
     u = rng.random((*shape[:-1], len(margin), shape[-1]))
     return np.where(u < (0.8 + margin) / 2, 1, np.where(u < 0.8, -1, 0)).astype(np.int8)
@@ -49,7 +49,7 @@ def test_is_clustered_least_squares(seed):
     design = np.zeros((len(pair), n_systems))
     design[np.arange(len(pair)), systems[pair, 0]] = 1
     design[np.arange(len(pair)), systems[pair, 1]] = -1
-    # the first system's level is 0; statsmodels' own correction has (N - 1) / (N - K) besides G / (G - 1)
+    # The first system's level is 0; statsmodels' correction has (N - 1) / (N - K) besides G / (G - 1).
     model = OLS(signs[pair, item].astype(float), design[:, 1:])
     groups = {"groups": units[item], "use_correction": False}
     result = model.fit(cov_type="cluster", cov_kwds=groups)
@@ -97,18 +97,18 @@ def test_no_decision_with_few_clusters(n_items):
 
 @settings(deadline=None, max_examples=30)
 @given(st.integers(0, 2**32 - 1), st.integers(0, 5))
-def test_turning_a_pair_round_negates_it_alone(seed, turned):
+def test_turning_a_pair_round_negates_it_alone(seed, pair_index):
     rng = np.random.default_rng(seed)
     signs = rng.choice(np.array([1, 0, -1, ABSENT], dtype=np.int8), (6, 12))
-    other, systems = signs.copy(), pairs(4)
-    other[turned] = np.where(signs[turned] == ABSENT, ABSENT, -signs[turned])
+    changed, systems = signs.copy(), pairs(4)
+    changed[pair_index] = np.where(signs[pair_index] == ABSENT, ABSENT, -signs[pair_index])
     other_systems = systems.copy()
-    other_systems[turned] = systems[turned, ::-1]
-    one, two = fitted(signs, systems, np.arange(12), 19), fitted(other, other_systems, np.arange(12), 19)
-    side = np.where(np.arange(6) == turned, -1, 1)
-    np.testing.assert_allclose(two.margin, side * one.margin, atol=1e-9)
-    np.testing.assert_allclose(two.error, one.error, atol=1e-9)
-    assert two.additivity_p == pytest.approx(one.additivity_p, nan_ok=True)
+    other_systems[pair_index] = systems[pair_index, ::-1]
+    first, second = fitted(signs, systems, np.arange(12), 19), fitted(changed, other_systems, np.arange(12), 19)
+    side = np.where(np.arange(6) == pair_index, -1, 1)
+    np.testing.assert_allclose(second.margin, side * first.margin, atol=1e-9)
+    np.testing.assert_allclose(second.error, first.error, atol=1e-9)
+    assert second.additivity_p == pytest.approx(first.additivity_p, nan_ok=True)
 
 
 def test_replications_are_independent():
@@ -140,7 +140,7 @@ def test_a_circle_is_not_additive_and_falls_back_to_each_pair():
 
 
 def test_each_pair_of_its_own_respects_clusters():
-    # Failed before: copies of an item counted as items. With 80 clusters the design effect of copies is 5 * 80 / 79.
+    # A former version counted copies of an item as items. With 80 clusters the design effect of copies is 5 * 80 / 79.
     rng = np.random.default_rng(0)
     systems, signs = pairs(3), additive(np.zeros(3), (80,), rng)
     signs[0] = np.where(rng.random(80) < 0.8, 1, -1)
@@ -148,15 +148,15 @@ def test_each_pair_of_its_own_respects_clusters():
     items = PairItems(human=np.repeat(signs, 5, axis=1), systems=systems, units=np.repeat(np.arange(80), 5))
     copied, alone = pooled(items, confidence=0.95, rng=np.random.default_rng(0)), estimate(signs, systems)
     assert max(copied.additivity_p, alone.additivity_p) <= 0.05
-    widths = [own.margin_high - own.margin_low for own in (copied, alone)]
+    widths = [estimate_of.margin_high - estimate_of.margin_low for estimate_of in (copied, alone)]
     np.testing.assert_allclose(widths[0], widths[1], rtol=0.06)
 
 
 @pytest.mark.parametrize(("seed", "n_items"), [(0, 12), (1, 30), (2, 60)])
 def test_the_test_of_additivity_by_its_definition(seed, n_items):
-    # A pair's own mean minus its pooled margin, times the root of its annotations, is a sum over clusters: of what the
-    # cluster puts on the pair's own residuals, and less what it puts on the pooled margin (its influence). The null
-    # turns the signs of whole clusters.
+    # A pair's mean minus its pooled margin, times the root of its annotations, is a sum over clusters: the cluster's
+    # residuals in this pair minus its influence on the pooled margin. The null distribution flips the signs of whole
+    # clusters.
     rng = np.random.default_rng(seed)
     systems, units = pairs(3), np.arange(n_items) // 2
     signs = additive(rng.uniform(-0.3, 0.3, 3), (n_items,), rng)
@@ -172,9 +172,9 @@ def test_the_test_of_additivity_by_its_definition(seed, n_items):
     gap = np.zeros((3, units.max() + 1))
     for p in range(3):
         n = (pair == p).sum()
-        for row, (own, i) in enumerate(zip(pair, item, strict=True)):
+        for row, (estimate_of, i) in enumerate(zip(pair, item, strict=True)):
             pull = contrast[p] @ inverse @ design[row]
-            gap[p, units[i]] += residual[row] * np.sqrt(n) * ((own == p) / n - pull)
+            gap[p, units[i]] += residual[row] * np.sqrt(n) * ((estimate_of == p) / n - pull)
     flips = sign_flips(units.max() + 1, 199, np.random.default_rng(seed))
     largest = np.abs(gap.sum(axis=1)).max()
     beyond = sum(np.abs(gap @ turn).max() >= largest - 1e-9 for turn in flips)

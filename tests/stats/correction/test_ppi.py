@@ -1,4 +1,4 @@
-"""PPI++ against ppi_py on the labels themselves, and what ppi_py leaves open against definitions."""
+"""PPI++ against ppi_py on the labels, and cases that ppi_py does not cover against definitions."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_t_quantiles_under_50_labels(n):
     margin, error, freedom = ppi_margin(Counts(paired, metric_only, NOTHING))
     assert freedom == n - 1
     if error > (high - low) / 2 / stats.norm.ppf(0.975) + 1e-9:
-        # two labels that the metric gives too: no variance to estimate, so an error is imagined
+        # Two labels that equal the metric's have no variance, so a pseudo-error is added.
         assert n == 2
         return
     assert error == pytest.approx((high - low) / 2 / stats.norm.ppf(0.975))
@@ -68,7 +68,7 @@ def test_without_metric_labels_it_is_the_mean():
     margin, error, _ = ppi_margin(Counts(np.zeros((3, 3)), NOTHING, outcome))
     assert margin == pytest.approx(values.mean())
     assert error == pytest.approx(values.std() / np.sqrt(len(values)))
-    # people's labels with a metric that has nothing more to say are labels like the others
+    # If the metric adds no information, human labels are used like any others.
     assert ppi_margin(Counts(paired, NOTHING, NOTHING)).margin == pytest.approx(
         np.repeat(SIGNS, paired.sum(axis=1)).mean()
     )
@@ -99,8 +99,8 @@ def test_without_labels_nothing_is_known():
 
 
 def test_the_tuning_weight_is_at_most_one():
-    # People say win or loss, and the metric says tie in half of either: its labels vary less than people's, and would
-    # have to be stretched.
+    # Human labels are win or loss, and the metric gives ties on half of either: its labels vary less than the human
+    # ones and would have to be scaled up.
     paired, metric_only = np.array([[30, 30, 0], [0, 0, 0], [0, 30, 30]]), np.array([1600, 7000, 1400])
     human, metric, more = labels(paired, metric_only)
     assert np.cov(human, metric, ddof=0)[0, 1] / np.append(metric, more).var(ddof=1) / (1 + 120 / 10_000) > 1.5

@@ -7,21 +7,21 @@ from hypothesis import strategies as st
 
 from custodes.stats.judging.bias_tests import slot_test, uneven_p
 
-SUMS = st.lists(st.integers(-2, 2), min_size=2, max_size=40).map(lambda own: np.array([own], dtype=float))
+SUMS = st.lists(st.integers(-2, 2), min_size=2, max_size=40).map(lambda values: np.array([values], dtype=float))
 
 
 @given(SUMS, st.sampled_from([0.8, 0.95]))
 def test_the_interval_leaves_out_nothing_that_the_test_does_not_reject(sums: np.ndarray, confidence: float) -> None:
-    made = slot_test(sums, np.full(sums.shape, 2.0), wider=np.ones(1), confidence=confidence)
-    if np.isfinite(made.low):
-        assert (made.low > 1e-9 or made.high < -1e-9) == (made.p_value < 1 - confidence - 1e-9)
+    result = slot_test(sums, np.full(sums.shape, 2.0), wider=np.ones(1), confidence=confidence)
+    if np.isfinite(result.low):
+        assert (result.low > 1e-9 or result.high < -1e-9) == (result.p_value < 1 - confidence - 1e-9)
 
 
 def test_few_clusters_are_as_sure_as_flips_of_them_can_be() -> None:
     # all of C clusters on one side: 2^(1 - C) by enumeration of the signs
     for clusters in range(3, 12):
-        made = slot_test(np.ones((1, clusters)), np.ones((1, clusters)), wider=np.ones(1), confidence=0.95)
-        assert made.p_value.item() == pytest.approx(2.0 ** (1 - clusters), rel=0.02)
+        result = slot_test(np.ones((1, clusters)), np.ones((1, clusters)), wider=np.ones(1), confidence=0.95)
+        assert result.p_value.item() == pytest.approx(2.0 ** (1 - clusters), rel=0.02)
 
 
 def test_nothing_seen_is_nothing_said() -> None:
@@ -33,7 +33,8 @@ def test_nothing_seen_is_nothing_said() -> None:
 
 
 def studies(n: int, comparisons: int, document: int, slot: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
-    """Scores and sizes by document of so many studies: a judge with noise, ties, documents that pull to one slot."""
+    """Return scores and sizes by document of many studies of a judge with noise, ties and a document effect on the
+    slot."""
     rng = np.random.default_rng(comparisons)
     pull = np.repeat(rng.normal(size=(n, comparisons // document)), document, axis=1) * (0.3 if document > 1 else 0.0)
     quality = rng.normal(size=(n, comparisons))
@@ -45,17 +46,17 @@ def studies(n: int, comparisons: int, document: int, slot: float = 0.0) -> tuple
 
 @pytest.mark.parametrize(("comparisons", "document"), [(12, 1), (120, 1), (100, 5)])
 def test_a_judge_without_a_slot_is_rarely_accused_of_one(comparisons: int, document: int) -> None:
-    made = slot_test(*studies(1000, comparisons, document), wider=np.ones(1000), confidence=0.95)
-    share = float((made.p_value <= 0.05).mean())
+    result = slot_test(*studies(1000, comparisons, document), wider=np.ones(1000), confidence=0.95)
+    share = float((result.p_value <= 0.05).mean())
     assert share - 1.645 * np.sqrt(share * (1 - share) / 1000) <= 0.05
 
 
 def test_a_slot_of_two_tenths_is_mostly_found_in_400_comparisons() -> None:
-    made = slot_test(*studies(500, 400, 1, slot=0.2), wider=np.ones(500), confidence=0.95)
-    assert (made.p_value <= 0.05).mean() > 0.9  # measured: .97
+    result = slot_test(*studies(500, 400, 1, slot=0.2), wider=np.ones(500), confidence=0.95)
+    assert (result.p_value <= 0.05).mean() > 0.9  # measured: .97
 
 
-def asked(failed: np.ndarray, features: np.ndarray, *, units: np.ndarray | None = None, seed: int = 0) -> float:
+def p_of(failed: np.ndarray, features: np.ndarray, *, units: np.ndarray | None = None, seed: int = 0) -> float:
     units = np.arange(len(failed)) if units is None else units
     return uneven_p(failed, features, units=units, draws=1999, rng=np.random.default_rng(seed))
 
@@ -64,25 +65,25 @@ def test_failures_on_one_side_are_seen_and_few_failures_say_nothing() -> None:
     side = np.repeat([0.0, 1.0], 100)
     failed = np.zeros(200, dtype=bool)
     failed[:12] = True
-    assert asked(failed, side[None]) < 0.005
+    assert p_of(failed, side[None]) < 0.005
     failed[4:] = False
-    assert np.isnan(asked(failed, side[None]))
-    assert np.isnan(asked(np.arange(200) < 12, np.zeros((1, 200))))
+    assert np.isnan(p_of(failed, side[None]))
+    assert np.isnan(p_of(np.arange(200) < 12, np.zeros((1, 200))))
 
 
 def test_a_feature_counts_by_its_order_alone_whatever_its_scale() -> None:
     rng = np.random.default_rng(1)
     failed, features = rng.random(300) < 0.1, rng.integers(0, 3, (2, 300)).astype(float)
-    assert asked(failed, features) == asked(failed, 10 * features + 3)
-    assert asked(failed, features) == pytest.approx(asked(failed, -features), abs=0.05)
+    assert p_of(failed, features) == p_of(failed, 10 * features + 3)
+    assert p_of(failed, features) == pytest.approx(p_of(failed, -features), abs=0.05)
 
 
 def test_one_document_that_fails_is_one_failure() -> None:
     side, units = np.tile([0.0, 1.0], 100), np.repeat(np.arange(100), 2)
     failed = np.zeros(200, dtype=bool)
     failed[1:20:2] = True
-    alone = asked(failed, side[None], units=units)
-    document = asked(failed, side[None], units=np.where(np.arange(200) < 20, 0, units))
+    alone = p_of(failed, side[None], units=units)
+    document = p_of(failed, side[None], units=np.where(np.arange(200) < 20, 0, units))
     assert alone < 0.01 < 0.05 < document
 
 
@@ -93,9 +94,9 @@ def test_fair_failures_are_rarely_called_uneven() -> None:
     for _ in range(1000):
         systems = np.stack([rng.permutation(4) for _ in range(150)])
         items = np.repeat(np.arange(150), 4)
-        own = rng.normal(size=150)[items] * 1.5 + rng.normal(size=600)
-        failed = rng.random(600) < 1 / (1 + np.exp(3 - own))
+        values = rng.normal(size=150)[items] * 1.5 + rng.normal(size=600)
+        failed = rng.random(600) < 1 / (1 + np.exp(3 - values))
         features = (systems.ravel() == np.arange(4)[:, None]).astype(float)
-        p.append(asked(failed, features, units=items))
+        p.append(p_of(failed, features, units=items))
     share = float(np.mean(np.array(p) <= 0.05))
     assert share - 1.645 * np.sqrt(share * (1 - share) / 1000) <= 0.05

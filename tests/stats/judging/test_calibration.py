@@ -16,13 +16,13 @@ from custodes.stats.judging.calibration import (
 
 
 def test_the_test_knows_the_variance_of_what_is_sure() -> None:
-    # fifty verdicts with chance .97 that all came: a chance of .97 ** 50 = .22, which proves nothing
+    # Fifty correct verdicts at probability .97 have probability .97 ** 50 = .22, so miscalibration is not significant.
     sure, right = np.full(50, 0.97), np.ones(50)
-    known = 50 * 0.97 * 0.03
-    made = surer_than_right(sure, right, least_variance=known, units=np.arange(50), confidence=0.95)
-    assert made.estimate == pytest.approx(-0.03)
-    assert made.p_value == pytest.approx(0.219, abs=0.001)  # t = .03 / sqrt(.97 * .03 / 50), 49 degrees
-    assert made.low < 0 < made.high
+    variance = 50 * 0.97 * 0.03
+    result = surer_than_right(sure, right, least_variance=variance, units=np.arange(50), confidence=0.95)
+    assert result.estimate == pytest.approx(-0.03)
+    assert result.p_value == pytest.approx(0.219, abs=0.001)  # t = .03 / sqrt(.97 * .03 / 50), 49 degrees
+    assert result.low < 0 < result.high
 
 
 def test_shared_errors_make_the_interval_wider() -> None:
@@ -30,37 +30,40 @@ def test_shared_errors_make_the_interval_wider() -> None:
     right = np.repeat(rng.random(40) < 0.8, 10).astype(float)
     sure, units = np.full(400, 0.8), np.repeat(np.arange(40), 10)
     alone, shared = (
-        surer_than_right(sure, right, least_variance=400 * 0.8 * 0.2, units=own, confidence=0.95)
-        for own in (np.arange(400), units)
+        surer_than_right(sure, right, least_variance=400 * 0.8 * 0.2, units=clusters, confidence=0.95)
+        for clusters in (np.arange(400), units)
     )
     assert shared.high - shared.low == pytest.approx(np.sqrt(10) * (alone.high - alone.low), rel=0.05)
-    ends = [share_by_bin(right, np.zeros(400, int), units=own, confidence=0.95) for own in (np.arange(400), units)]
+    ends = [
+        share_by_bin(right, np.zeros(400, int), units=clusters, confidence=0.95) for clusters in (np.arange(400), units)
+    ]
     assert ends[1][2] - ends[1][1] > 2 * (ends[0][2] - ends[0][1])
 
 
 def test_the_known_variance_is_that_of_outcomes_and_not_of_verdicts() -> None:
-    # by hand; the same chances twice on one outcome: 2 ** 2 times .8 * .2; opposite ones: one of both comes, always
-    same, opposite = np.array([[0.8, 0, 0.2]] * 2), np.array([[0.8, 0, 0.2], [0.2, 0, 0.8]])
-    assert known_variance(same, np.array([0, 1])) == pytest.approx(0.32)
-    assert known_variance(same, np.array([5, 5])) == pytest.approx(0.64)
+    # By hand: equal probabilities on one outcome have variance 2 ** 2 times .8 * .2; for opposite outcomes one always
+    # occurs.
+    equal, opposite = np.array([[0.8, 0, 0.2]] * 2), np.array([[0.8, 0, 0.2], [0.2, 0, 0.8]])
+    assert known_variance(equal, np.array([0, 1])) == pytest.approx(0.32)
+    assert known_variance(equal, np.array([5, 5])) == pytest.approx(0.64)
     assert known_variance(opposite, np.array([5, 5])) == pytest.approx(0.0)
-    # .7 and .9 on one outcome: it comes with .8
+    # .7 and .9 on one outcome, which occurs with .8
     assert known_variance(np.array([[0.7, 0, 0.3], [0.9, 0, 0.1]]), np.zeros(2, int)) == pytest.approx(4 * 0.8 * 0.2)
-    # as likely are the first and the last, and half of them comes but where it is a tie: (.8)(.2) / 4
+    # The first and the last outcome are equally probable, and half of them occur unless it is a tie: (.8)(.2) / 4.
     assert known_variance(np.array([[0.4, 0.2, 0.4]]), np.zeros(1, int)) == pytest.approx(0.04)
 
 
 def test_a_bin_where_all_came_counts_clusters_and_not_verdicts() -> None:
-    # Wilson's lower end of 15 of 15: 15 / (15 + 1.96 ** 2)
+    # Wilson's lower bound of 15 of 15: 15 / (15 + 1.96 ** 2)
     _, low, _ = share_by_bin(np.ones(60), np.zeros(60, int), units=np.arange(60) % 15, confidence=0.95)
     assert low[0] == pytest.approx(0.796, abs=0.001)
 
 
 def test_what_cannot_be_told_is_nan() -> None:
-    one = surer_than_right(
+    result = surer_than_right(
         np.array([0.9]), np.array([1.0]), least_variance=0.09, units=np.zeros(1, int), confidence=0.95
     )
-    assert np.isnan([one.low, one.high, one.p_value]).all()
+    assert np.isnan([result.low, result.high, result.p_value]).all()
     assert np.isnan(
         surer_than_right(np.zeros(0), np.zeros(0), least_variance=0.0, units=np.zeros(0, int), confidence=0.95).estimate
     )
@@ -80,16 +83,16 @@ def test_bins_are_in_order_and_none_is_empty(sure: list[float]) -> None:
 
 
 def test_a_calibrated_judge_is_called_otherwise_in_one_of_twenty_studies() -> None:
-    """1,000 studies of 120 comparisons in documents of 3, whose errors are shared; a standard error is .007."""
+    """1,000 studies of 120 comparisons in documents of 3 with shared errors; the standard error is .007."""
     rng, called, errors, inside = np.random.default_rng(3), 0, [], 0
     for _ in range(1000):
         sure = rng.uniform(0.4, 0.99, 120)
         shared = np.repeat(rng.random(40), 3)
         right = (np.where(rng.random(120) < 0.5, shared, rng.random(120)) < sure).astype(float)
         units = np.arange(120) // 3
-        known = float((sure * (1 - sure)).sum())
+        variance = float((sure * (1 - sure)).sum())
         called += (
-            float(surer_than_right(sure, right, least_variance=known, units=units, confidence=0.95).p_value) < 0.05
+            float(surer_than_right(sure, right, least_variance=variance, units=units, confidence=0.95).p_value) < 0.05
         )
         bins = bins_of(sure)
         errors.append(expected_error(sure, right, bins, units=units))

@@ -25,8 +25,8 @@ def test_errors_correlate_as_numpy_says() -> None:
     matrix = np.corrcoef(errors)
     expected = np.mean([matrix[i, j] for i, j in combinations(range(5), 2)])
     assert error_correlation(errors, units=np.arange(400), weights=once).item() == pytest.approx(expected)
-    alike = np.stack([errors[1], errors[1]])
-    assert error_correlation(alike, units=np.arange(400), weights=once).item() == pytest.approx(1)
+    identical = np.stack([errors[1], errors[1]])
+    assert error_correlation(identical, units=np.arange(400), weights=once).item() == pytest.approx(1)
     assert effective_size(2, np.array(1.0)) == 1
     with_perfect = np.concatenate([errors, np.zeros((1, 400))])  # no correlation with a judge without errors
     assert error_correlation(with_perfect, units=np.arange(400), weights=once).item() == pytest.approx(expected)
@@ -34,9 +34,9 @@ def test_errors_correlate_as_numpy_says() -> None:
 
 def test_the_best_subset_is_the_best_of_all_subsets() -> None:
     right = {
-        own: correct(majority(JUDGES[list(own)]), TRUTH).mean()
+        members: correct(majority(JUDGES[list(members)]), TRUTH).mean()
         for size in range(1, 6)
-        for own in combinations(range(5), size)
+        for members in combinations(range(5), size)
     }
     assert right[best_subset(JUDGES, TRUTH)] == max(right.values())
 
@@ -79,8 +79,8 @@ def test_errors_of_people_count_as_shared_errors_of_judges() -> None:
 
     judges, once = erring(0.2, 4), np.ones((1, truth.size))
     for rate, expected in ((0.0, 4.0), (0.1, 2.64), (0.2, 2.23)):
-        # Given people: errors agree by chance s = (1 - p) e + p (1 - e), and two judges both differ with
-        # (1 - p) e^2 + p (1 - e)^2: rho = (that - s^2) / (s (1 - s)), and 4 / (1 + 3 rho).
+        # Conditional on human labels: errors occur with s = (1 - p) e + p (1 - e), and two judges both err with (1 - p)
+        # e^2 + p (1 - e)^2: rho = (that - s^2) / (s (1 - s)), and 4 / (1 + 3 rho).
         errors = 1 - correct(judges, erring(rate, 1)[0])
         correlation = error_correlation(errors, units=np.arange(truth.size), weights=once)
         assert effective_size(4, correlation).item() == pytest.approx(expected, abs=0.1)

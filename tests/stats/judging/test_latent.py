@@ -23,8 +23,8 @@ def test_the_correlation_behind_verdicts_is_found_from_what_scipy_says_of_the_no
     law = multivariate_normal(mean=[0, 0], cov=[[1, rho], [rho, 1]])
     # A verdict is 1[X > low] + 1[X > high] - 1, so its covariances are those of four pairs of events.
     product = sum(law.cdf([-a, -b]) - norm.cdf(-a) * norm.cdf(-b) for a in first for b in second)
-    found = behind_verdicts(np.array(product), np.array([first]), np.array([second]), weight=ONE)
-    assert found.item() == pytest.approx(rho, abs=2e-3)
+    correlations = behind_verdicts(np.array(product), np.array([first]), np.array([second]), weight=ONE)
+    assert correlations.item() == pytest.approx(rho, abs=2e-3)
 
 
 def test_without_ties_it_is_the_tetrachoric_correlation() -> None:
@@ -38,24 +38,27 @@ def test_strata_that_differ_in_who_wins_share_one_correlation() -> None:
     rng = np.random.default_rng(0)
     strata = np.repeat([0, 1, 2], [40_000, 20_000, 30_000])
     x, y = rng.multivariate_normal([0, 0], [[1, 0.6], [0.6, 1]], size=len(strata)).T
-    ahead, other = np.array([0.0, 1.0, -0.7])[strata], np.array([0.2, 0.8, -1.1])[strata]
-    one, two = np.sign(x + ahead).astype(np.int8), (np.sign(y + other) * (abs(y + other) > 0.3)).astype(np.int8)
-    first, second, weight = cuts(one, strata, 3), cuts(two, strata, 3), np.bincount(strata)
-    product = (centred(one, strata) * centred(two, strata)).mean()
+    ahead, behind = np.array([0.0, 1.0, -0.7])[strata], np.array([0.2, 0.8, -1.1])[strata]
+    verdicts_a, verdicts_b = (
+        np.sign(x + ahead).astype(np.int8),
+        (np.sign(y + behind) * (abs(y + behind) > 0.3)).astype(np.int8),
+    )
+    first, second, weight = cuts(verdicts_a, strata, 3), cuts(verdicts_b, strata, 3), np.bincount(strata)
+    product = (centred(verdicts_a, strata) * centred(verdicts_b, strata)).mean()
     assert behind_verdicts(np.array(product), first, second, weight=weight).item() == pytest.approx(0.6, abs=0.01)
-    product = (centred(one, strata) * normal_scores(y + 5 * strata, strata)).mean()
+    product = (centred(verdicts_a, strata) * normal_scores(y + 5 * strata, strata)).mean()
     assert behind_verdict_and_score(np.array(product), first, weight=weight).item() == pytest.approx(0.6, abs=0.01)
 
 
 @pytest.mark.parametrize("cut", [0.0, 0.7])
 def test_the_correlation_of_verdicts_and_a_score(cut: float) -> None:
     # E[sign(X) Z] with Z = .6 X + noise is .6 times E|X| beyond the threshold, which is twice the density there.
-    found = behind_verdict_and_score(np.array(0.6 * 2 * norm.pdf(cut)), even(cut), weight=ONE)
-    assert found.item() == pytest.approx(0.6)
+    correlations = behind_verdict_and_score(np.array(0.6 * 2 * norm.pdf(cut)), even(cut), weight=ONE)
+    assert correlations.item() == pytest.approx(0.6)
 
 
 def test_shares_say_where_a_loss_becomes_a_tie_and_a_tie_a_win() -> None:
     verdicts = np.repeat([-1, 0, 1], [1_000, 3_000, 6_000]).astype(np.int8)
-    found = cuts(verdicts, np.zeros(10_000, dtype=int), 1)
-    assert found == pytest.approx(norm.ppf([[0.1, 0.4]]), abs=1e-3)
-    assert cuts(-verdicts, np.zeros(10_000, dtype=int), 1) == pytest.approx(-found[:, ::-1])
+    correlations = cuts(verdicts, np.zeros(10_000, dtype=int), 1)
+    assert correlations == pytest.approx(norm.ppf([[0.1, 0.4]]), abs=1e-3)
+    assert cuts(-verdicts, np.zeros(10_000, dtype=int), 1) == pytest.approx(-correlations[:, ::-1])

@@ -16,28 +16,28 @@ def verdicts(view: np.ndarray, ties: float = 0.0) -> np.ndarray:
     return (np.sign(view) * (np.abs(view) > ties)).astype(np.int8)
 
 
-def made(
-    n: int = 800, *, people: int = 3, bias: float = 0.0, seed: int = 1
+def judge_and_people(
+    n: int = 800, *, n_people: int = 3, bias: float = 0.0, seed: int = 1
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     rng = np.random.default_rng(seed)
     quality, length = rng.multivariate_normal([0, 0], [[1, 0.6], [0.6, 1]], size=n).T
-    panel = verdicts(quality + rng.normal(size=(people, n)), 0.3)
+    panel = verdicts(quality + rng.normal(size=(n_people, n)), 0.3)
     return verdicts(quality + bias * length + rng.normal(size=n), 0.2), panel, length
 
 
-def asked(judge: np.ndarray, people: np.ndarray, length: np.ndarray, **more: Any) -> LengthBias:
+def length_bias_of(judge: np.ndarray, human: np.ndarray, length: np.ndarray, **more: Any) -> LengthBias:
     units = more.pop("units", np.arange(len(judge)))
     strata = more.pop("strata", np.zeros(len(judge), dtype=int))
-    return length_bias(judge, people, length, strata=strata, units=units, confidence=0.95)
+    return length_bias(judge, human, length, strata=strata, units=units, confidence=0.95)
 
 
-def close(one: LengthBias, other: LengthBias, sign: int = 1) -> None:
-    assert other.excess == pytest.approx(sign * one.excess)
-    assert other.p_value == pytest.approx(one.p_value)
+def close(first: LengthBias, second: LengthBias, sign: int = 1) -> None:
+    assert second.excess == pytest.approx(sign * first.excess)
+    assert second.p_value == pytest.approx(first.p_value)
 
 
 def test_a_fair_judge_is_left_alone_where_quality_goes_with_length_and_a_biased_one_is_named() -> None:
-    fair, biased = asked(*made()), asked(*made(bias=0.7))
+    fair, biased = length_bias_of(*judge_and_people()), length_bias_of(*judge_and_people(bias=0.7))
     assert fair.judge > 0.3
     assert fair.p_value > 0.05
     assert biased.p_value < 1e-6
@@ -45,92 +45,98 @@ def test_a_fair_judge_is_left_alone_where_quality_goes_with_length_and_a_biased_
 
 
 def test_symmetries() -> None:
-    judge, people, length = made(bias=0.3)
-    one = asked(judge, people, length)
-    close(one, asked(-judge, -people, -length))  # systems swapped
-    close(one, asked(judge, people, -length), -1)
-    close(one, asked(judge, people[::-1], length))
-    close(one, asked(judge, people, 7 * length))
+    judge, human, length = judge_and_people(bias=0.3)
+    first = length_bias_of(judge, human, length)
+    close(first, length_bias_of(-judge, -human, -length))  # systems exchanged
+    close(first, length_bias_of(judge, human, -length), -1)
+    close(first, length_bias_of(judge, human[::-1], length))
+    close(first, length_bias_of(judge, human, 7 * length))
     pairs = np.arange(len(judge)) % 4
-    mixed = np.where(pairs % 2, 1, -1).astype(np.int8)  # each pair of systems either way round
-    several = asked(judge, people, length, strata=pairs)
-    close(several, asked(mixed * judge, mixed * people, mixed * length, strata=pairs))
-    close(several, asked(judge, people, length + pairs, strata=7 - pairs))  # how long systems are does not count
+    mixed = np.where(pairs % 2, 1, -1).astype(np.int8)  # each pair of systems in either order
+    by_pair = length_bias_of(judge, human, length, strata=pairs)
+    close(by_pair, length_bias_of(mixed * judge, mixed * human, mixed * length, strata=pairs))
+    # The average length of a system has no effect.
+    close(by_pair, length_bias_of(judge, human, length + pairs, strata=7 - pairs))
 
 
 def test_pairs_of_systems_that_tell_nothing_are_left_out() -> None:
-    judge, people, length = made()
-    one = asked(judge, people, length)
-    won = np.ones(300, dtype=np.int8)  # one system wins always; and nine comparisons of another pair
+    judge, human, length = judge_and_people()
+    first = length_bias_of(judge, human, length)
+    won = np.ones(300, dtype=np.int8)  # One system always wins; another pair has nine comparisons.
     more = np.concatenate([judge, won, judge[:9]])
-    panel = np.concatenate([people, np.stack([won] * 3), people[:, :9]], axis=1)
+    panel = np.concatenate([human, np.stack([won] * 3), human[:, :9]], axis=1)
     long = np.concatenate([length, RNG.normal(size=300), length[:9]])
-    close(one, asked(more, panel, long, strata=np.repeat([0, 1, 2], [len(judge), 300, 9])))
-    assert not asked(judge, people, length, strata=np.arange(len(judge)) // 9).identified
+    close(first, length_bias_of(more, panel, long, strata=np.repeat([0, 1, 2], [len(judge), 300, 9])))
+    assert not length_bias_of(judge, human, length, strata=np.arange(len(judge)) // 9).identified
 
 
 def unequal(seed: int, *, gap: float, bias: float = 0.0) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Six systems whose quality and length go together (.8), on 200 items; three people give one of five points."""
+    """Return six systems whose quality and length correlate (.8) on 200 items; three annotators rate on five points."""
     rng = np.random.default_rng(seed)
     systems = rng.normal(size=6) * gap
     quality = systems + rng.normal(size=(200, 6)) * 0.8
     length = 0.8 * systems + 0.6 * gap * rng.normal(size=6) + 0.3 * quality + 0.4 * rng.normal(size=(200, 6))
-    seen = quality + rng.normal(size=(3, 200, 6)) * np.array([0.4, 0.7, 1.2])[:, None, None]
+    perceived = quality + rng.normal(size=(3, 200, 6)) * np.array([0.4, 0.7, 1.2])[:, None, None]
     judge = quality + bias * length + 0.3 * rng.normal(size=(200, 6))
     a, b = np.triu_indices(6, 1)
-    rated = np.clip(np.round(seen + 0.6), -2, 2)
-    sides = [verdicts((own[..., a] - own[..., b]).reshape(*own.shape[:-2], -1)) for own in (judge, rated)]
+    ratings = np.clip(np.round(perceived + 0.6), -2, 2)
+    sides = [
+        verdicts((ratings_of[..., a] - ratings_of[..., b]).reshape(*ratings_of.shape[:-2], -1))
+        for ratings_of in (judge, ratings)
+    ]
     return *sides, (length[:, a] - length[:, b]).ravel(), np.tile(np.arange(15), 200)
 
 
 def test_a_fair_judge_is_left_alone_where_better_systems_write_longer() -> None:
     accused, named = [], []
     for seed in range(40):
-        for bias, told in ((0.0, accused), (0.8, named)):
-            judge, people, length, strata = unequal(seed, gap=1.5, bias=bias)
-            own = asked(judge, people, length, strata=strata, units=np.arange(len(judge)) // 15)
-            told.append(own.p_value <= 0.05)
+        for bias, counted_by in ((0.0, accused), (0.8, named)):
+            judge, human, length, strata = unequal(seed, gap=1.5, bias=bias)
+            estimate = length_bias_of(judge, human, length, strata=strata, units=np.arange(len(judge)) // 15)
+            counted_by.append(estimate.p_value <= 0.05)
     share = float(np.mean(accused))
     assert share - 1.645 * np.sqrt(share * (1 - share) / 40) <= 0.05
     assert np.mean(named) > 0.9
 
 
 def test_who_rated_nothing_says_nothing() -> None:
-    judge, people, length = made()
+    judge, human, length = judge_and_people()
     absent = np.full((1, len(judge)), ABSENT, dtype=np.int8)
-    close(asked(judge, people, length), asked(judge, np.concatenate([people, absent]), length))
-    assert not asked(judge, absent, length).identified
-    assert not asked(judge, people, np.full(len(judge), np.nan)).identified
+    close(length_bias_of(judge, human, length), length_bias_of(judge, np.concatenate([human, absent]), length))
+    assert not length_bias_of(judge, absent, length).identified
+    assert not length_bias_of(judge, human, np.full(len(judge), np.nan)).identified
 
 
 def test_one_person_gives_a_bound_that_holds_what_several_say() -> None:
     for bias in (0.0, 0.5):
-        judge, people, length = made(4000, bias=bias)
-        several, alone = asked(judge, people, length), asked(judge, people[:1], length)
-        assert alone.low - 0.05 <= several.excess <= alone.high + 0.05
-    assert not asked(*made(people=1)).identified  # direct and reverse regression differ in sign for a fair judge
+        judge, human, length = judge_and_people(4000, bias=bias)
+        by_pair, alone = length_bias_of(judge, human, length), length_bias_of(judge, human[:1], length)
+        assert alone.low - 0.05 <= by_pair.excess <= alone.high + 0.05
+    assert not length_bias_of(
+        *judge_and_people(n_people=1)
+    ).identified  # Direct and reverse regression differ in sign for a fair judge.
 
 
 def test_slopes_are_those_of_statsmodels() -> None:
-    judge, people, length = made()
-    mean = people.mean(axis=0)
+    judge, human, length = judge_and_people()
+    mean = human.mean(axis=0)
     units = np.arange(len(judge)) // 4
-    own = logit_slopes(judge, mean, length, units=units, confidence=0.95)
+    slopes = logit_slopes(judge, mean, length, units=units, confidence=0.95)
     decided = judge != 0
     for k, design in ((0, length[:, None]), (1, np.stack([length, mean], axis=1))):
         fit = sm.GLM((1 + judge[decided]) / 2, design[decided], family=sm.families.Binomial()).fit(
             cov_type="cluster", cov_kwds={"groups": units[decided], "use_correction": True}
         )
-        assert own.slope[k] == pytest.approx(fit.params[0], abs=1e-6)
+        assert slopes.slope[k] == pytest.approx(fit.params[0], abs=1e-6)
         # statsmodels multiplies by (n - 1) / (n - k), too
-        half = (own.high[k] - own.low[k]) / 2
+        half = (slopes.high[k] - slopes.low[k]) / 2
         assert half == pytest.approx(1.96 * fit.bse[0], rel=0.03)
 
 
 def test_slopes_that_do_not_exist_are_nan() -> None:
     length = RNG.normal(size=30)
-    own = logit_slopes(verdicts(length), np.full(30, np.nan), length, units=np.arange(30), confidence=0.95)
-    assert np.isnan(own.slope).all()  # separated; no people
+    slopes = logit_slopes(verdicts(length), np.full(30, np.nan), length, units=np.arange(30), confidence=0.95)
+    assert np.isnan(slopes.slope).all()  # separated data, without annotators
 
 
 @pytest.mark.parametrize("steep", [0.3, 5.0])
@@ -139,24 +145,24 @@ def test_a_fair_judge_steeper_or_flatter_than_people_is_rarely_accused(steep: fl
     for seed in range(100):
         rng = np.random.default_rng(seed)
         quality, length = rng.multivariate_normal([0, 0], [[1, 0.6], [0.6, 1]], size=300).T
-        people = verdicts(quality + rng.normal(size=(3, 300)), 0.3)
-        accused.append(asked(verdicts(steep * quality + rng.normal(size=300)), people, length).p_value <= 0.05)
+        human = verdicts(quality + rng.normal(size=(3, 300)), 0.3)
+        accused.append(length_bias_of(verdicts(steep * quality + rng.normal(size=300)), human, length).p_value <= 0.05)
     share = float(np.mean(accused))
     assert share - 1.645 * np.sqrt(share * (1 - share) / 100) <= 0.05
 
 
 def test_bounds_with_one_annotator_follow_the_formula_with_the_data_in_row_0() -> None:
     rng = np.random.default_rng(6)
-    judge, human, both = 0.4 + rng.normal(0, 0.02, 6), 0.3 + rng.normal(0, 0.02, 6), 0.5 + rng.normal(0, 0.02, 6)
+    judge, human, overall = 0.4 + rng.normal(0, 0.02, 6), 0.3 + rng.normal(0, 0.02, 6), 0.5 + rng.normal(0, 0.02, 6)
     empty = np.zeros((6, 0))
-    result = _bounded(_Moments(judge, human, both[:, None], empty, empty, empty, empty), 2.0)
-    partial = (both - judge * human) / np.sqrt((1 - judge**2) * (1 - human**2))
+    result = _bounded(_Moments(judge, human, overall[:, None], empty, empty, empty, empty), 2.0)
+    partial = (overall - judge * human) / np.sqrt((1 - judge**2) * (1 - human**2))
     bounds = []
     for reliability in (np.ones(6), human**2 + partial**2 * (1 - human**2)):
-        values = (judge * reliability - both * human) / (1 - human[0] ** 2)
+        values = (judge * reliability - overall * human) / (1 - human[0] ** 2)
         jackknife = np.sqrt(4 / 5 * ((values[1:] - values[1:].mean()) ** 2).sum())
         error = np.hypot(jackknife, MODEL_ERROR)
         bounds += [values[0] - 2 * error, values[0] + 2 * error]
     assert result.low == pytest.approx(min(bounds), abs=1e-12)
     assert result.high == pytest.approx(max(bounds), abs=1e-12)
-    assert result.excess == pytest.approx((judge[0] - both[0] * human[0]) / (1 - human[0] ** 2), abs=1e-12)
+    assert result.excess == pytest.approx((judge[0] - overall[0] * human[0]) / (1 - human[0] ** 2), abs=1e-12)

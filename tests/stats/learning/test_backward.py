@@ -12,7 +12,7 @@ SEEDS = st.integers(0, 2**32 - 1)
 
 
 def study(seed: int, p: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """x (rows, p), column 0 constant, y, fold with unused rows: about 20 rows are trained on."""
+    """Return x (rows, p) with a constant column 0, y, and folds with unused rows; about 20 rows are trained on."""
     rng = np.random.default_rng(seed)
     x = rng.uniform(-1, 1, (40, p)) * 10.0 ** rng.integers(-2, 3, p) + 1
     x[:, 0] = 0.3
@@ -28,8 +28,8 @@ def backward_path(x: np.ndarray, y: np.ndarray, fold: np.ndarray, *, steps: int)
 @given(seed=SEEDS)
 def test_removed_predictions_equal_scikit_learn(p: int, seed: int) -> None:
     x, y, fold = study(seed, p + 1)
-    everything = list(range(p + 1))
-    subsets = [everything, *([j for j in everything if j != out] for out in everything)]
+    all_columns = list(range(p + 1))
+    subsets = [all_columns, *([j for j in all_columns if j != out] for out in all_columns)]
     expected = [reference(x, y, fold, subset) for subset in subsets]
     np.testing.assert_allclose(toggled_predictions(x, y, fold, included=np.arange(p + 1)), expected, atol=1e-8)
 
@@ -38,16 +38,16 @@ def test_removed_predictions_equal_scikit_learn(p: int, seed: int) -> None:
 def test_each_step_takes_out_the_column_least_missed(p: int) -> None:
     x, y, fold = study(1, p)
     path = backward_path(x, y, fold, steps=3)
-    left = list(range(p))
-    np.testing.assert_allclose(path.predicted[0], reference(x, y, fold, left), atol=1e-8)
+    remaining = list(range(p))
+    np.testing.assert_allclose(path.predicted[0], reference(x, y, fold, remaining), atol=1e-8)
     for column, predicted in zip(path.order.tolist(), path.predicted[1:], strict=True):
 
         def error(out: int) -> float:
-            return float(np.nansum((reference(x, y, fold, [j for j in left if j != out]) - y) ** 2))
+            return float(np.nansum((reference(x, y, fold, [j for j in remaining if j != out]) - y) ** 2))
 
-        assert column == min(left, key=error)
-        left.remove(column)
-        np.testing.assert_allclose(predicted, reference(x, y, fold, left), atol=1e-8)
+        assert column == min(remaining, key=error)
+        remaining.remove(column)
+        np.testing.assert_allclose(predicted, reference(x, y, fold, remaining), atol=1e-8)
     assert len(path.order) == 3
 
 
@@ -62,9 +62,9 @@ def test_of_two_copies_the_first_goes_and_one_column_stays() -> None:
 def test_rows_of_no_fold_are_not_used() -> None:
     x, y, fold = study(3, 4)
     unused = fold < 0
-    found = backward_path(x, y, fold, steps=2)
-    assert np.isnan(found.predicted[:, unused]).all()
+    path = backward_path(x, y, fold, steps=2)
+    assert np.isnan(path.predicted[:, unused]).all()
     x[unused], y[unused] = 1e9, np.nan
-    again = backward_path(x, y, fold, steps=2)
-    assert found.order.tolist() == again.order.tolist()
-    assert np.array_equal(found.predicted, again.predicted, equal_nan=True)
+    repeated = backward_path(x, y, fold, steps=2)
+    assert path.order.tolist() == repeated.order.tolist()
+    assert np.array_equal(path.predicted, repeated.predicted, equal_nan=True)

@@ -14,14 +14,14 @@ Function = Callable[[np.ndarray], np.ndarray]
 
 
 def branin(points: np.ndarray) -> np.ndarray:
-    """The negative of Branin's function: its three maxima are all -0.397887 (Dixon and Szego 1978)."""
+    """Return the negative of Branin's function: its three maxima are all -0.397887 (Dixon and Szego 1978)."""
     x, y = 15 * points[:, 0] - 5, 15 * points[:, 1]
     bowl = (y - 5.1 / (4 * np.pi**2) * x**2 + 5 / np.pi * x - 6) ** 2
     return -(bowl + 10 * (1 - 1 / (8 * np.pi)) * np.cos(x) + 10)
 
 
 def corner(points: np.ndarray) -> np.ndarray:
-    """Largest where the first half of the coordinates is 1 and the other 0: there 0."""
+    """Return a function with maximum 0 where the first half of the coordinates is 1 and the other 0."""
     half = points.shape[1] // 2
     return -((1 - points[:, :half]) ** 2).sum(axis=1) - (points[:, half:] ** 2).sum(axis=1)
 
@@ -36,7 +36,7 @@ def test_finds_the_maximum_of_branin(seed: int) -> None:
 
 
 def test_finds_a_corner_of_many_dimensions() -> None:
-    # 105 random points come no closer than about -5
+    # The best of 105 random points is about -5.
     assert searched(corner, n_dims=30, n_iterations=100).value > -0.5
 
 
@@ -47,19 +47,19 @@ def test_keeps_what_was_evaluated() -> None:
         calls.append(points)
         return branin(points)
 
-    found = searched(recorded)
+    result = searched(recorded)
     assert [len(points) for points in calls] == [5, *[1] * 10]
-    np.testing.assert_array_equal(found.points, np.concatenate(calls))
-    np.testing.assert_array_equal(found.values, branin(found.points))
-    assert found.value == found.values.max()
-    np.testing.assert_array_equal(found.point, found.points[found.values.argmax()])
-    assert ((found.points >= 0) & (found.points <= 1)).all()
+    np.testing.assert_array_equal(result.points, np.concatenate(calls))
+    np.testing.assert_array_equal(result.values, branin(result.points))
+    assert result.value == result.values.max()
+    np.testing.assert_array_equal(result.point, result.points[result.values.argmax()])
+    assert ((result.points >= 0) & (result.points <= 1)).all()
 
 
 def test_the_seed_decides() -> None:
-    first, again, other = (searched(branin, seed=seed) for seed in (7, 7, 8))
-    np.testing.assert_array_equal(first.points, again.points)
-    assert not np.isclose(first.points, other.points).all(axis=1).any()
+    first, repeated, different = (searched(branin, seed=seed) for seed in (7, 7, 8))
+    np.testing.assert_array_equal(first.points, repeated.points)
+    assert not np.isclose(first.points, different.points).all(axis=1).any()
 
 
 @pytest.mark.parametrize(("shift", "factor"), [(0.0, 0.25), (1.0, 1.0), (-30.0, 7.0), (0.01, 1e-3), (0.0, 1e6)])
@@ -75,31 +75,31 @@ def test_nan_counts_as_the_lowest_value_seen() -> None:
 
 
 def test_nan_is_avoided() -> None:
-    found = searched(lambda points: np.where(points[:, 0] > 0.3, np.nan, branin(points)), n_iterations=30)
-    assert found.value == np.nanmax(found.values)
-    assert found.value == pytest.approx(-0.397887, abs=0.01)  # one of the three maxima is at 0.12
-    assert np.isnan(found.values).sum() < 10
+    result = searched(lambda points: np.where(points[:, 0] > 0.3, np.nan, branin(points)), n_iterations=30)
+    assert result.value == np.nanmax(result.values)
+    assert result.value == pytest.approx(-0.397887, abs=0.01)  # one of the three maxima is at 0.12
+    assert np.isnan(result.values).sum() < 10
 
 
 def test_where_nothing_is_defined_the_optimum_is_nan() -> None:
-    found = searched(lambda points: np.full(len(points), np.nan))
-    assert np.isnan([found.value, *found.point]).all()
-    assert len(np.unique(found.points, axis=0)) == 15
+    result = searched(lambda points: np.full(len(points), np.nan))
+    assert np.isnan([result.value, *result.point]).all()
+    assert len(np.unique(result.points, axis=0)) == 15
 
 
 def test_a_constant_objective_is_explored() -> None:
-    found = searched(lambda points: np.ones(len(points)))
-    assert found.value == 1
-    assert len(np.unique(found.points, axis=0)) == 15
+    result = searched(lambda points: np.ones(len(points)))
+    assert result.value == 1
+    assert len(np.unique(result.points, axis=0)) == 15
 
 
 def test_without_iterations_it_is_random_search() -> None:
-    found = searched(branin, n_iterations=0)
-    np.testing.assert_array_equal(found.points, np.random.default_rng(0).random((5, 2)))
+    result = searched(branin, n_iterations=0)
+    np.testing.assert_array_equal(result.points, np.random.default_rng(0).random((5, 2)))
 
 
 def matern(a: np.ndarray, b: np.ndarray, length: float) -> np.ndarray:
-    """The kernel by its general definition (Rasmussen and Williams 2006, equation 4.14), nu = 5/2."""
+    """Return the kernel by its general definition (Rasmussen and Williams 2006, equation 4.14) with nu = 5/2."""
     r = np.maximum(cdist(a, b), 1e-9) * np.sqrt(5) / length
     return 2**-1.5 / special.gamma(2.5) * r**2.5 * special.kv(2.5, r)
 

@@ -13,7 +13,7 @@ from custodes.stats.learning.boost import SETTINGS, Split, Trees, boosted
 
 
 def study(n: int = 300, p: int = 6) -> tuple[np.ndarray, np.ndarray]:
-    """Column 0 matters much, column 1 a little through a step, the others nothing."""
+    """Return data where column 0 has a large effect, column 1 a small step effect, and the others none."""
     rng = np.random.default_rng(0)
     x = rng.normal(size=(n, p))
     return x, 3 * x[:, 0] + (x[:, 1] > 0) + 0.1 * rng.normal(size=n)
@@ -25,8 +25,8 @@ ONE_STUMP: dict[str, Any] = {"rounds": 1, "depth": 1, "rate": 1.0, "subsample": 
 def test_the_same_seed_gives_the_same_trees() -> None:
     x, y = study()
     trees, importance = boosted(x, y, seed=3, **SETTINGS)
-    again, importance_again = boosted(x.copy(order="F"), y, seed=3, **SETTINGS)
-    assert again == trees
+    repeated, importance_again = boosted(x.copy(order="F"), y, seed=3, **SETTINGS)
+    assert repeated == trees
     assert importance_again.tolist() == importance.tolist()
     assert boosted(x, y, seed=4, **SETTINGS)[0] != trees
     assert boosted(x, y, seed=0, **SETTINGS)[0] != trees
@@ -68,7 +68,8 @@ def test_gain_says_which_columns_serve() -> None:
     assert gain.sum() == pytest.approx(1)
     assert gain[0] > 0.8
     assert gain[1] > gain[2:].max()
-    assert boosted(x, y / 1000, seed=0, **SETTINGS)[1].sum() == pytest.approx(1)  # a share, whatever the units of y
+    # a proportion, whatever the units of y
+    assert boosted(x, y / 1000, seed=0, **SETTINGS)[1].sum() == pytest.approx(1)
     padded = np.column_stack([np.zeros((len(x), 11)), x])
     _, gain = boosted(padded, y, seed=0, **SETTINGS)
     assert np.argmax(gain) == 11

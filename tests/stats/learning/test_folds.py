@@ -17,13 +17,13 @@ def test_groups_stay_whole_and_folds_are_balanced(seed: int, n_folds: int) -> No
     fold = grouped_folds(groups, n_folds=n_folds, rng=rng)
     assert np.array_equal(np.unique(fold), np.arange(n_folds))
     assert all(len(np.unique(fold[groups == group])) == 1 for group in groups)
-    # largest first to the emptiest: no fold is ahead of another by more than one group
+    # The largest group goes to the emptiest fold first, so fold sizes differ by at most one group.
     sizes = np.bincount(fold)
     assert np.ptp(sizes) <= np.unique(groups, return_counts=True)[1].max()
 
 
 def test_the_largest_groups_are_dealt_first() -> None:
-    # four and four; the other way round the last one would make it two and six
+    # four and four; the opposite order of groups would give two and six
     for seed in range(10):
         fold = grouped_folds(np.array([0, 1, 2, 3, 4, 4, 4, 4]), n_folds=2, rng=np.random.default_rng(seed))
         assert np.bincount(fold).tolist() == [4, 4]
@@ -38,15 +38,15 @@ def test_every_group_lands_in_every_fold_equally_often() -> None:
     rng = np.random.default_rng(0)
     folds = np.stack([grouped_folds(np.arange(6), n_folds=3, rng=rng) for _ in range(3000)])
     together = np.mean(folds[:, 0] == folds[:, 1])
-    assert abs(together - 1 / 5) < 0.03  # of the 5 other groups one shares the fold
+    assert abs(together - 1 / 5) < 0.03  # one of the 5 other groups is in the same fold
     assert np.abs(np.stack([np.mean(folds == f, axis=0) for f in range(3)]) - 1 / 3).max() < 0.04
 
 
 def test_one_seed_gives_one_deal() -> None:
     groups = np.repeat(np.arange(20), 3)
-    first, again, other = (grouped_folds(groups, n_folds=4, rng=np.random.default_rng(s)) for s in (1, 1, 2))
-    assert np.array_equal(first, again)
-    assert not np.array_equal(first, other)
+    first, repeated, different = (grouped_folds(groups, n_folds=4, rng=np.random.default_rng(s)) for s in (1, 1, 2))
+    assert np.array_equal(first, repeated)
+    assert not np.array_equal(first, different)
 
 
 @given(seed=SEEDS, n=st.integers(1, 50), n_folds=st.integers(1, 8))

@@ -15,7 +15,7 @@ NONE = np.arange(0)
 
 
 def study(seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """x (column 2 constant), y, fold with unused rows."""
+    """Return x (column 2 constant), y, and folds with unused rows."""
     rng = np.random.default_rng(seed)
     n, p = rng.integers(15, 40), rng.integers(3, 7)
     x = rng.uniform(-1, 1, (n, p)) * 10.0 ** rng.integers(-2, 3, p) + 1
@@ -25,10 +25,10 @@ def study(seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def forward_path(
-    x: np.ndarray, y: np.ndarray, fold: np.ndarray, *, given: np.ndarray, steps: int, costs: np.ndarray | None = None
+    x: np.ndarray, y: np.ndarray, fold: np.ndarray, *, included: np.ndarray, steps: int, costs: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The order and the mean squared error at every step."""
-    path = stepwise_path(x, y, fold, included=given, steps=steps, costs=costs)
+    """Return the order and the mean squared error at every step."""
+    path = stepwise_path(x, y, fold, included=included, steps=steps, costs=costs)
     return path.order, np.nanmean((path.predicted - y) ** 2, axis=1)
 
 
@@ -41,7 +41,7 @@ def error(x: np.ndarray, y: np.ndarray, fold: np.ndarray, subset: list[int]) -> 
 def test_the_path_is_that_of_brute_force(seed: int) -> None:
     x, y, fold = study(seed)
     given_columns = np.array([[], [1], [1, 0]][seed % 3], dtype=np.intp)
-    order, errors = forward_path(x, y, fold, given=given_columns, steps=3)
+    order, errors = forward_path(x, y, fold, included=given_columns, steps=3)
     chosen = given_columns.tolist()
     expected = [error(x, y, fold, chosen)]
     for column in order.tolist():
@@ -58,54 +58,54 @@ def test_the_path_is_that_of_brute_force(seed: int) -> None:
 def test_toggled_predictions_equal_scikit_learn(seed: int) -> None:
     x, y, fold = study(seed)
     given_columns = np.array([[], [1], [1, 0], [2]][seed % 4], dtype=np.intp)
-    found = toggled_predictions(x, y, fold, included=given_columns)
+    predictions = toggled_predictions(x, y, fold, included=given_columns)
     subsets = [given_columns, *(np.setxor1d(given_columns, [j]) for j in range(x.shape[1]))]
     expected = [reference(x, y, fold, subset.tolist()) for subset in subsets]
-    np.testing.assert_allclose(found, expected, atol=1e-8)
+    np.testing.assert_allclose(predictions, expected, atol=1e-8)
 
 
 @settings(deadline=None, max_examples=20)
 @given(seed=SEEDS)
 def test_units_and_direction_do_not_matter(seed: int) -> None:
     x, y, fold = study(seed)
-    order, errors = forward_path(x, y, fold, given=NONE, steps=9)
+    order, errors = forward_path(x, y, fold, included=NONE, steps=9)
     scale = np.where(np.arange(x.shape[1]) % 2, -5.0, 0.1)
-    turned, turned_errors = forward_path(x * scale, 1 - 2 * y, fold, given=NONE, steps=9)
-    assert turned.tolist() == order.tolist()
+    transformed, turned_errors = forward_path(x * scale, 1 - 2 * y, fold, included=NONE, steps=9)
+    assert transformed.tolist() == order.tolist()
     np.testing.assert_allclose(turned_errors, 4 * errors, rtol=1e-9)
 
 
 def test_the_errors_of_the_path_are_those_of_its_subsets() -> None:
     rng = np.random.default_rng(5)
-    x, fold = rng.standard_t(2, (120, 30)), np.arange(120) % 5  # with outliers, and missing values
+    x, fold = rng.standard_t(2, (120, 30)), np.arange(120) % 5  # with outliers and missing values
     y = x[:, :4].sum(axis=1) + rng.normal(size=120)
     x[rng.random(x.shape) < 0.1] = np.nan
-    order, errors = forward_path(x, y, fold, given=NONE, steps=30)
+    order, errors = forward_path(x, y, fold, included=NONE, steps=30)
     assert sorted(order.tolist()) == list(range(30))
     assert set(order[:4].tolist()) == {0, 1, 2, 3}
     predicted = [toggled_predictions(x, y, fold, included=order[:k])[0] for k in range(31)]
     np.testing.assert_allclose(((np.array(predicted) - y) ** 2).mean(axis=1), errors, rtol=1e-9)
     assert errors[4] < errors[0] / 2
-    assert errors[-1] > errors[4]  # noise columns cost: the curve is not cut where it rises
+    assert errors[-1] > errors[4]  # Noise columns increase the error: the curve continues where it rises.
 
 
 def test_between_copies_the_first_is_taken() -> None:
     rng = np.random.default_rng(0)
     column = rng.normal(size=(60, 1))
     x = np.column_stack([rng.normal(size=60), np.repeat(column, 5, axis=1)])
-    order, _ = forward_path(x, column[:, 0], np.arange(60) % 3, given=NONE, steps=1)
+    order, _ = forward_path(x, column[:, 0], np.arange(60) % 3, included=NONE, steps=1)
     assert order.tolist() == [1]
 
 
 def test_a_constant_column_is_never_chosen_even_where_nothing_is_to_gain() -> None:
     x = np.column_stack([np.ones(12), np.random.default_rng(0).normal(size=(12, 2))])
-    order, errors = forward_path(x, np.zeros(12), np.arange(12) % 3, given=NONE, steps=9)
+    order, errors = forward_path(x, np.zeros(12), np.arange(12) % 3, included=NONE, steps=9)
     assert order.tolist() == [1, 2]
     assert errors.tolist() == [0, 0, 0]
 
 
 def test_with_three_folds_two_are_enough_to_choose_in() -> None:
-    # each fold's path is chosen with the folds of the other two as they are, not with their groups dealt anew
+    # Each fold's path is chosen with the existing folds of the other two, not with new folds of their groups.
     rng = np.random.default_rng(3)
     x = rng.normal(size=(60, 5))
     y = x[:, 3] + 0.5 * x[:, 1] + 0.5 * rng.normal(size=60)
@@ -114,20 +114,20 @@ def test_with_three_folds_two_are_enough_to_choose_in() -> None:
     assert path.order.tolist() == [3, 1]
     for f in range(3):
         train, held = fold != f, fold == f
-        own, _ = forward_path(x[train], y[train], fold[train], given=NONE, steps=2)
-        learnt = ridge(x[train][:, own], y[train], groups=np.zeros(40, dtype=int))
-        np.testing.assert_allclose(path.predicted[2, held], predict(learnt, x[held][:, own]))
+        order, _ = forward_path(x[train], y[train], fold[train], included=NONE, steps=2)
+        model = ridge(x[train][:, order], y[train], groups=np.zeros(40, dtype=int))
+        np.testing.assert_allclose(path.predicted[2, held], predict(model, x[held][:, order]))
     assert path.chosen[0] == 1
 
 
 def test_nothing_to_choose_from() -> None:
     y, fold = np.array([1.0, 2.0, 3.0, 6.0]), np.array([0, 1, 0, 1])
     x = np.column_stack([np.ones(4), np.full(4, np.nan)])
-    order, errors = forward_path(x, y, fold, given=NONE, steps=5)
+    order, errors = forward_path(x, y, fold, included=NONE, steps=5)
     assert order.tolist() == []
     np.testing.assert_allclose(errors, [np.mean([9, 0, 1, 16])])  # means 2 and 4, each predicting the other fold
-    assert forward_path(y[:, np.newaxis], y, fold, given=np.array([0]), steps=5)[0].tolist() == []
-    assert forward_path(y[:, np.newaxis], y, fold, given=NONE, steps=0)[0].tolist() == []
+    assert forward_path(y[:, np.newaxis], y, fold, included=np.array([0]), steps=5)[0].tolist() == []
+    assert forward_path(y[:, np.newaxis], y, fold, included=NONE, steps=0)[0].tolist() == []
 
 
 @settings(deadline=None, max_examples=30)
@@ -135,12 +135,12 @@ def test_nothing_to_choose_from() -> None:
 def test_with_costs_the_path_takes_the_greatest_fall_per_cost(seed: int) -> None:
     x, y, fold = study(seed)
     costs = np.random.default_rng(seed).uniform(0.1, 10, x.shape[1])
-    order, errors = forward_path(x, y, fold, given=NONE, steps=9, costs=costs)
+    order, errors = forward_path(x, y, fold, included=NONE, steps=9, costs=costs)
     chosen: list[int] = []
     for column in order.tolist():
         free = [j for j in range(x.shape[1]) if j not in chosen and j != 2]
-        now = error(x, y, fold, chosen)
-        change = {j: error(x, y, fold, [*chosen, j]) - now for j in free}
+        current = error(x, y, fold, chosen)
+        change = {j: error(x, y, fold, [*chosen, j]) - current for j in free}
         assert column == min(free, key=lambda j: change[j] / costs[j] if change[j] < 0 else change[j])
         chosen.append(column)
     np.testing.assert_allclose(errors[-1], error(x, y, fold, chosen), rtol=1e-9)
@@ -150,19 +150,19 @@ def test_with_costs_the_path_takes_the_greatest_fall_per_cost(seed: int) -> None
 def test_the_currency_of_costs_does_not_matter(unit: float) -> None:
     x, y, fold = study(4)
     costs = np.arange(1.0, x.shape[1] + 1)
-    order, _ = forward_path(x, y, fold, given=NONE, steps=9, costs=costs * unit)
-    assert order.tolist() == forward_path(x, y, fold, given=NONE, steps=9, costs=costs)[0].tolist()
-    same, _ = forward_path(x, y, fold, given=NONE, steps=9, costs=np.full(x.shape[1], unit))
-    assert same.tolist() == forward_path(x, y, fold, given=NONE, steps=9)[0].tolist()
+    order, _ = forward_path(x, y, fold, included=NONE, steps=9, costs=costs * unit)
+    assert order.tolist() == forward_path(x, y, fold, included=NONE, steps=9, costs=costs)[0].tolist()
+    equal_costs, _ = forward_path(x, y, fold, included=NONE, steps=9, costs=np.full(x.shape[1], unit))
+    assert equal_costs.tolist() == forward_path(x, y, fold, included=NONE, steps=9)[0].tolist()
 
 
 def test_a_cheap_column_comes_before_its_expensive_twin() -> None:
     rng = np.random.default_rng(0)
-    column, other = rng.normal(size=(2, 60))
-    x = np.column_stack([column, 3 * column - 1, other])
-    y, fold = column + other + 0.3 * rng.normal(size=60), np.arange(60) % 3
+    column, second = rng.normal(size=(2, 60))
+    x = np.column_stack([column, 3 * column - 1, second])
+    y, fold = column + second + 0.3 * rng.normal(size=60), np.arange(60) % 3
     for costs, first in ((np.array([5.0, 1.0, 1.0]), 1), (np.array([1.0, 5.0, 1.0]), 0)):
-        order, _ = forward_path(x, y, fold, given=NONE, steps=2, costs=costs)
+        order, _ = forward_path(x, y, fold, included=NONE, steps=2, costs=costs)
         assert set(order.tolist()) == {first, 2}
 
 
@@ -172,19 +172,19 @@ def test_a_fold_is_predicted_by_the_path_of_the_others_within_the_budget(costs: 
     x, fold, groups = rng.normal(size=(80, 5)), np.arange(80) // 2 % 4, np.arange(80) // 2
     y = x[:, 1] + 0.7 * x[:, 3] + rng.normal(size=80)
     path = nested_path(x, y, fold, groups=groups, included=np.array([4]), steps=3, costs=costs)
-    whole, _ = forward_path(x, y, fold, given=np.array([4]), steps=3, costs=costs)
+    whole, _ = forward_path(x, y, fold, included=np.array([4]), steps=3, costs=costs)
     assert path.order.tolist() == whole.tolist()
     shares = np.zeros(3)
     price = np.ones(5) if costs is None else costs
     for f in range(4):
         train, held = fold != f, fold == f
-        own, _ = forward_path(x[train], y[train], fold[train], given=np.array([4]), steps=9, costs=costs)
+        chosen_columns, _ = forward_path(x[train], y[train], fold[train], included=np.array([4]), steps=9, costs=costs)
         for k in range(4):
             budget = price[whole[:k]].sum()
-            affordable = [n for n in range(len(own) + 1) if price[own[:n]].sum() <= budget]
-            subset = [4, *own[: max(affordable)]]
-            learnt = ridge(x[train][:, subset], y[train], groups=groups[train])
-            np.testing.assert_allclose(path.predicted[k, held], predict(learnt, x[held][:, subset]), rtol=1e-9)
+            affordable = [n for n in range(len(chosen_columns) + 1) if price[chosen_columns[:n]].sum() <= budget]
+            subset = [4, *chosen_columns[: max(affordable)]]
+            model = ridge(x[train][:, subset], y[train], groups=groups[train])
+            np.testing.assert_allclose(path.predicted[k, held], predict(model, x[held][:, subset]), rtol=1e-9)
             if k:
                 shares[k - 1] += whole[k - 1] in subset[1:]
     np.testing.assert_allclose(path.chosen, shares / 4)
@@ -196,9 +196,9 @@ def test_what_is_held_out_changes_no_choice_for_it() -> None:
     y = x[:, 0] + rng.normal(size=60)
     before = nested_path(x, y, fold, groups=groups, included=NONE, steps=2)
     poisoned = np.where(fold == 1, x[:, 5] * 100, y)
-    after = nested_path(x, poisoned, fold, groups=groups, included=NONE, steps=2)
-    np.testing.assert_array_equal(before.predicted[:, fold == 1], after.predicted[:, fold == 1])
-    assert (before.predicted[1:, fold != 1] != after.predicted[1:, fold != 1]).any()
+    changed = nested_path(x, poisoned, fold, groups=groups, included=NONE, steps=2)
+    np.testing.assert_array_equal(before.predicted[:, fold == 1], changed.predicted[:, fold == 1])
+    assert (before.predicted[1:, fold != 1] != changed.predicted[1:, fold != 1]).any()
 
 
 def test_choosing_among_many_noise_columns_does_not_look_good() -> None:
@@ -206,12 +206,12 @@ def test_choosing_among_many_noise_columns_does_not_look_good() -> None:
     for seed in range(8):
         rng = np.random.default_rng(seed)
         x, y, fold = rng.normal(size=(60, 40)), rng.normal(size=60), np.arange(60) % 5
-        _, errors = forward_path(x, y, fold, given=NONE, steps=5)
-        assert errors[5] < errors[0]  # the path's own error is an optimistic one
+        _, errors = forward_path(x, y, fold, included=NONE, steps=5)
+        assert errors[5] < errors[0]  # The error of the path itself is too optimistic.
         path = nested_path(x, y, fold, groups=np.arange(60), included=NONE, steps=5)
         scores.append([np.corrcoef(path.predicted[5, fold == f], y[fold == f])[0, 1] for f in range(5)])
-    own = np.mean(scores, axis=1)
-    assert abs(own.mean()) < 3 * own.std(ddof=1) / np.sqrt(len(own))
+    errors_of = np.mean(scores, axis=1)
+    assert abs(errors_of.mean()) < 3 * errors_of.std(ddof=1) / np.sqrt(len(errors_of))
 
 
 def test_two_folds_choose_by_the_groups_left_and_one_group_by_nothing() -> None:
@@ -230,7 +230,8 @@ def test_two_folds_choose_by_the_groups_left_and_one_group_by_nothing() -> None:
 
 @pytest.mark.parametrize("power", [1, 60])
 def test_ranks_alone_are_those_of_the_column(power: int) -> None:
-    """Of values over one or over sixty orders of magnitude: by SciPy, within three deviations of the training part."""
+    """Columns of values over one or over sixty orders of magnitude have SciPy's ranks, within three sd of the training
+    part."""
     rng = np.random.default_rng(0)
     fold, y = np.arange(80) % 4, rng.normal(size=80)
     x = np.column_stack([10.0 ** (power * rng.uniform(-1, 0, 80)), -y, np.ones(80)])

@@ -35,7 +35,8 @@ def mean(values: list[float]) -> float:
 
 
 def study(seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """target, predictions, fold (by row: items are split), units, weights; ties, missing cells, unused rows."""
+    """Return target, predictions, fold (by row: items are split), units, weights; with ties, missing cells, unused
+    rows."""
     rng = np.random.default_rng(seed)
     n_items, n_systems, m = rng.integers(1, 8), rng.integers(1, 5), rng.integers(1, 4)
     target = rng.integers(0, 4, (n_items, n_systems)).astype(float)
@@ -52,8 +53,8 @@ def study(seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np
 @given(seed=SEEDS)
 def test_kendall_by_fold_equals_scipy_on_repeated_data(seed: int) -> None:
     target, predictions, fold, units, weights = study(seed)
-    found = heldout(pooled_kendall, target, predictions, fold, units=units, weights=weights)
-    for row, values in zip(weights, found, strict=True):
+    result = heldout(pooled_kendall, target, predictions, fold, units=units, weights=weights)
+    for row, values in zip(weights, result, strict=True):
         items = np.repeat(np.arange(len(target)), row[units].astype(int))
         y, f = target[items], fold[items]
         expected = [mean([tau(y[f == k], p[items][f == k]) for k in range(3)]) for p in predictions]
@@ -64,8 +65,8 @@ def test_kendall_by_fold_equals_scipy_on_repeated_data(seed: int) -> None:
 @given(seed=SEEDS)
 def test_kendall_by_item_equals_scipy_on_repeated_data(seed: int) -> None:
     target, predictions, _, units, weights = study(seed)
-    found = weighted_item_mean(within_item(target, predictions, kind="kendall"), units=units, weights=weights)
-    for row, values in zip(weights, found, strict=True):
+    result = weighted_item_mean(within_item(target, predictions, kind="kendall"), units=units, weights=weights)
+    for row, values in zip(weights, result, strict=True):
         items = np.repeat(np.arange(len(target)), row[units].astype(int))
         expected = [mean([tau(target[i], p[i]) for i in items]) for p in predictions]
         np.testing.assert_allclose(values, expected, atol=1e-12)
@@ -75,16 +76,16 @@ def test_kendall_by_item_equals_scipy_on_repeated_data(seed: int) -> None:
 @given(seed=SEEDS)
 def test_kendall_by_fold_is_invariant(seed: int) -> None:
     target, predictions, fold, units, weights = study(seed)
-    found = heldout(pooled_kendall, target, predictions, fold, units=units, weights=weights)
+    result = heldout(pooled_kendall, target, predictions, fold, units=units, weights=weights)
 
-    def again(target: np.ndarray, predictions: np.ndarray, fold: np.ndarray) -> np.ndarray:
+    def recomputed(target: np.ndarray, predictions: np.ndarray, fold: np.ndarray) -> np.ndarray:
         return heldout(pooled_kendall, target, predictions, fold, units=units, weights=weights)
 
-    np.testing.assert_allclose(again(target, -predictions, fold), -found, atol=1e-12)
-    shifted = np.exp(predictions) + 10 * fold  # each fold has its own model, hence its own level
-    np.testing.assert_allclose(again(target, shifted, fold), found, atol=1e-12)
-    renamed = np.where(fold < 0, -1, 5 - fold)
-    np.testing.assert_allclose(again(target, predictions, renamed), found, atol=1e-12)
+    np.testing.assert_allclose(recomputed(target, -predictions, fold), -result, atol=1e-12)
+    shifted = np.exp(predictions) + 10 * fold  # Each fold has a separate model and hence a separate level.
+    np.testing.assert_allclose(recomputed(target, shifted, fold), result, atol=1e-12)
+    relabelled = np.where(fold < 0, -1, 5 - fold)
+    np.testing.assert_allclose(recomputed(target, predictions, relabelled), result, atol=1e-12)
 
 
 def test_a_fold_with_a_constant_prediction_is_left_out() -> None:
@@ -101,23 +102,23 @@ def test_no_row_is_predicted_by_a_model_that_saw_its_fold() -> None:
     rng = np.random.default_rng(0)
     y, groups = np.arange(30.0), np.repeat(np.arange(10), 3)
     x, fold = y[:, np.newaxis] * [1, 2], np.repeat(rng.integers(-1, 4, 10), 3)
-    seen = []
+    calls = []
 
     def fit(x_train: np.ndarray, y_train: np.ndarray, groups_train: np.ndarray):
         assert np.array_equal(x_train, y_train[:, np.newaxis] * [1, 2])
         assert np.array_equal(groups_train, y_train // 3)
-        seen.append(set(y_train))
+        calls.append(set(y_train))
 
         def predict(new: np.ndarray) -> np.ndarray:
-            assert not set(new[:, 0]) & seen[-1]
+            assert not set(new[:, 0]) & calls[-1]
             return -new[:, 1]
 
         return predict
 
     predicted = cross_predicted(x, y, fold, groups=groups, fit=fit)
     np.testing.assert_array_equal(predicted, np.where(fold < 0, np.nan, -2 * y))
-    assert all(not rows & set(y[fold < 0]) for rows in seen)
-    assert len(seen) == len(set(fold) - {-1})
+    assert all(not rows & set(y[fold < 0]) for rows in calls)
+    assert len(calls) == len(set(fold) - {-1})
 
 
 def defined(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
@@ -130,17 +131,19 @@ def defined(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray] | Non
 def test_any_statistic_by_fold_equals_scipy_on_repeated_data(kind, reference) -> None:
     for seed in range(40):
         target, predictions, fold, units, weights = study(seed)
-        found = heldout(partial(pooled_correlation, kind), target, predictions, fold, units=units, weights=weights)
-        for row, values in zip(weights, found, strict=True):
+        result = heldout(partial(pooled_correlation, kind), target, predictions, fold, units=units, weights=weights)
+        for row, values in zip(weights, result, strict=True):
             items = np.repeat(np.arange(len(target)), row[units].astype(int))
             y, f = target[items], fold[items]
             parts = [[defined(y[f == k], p[items][f == k]) for k in range(3)] for p in predictions]
-            expected = [mean([reference(*both).statistic if both else np.nan for both in own]) for own in parts]
+            expected = [
+                mean([reference(*pair).statistic if pair else np.nan for pair in fold_pairs]) for fold_pairs in parts
+            ]
             np.testing.assert_allclose(values, expected, atol=1e-12)
 
 
 def accuracy(target: np.ndarray, prediction: np.ndarray) -> tuple[int, int]:
-    """Pairs of one item that people order, and those that the prediction orders alike."""
+    """Return the accuracy on pairs of one item that the human ratings order."""
     right, decided = 0, 0
     for i in range(len(target)):
         for j in range(i):
@@ -156,8 +159,8 @@ def accuracy(target: np.ndarray, prediction: np.ndarray) -> tuple[int, int]:
 @given(seed=SEEDS)
 def test_ordering_accuracy_counts_pairs_of_one_item(seed: int) -> None:
     target, predictions, _, units, weights = study(seed)
-    found = ordering_accuracy(target, predictions, units=units, weights=weights)
-    for row, values in zip(weights, found, strict=True):
+    result = ordering_accuracy(target, predictions, units=units, weights=weights)
+    for row, values in zip(weights, result, strict=True):
         items = np.repeat(np.arange(len(target)), row[units].astype(int))
         for prediction, value in zip(predictions, values, strict=True):
             right, decided = np.sum([accuracy(target[i], prediction[i]) for i in items] or [(0, 0)], axis=0)
@@ -168,9 +171,9 @@ def test_ordering_accuracy_counts_pairs_of_one_item(seed: int) -> None:
 
 
 def test_ordering_accuracy_at_its_edges() -> None:
-    one = {"units": np.arange(1), "weights": np.ones((1, 1))}
+    single = {"units": np.arange(1), "weights": np.ones((1, 1))}
     human = np.array([[3.0, 2.0, 1.0]])
     metrics = np.stack([human, -human, human * 0])
-    assert ordering_accuracy(human, metrics, **one).tolist() == [[1.0, 0.0, 0.0]]
-    assert np.isnan(ordering_accuracy(human * 0, metrics, **one)).all()
-    assert np.isnan(ordering_accuracy(human[:, :1], metrics[:, :, :1], **one)).all()
+    assert ordering_accuracy(human, metrics, **single).tolist() == [[1.0, 0.0, 0.0]]
+    assert np.isnan(ordering_accuracy(human * 0, metrics, **single)).all()
+    assert np.isnan(ordering_accuracy(human[:, :1], metrics[:, :, :1], **single)).all()

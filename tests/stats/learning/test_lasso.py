@@ -12,7 +12,7 @@ SOME = np.array([0.5, 0.1, 0.02])
 
 
 def study(seed: int, n: int = 40, p: int = 6) -> tuple[np.ndarray, np.ndarray]:
-    """x, its last column constant, and y."""
+    """Return x, whose last column is constant, and y."""
     rng = np.random.default_rng(seed)
     x = rng.uniform(-1, 1, (n, p)) * 10.0 ** rng.integers(-2, 3, p) + rng.normal(size=p)
     y = 5 + x[:, 0] / np.std(x[:, 0]) - x[:, 1] / np.std(x[:, 1]) / 2 + rng.normal(size=n)
@@ -50,10 +50,10 @@ def test_held_out_errors_equal_scikit_learn_in_units_of_y(seed: int) -> None:
     assert np.isnan(errors[:, fold < 0]).all()
     for f in range(3):
         train, held = (fold >= 0) & (fold != f), fold == f
-        for alpha, found in zip(SOME, errors, strict=True):
+        for alpha, weights in zip(SOME, errors, strict=True):
             model = Lasso(alpha=alpha, tol=1e-10, max_iter=100_000).fit(standard(x[train], x[train]), scores(y[train]))
             predicted = y[train].mean() + y[train].std() * model.predict(standard(x[held], x[train]))
-            np.testing.assert_allclose(found[held], (y[held] - predicted) ** 2, atol=1e-6, rtol=1e-6)
+            np.testing.assert_allclose(weights[held], (y[held] - predicted) ** 2, atol=1e-6, rtol=1e-6)
 
 
 def test_the_grid_starts_where_all_weights_are_zero_and_the_errors_are_those_of_the_mean() -> None:
@@ -89,7 +89,7 @@ def test_more_columns_than_rows_and_copies_raise_no_warning() -> None:
 @settings(deadline=None, max_examples=20)
 @given(seed=SEEDS)
 def test_weights_are_those_of_a_minimum(seed: int) -> None:
-    """By the conditions of a minimum: correlations with what is left are the penalty where a weight is not 0."""
+    """At a minimum the correlations with the residual equal the penalty where a weight is not 0."""
     rng = np.random.default_rng(seed)
     n, p = int(rng.integers(10, 60)), int(rng.integers(1, 30))
     x = rng.normal(size=(n, p)) @ rng.normal(size=(p, p))
@@ -108,12 +108,13 @@ def test_missing_values_are_at_the_mean() -> None:
     holes = x.copy()
     holes[::7, 0] = np.nan
     filled = np.where(np.isnan(holes), np.nanmean(holes, axis=0), holes)
-    # at the mean, but scaled by those present: compare predictions' direction through unstandardised weights
-    found = lasso_weights(holes, y, alphas=SOME)[:, 1:]
+    # Missing values are set to the mean and scaled by the non-missing ones: compare predictions by unstandardised
+    # weights.
+    weights = lasso_weights(holes, y, alphas=SOME)[:, 1:]
     scaled = (filled[:, 0] - np.nanmean(holes[:, 0])) / np.nanstd(holes[:, 0])
     z = np.column_stack([scaled, standard(x[:, 1:], x[:, 1:])])
     expected = [Lasso(alpha=a, tol=1e-10, max_iter=100_000).fit(z, scores(y)).coef_[1:] for a in SOME]
-    np.testing.assert_allclose(found, expected, atol=1e-3)
+    np.testing.assert_allclose(weights, expected, atol=1e-3)
     assert np.all(lasso_weights(np.full((4, 2), np.nan), np.arange(4.0), alphas=SOME) == 0)
 
 

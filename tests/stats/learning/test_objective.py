@@ -18,7 +18,7 @@ def reference(kind: str, target: np.ndarray, prediction: np.ndarray, items: np.n
     if kind == "accuracy":
         pairs = [(i, j) for i, j in combinations(range(len(items)), 2) if items[i] == items[j]]
         signs = [np.sign([target[i] - target[j], prediction[i] - prediction[j]]) for i, j in pairs]
-        right = [people == metric for people, metric in signs if people != 0]
+        right = [human == metric for human, metric in signs if human != 0]
         return float(np.mean(right)) if right else np.nan
     if len(target) < 2 or np.ptp(target) == 0 or np.ptp(prediction) == 0:
         return np.nan
@@ -27,7 +27,7 @@ def reference(kind: str, target: np.ndarray, prediction: np.ndarray, items: np.n
 
 
 def study(seed: int, *, largest: int = 40) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """target (n,), predictions (5, n), items (n,): with and without ties, constants, few and many items."""
+    """Return target (n,), predictions (5, n), items (n,): with and without ties, constants, few and many items."""
     rng = np.random.default_rng(seed)
     n = rng.integers(0, largest)
     target = np.round(rng.normal(size=n), rng.choice([0, 1, 8]))
@@ -44,14 +44,14 @@ def test_equals_scipy_and_the_definition(kind: Objective, seed: int) -> None:
     agreement = objective(kind, target, items=items)
     values, alone = agreement(predictions), np.concatenate([agreement(row[np.newaxis]) for row in predictions])
     assert values.shape == (5,)
-    np.testing.assert_allclose(alone, values, atol=1e-12)  # the first prediction is tied
+    np.testing.assert_allclose(alone, values, atol=1e-12)  # The first prediction is tied.
     expected = [reference(kind, target, prediction, items) for prediction in predictions]
     np.testing.assert_allclose(values, expected, atol=1e-12)
 
 
 @pytest.mark.parametrize(("n", "decimals"), [(70_000, 9), (70_000, 1), (30_000, 4)])
 def test_kendall_of_many_rows_equals_scipy(n: int, decimals: int) -> None:
-    # more than 2^16 distinct targets, a few, and about half as many as rows
+    # more than 2^16 distinct targets, few, and about half as many as rows
     rng = np.random.default_rng(n + decimals)
     target = np.round(rng.normal(size=n), decimals)
     predictions = np.stack([target + rng.normal(size=n), np.round(rng.normal(size=n), 1)])
@@ -82,7 +82,8 @@ def test_reversing_the_prediction(kind: Objective, seed: int) -> None:
     agreement = objective(kind, target, items=items)
     forward, backward = agreement(predictions), agreement(-predictions)
     if kind == "accuracy":
-        assert (np.isnan(forward) | (forward + backward <= 1 + 1e-12)).all()  # the rest are predicted ties, wrong twice
+        # the rest are predicted ties, which are wrong twice
+        assert (np.isnan(forward) | (forward + backward <= 1 + 1e-12)).all()
     else:
         np.testing.assert_allclose(backward, -forward, atol=1e-12)
 
@@ -90,8 +91,10 @@ def test_reversing_the_prediction(kind: Objective, seed: int) -> None:
 @each_kind
 def test_items_matter_to_accuracy_only(kind: Objective) -> None:
     target, prediction = np.array([1.0, 2.0, 3.0, 4.0]), np.array([[3.0, 4.0, 1.0, 2.0]])
-    one, two = (objective(kind, target, items=np.array(items))(prediction) for items in ([0, 0, 0, 0], [0, 0, 1, 1]))
-    assert (one == two).all() == (kind != "accuracy")
+    joint, separate = (
+        objective(kind, target, items=np.array(items))(prediction) for items in ([0, 0, 0, 0], [0, 0, 1, 1])
+    )
+    assert (joint == separate).all() == (kind != "accuracy")
 
 
 @each_kind

@@ -8,7 +8,7 @@ from custodes.stats.learning.objective import OBJECTIVES, Objective
 
 
 @pytest.mark.parametrize("kind", OBJECTIVES)
-@pytest.mark.parametrize("whole", [True, False])  # one model compares all outputs, or this one some
+@pytest.mark.parametrize("whole", [True, False])  # One model compares all outputs, or each model a part.
 @pytest.mark.parametrize("clustered", [True, False])
 def test_sums_over_pairs_by_definition(kind: Objective, whole: bool, clustered: bool) -> None:
     rng = np.random.default_rng([whole, clustered, len(kind)])

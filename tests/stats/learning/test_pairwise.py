@@ -20,8 +20,8 @@ from custodes.stats.learning.pairwise import pairwise_logistic
 seeds = st.integers(0, 2**32 - 1)
 
 
-def drawn(seed: int, *, n_items: int = 20, p: int = 4) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """x, coarse y with ties, and items of 1 to 6 rows in mixed order; columns differ in size and offset."""
+def sample(seed: int, *, n_items: int = 20, p: int = 4) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return x, coarse y with ties, and items of 1 to 6 rows in mixed order; columns differ in scale and offset."""
     rng = np.random.default_rng(seed)
     items = rng.permutation(np.repeat(np.arange(n_items) * 7, rng.integers(1, 7, n_items)))
     quality = rng.normal(size=len(items))
@@ -31,7 +31,7 @@ def drawn(seed: int, *, n_items: int = 20, p: int = 4) -> tuple[np.ndarray, np.n
 
 
 def differences(x: np.ndarray, y: np.ndarray, items: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """By definition: x of one row less that of another of its item, and whether people prefer it; ties left out."""
+    """Return differences of x within pairs of an item by definition, and the human preferences; ties are left out."""
     pairs = [(a, b) for a, b in combinations(range(len(y)), 2) if items[a] == items[b] and y[a] != y[b]]
     return np.array([x[a] - x[b] for a, b in pairs]).reshape(-1, x.shape[1]), np.array([y[a] > y[b] for a, b in pairs])
 
@@ -45,14 +45,14 @@ def within_spread(x: np.ndarray, items: np.ndarray) -> np.ndarray:
 
 def by_sklearn(x: np.ndarray, y: np.ndarray, items: np.ndarray, *, penalty: float, scale: np.ndarray) -> np.ndarray:
     d, won = differences(x, y, items)
-    made = LogisticRegression(C=1 / (penalty * len(d)), fit_intercept=False, tol=1e-10, max_iter=10_000)
-    return made.fit(d / scale, won).coef_[0] / scale
+    model = LogisticRegression(C=1 / (penalty * len(d)), fit_intercept=False, tol=1e-10, max_iter=10_000)
+    return model.fit(d / scale, won).coef_[0] / scale
 
 
 @pytest.mark.parametrize("penalty", [3.0, 0.1, 1e-3])
 @pytest.mark.parametrize("seed", [0, 1])
 def test_weights_are_those_of_sklearn(seed: int, penalty: float) -> None:
-    x, y, items = drawn(seed)
+    x, y, items = sample(seed)
     weights = pairwise_logistic(x, y, items=items, groups=items, penalties=np.array([penalty]))
     scale = within_spread(x, items)
     np.testing.assert_allclose(
@@ -62,7 +62,7 @@ def test_weights_are_those_of_sklearn(seed: int, penalty: float) -> None:
 
 @pytest.mark.parametrize("more", [-1, 0, 1, 60])
 def test_more_columns_than_rows_change_nothing(more: int) -> None:
-    x, y, items = drawn(2, n_items=8)
+    x, y, items = sample(2, n_items=8)
     x = np.random.default_rng(2).normal(size=(len(y), len(y) + more)) + x[:, :1] / x[:, 0].std()
     weights = pairwise_logistic(x, y, items=items, groups=items, penalties=np.array([0.1]))
     scale = within_spread(x, items)
@@ -70,7 +70,7 @@ def test_more_columns_than_rows_change_nothing(more: int) -> None:
 
 
 def test_weights_are_those_of_statsmodels_with_next_to_no_penalty() -> None:
-    x, y, items = drawn(2)
+    x, y, items = sample(2)
     d, won = differences(x, y, items)
     weights = pairwise_logistic(x, y, items=items, groups=items, penalties=np.array([1e-12]))
     expected = sm.Logit(won, d).fit(disp=0, tol=1e-12).params
@@ -80,8 +80,8 @@ def test_weights_are_those_of_statsmodels_with_next_to_no_penalty() -> None:
 @pytest.mark.parametrize("by", ["item", "two clusters", "three clusters", "row"])
 @pytest.mark.parametrize("seed", [3, 4, 5])
 def test_the_penalty_is_that_of_the_highest_held_out_likelihood(seed: int, by: str) -> None:
-    """Groups that split items too: a pair between two folds is neither trained on nor held out."""
-    x, y, items = drawn(seed)
+    """Folds also split items: a pair between two folds is neither trained on nor held out."""
+    x, y, items = sample(seed)
     groups = {
         "item": items.astype(str),
         "two clusters": items % 2,
@@ -108,8 +108,8 @@ def test_the_penalty_is_that_of_the_highest_held_out_likelihood(seed: int, by: s
 
 
 def test_smaller_penalties_are_not_tried_once_the_likelihood_has_fallen_twice(monkeypatch: pytest.MonkeyPatch) -> None:
-    x, y, items = drawn(0, n_items=12, p=8)
-    x = np.column_stack([x, np.ones(len(x))])  # of a constant column the penalty is the whole curvature
+    x, y, items = sample(0, n_items=12, p=8)
+    x = np.column_stack([x, np.ones(len(x))])  # For a constant column the penalty is the whole curvature.
     tried: list[float] = []
     solve = np.linalg.solve
 
@@ -123,12 +123,13 @@ def test_smaller_penalties_are_not_tried_once_the_likelihood_has_fallen_twice(mo
     n = len(penalties)
     assert penalties == descending[:n].tolist()
     assert 3 <= n < len(descending)
-    best = descending[[n - 3]]  # the last before both falls
+    best = descending[[n - 3]]  # the last before both decrease
     np.testing.assert_array_equal(pairwise_logistic(x, y, items=items, groups=items, penalties=best), weights)
 
 
 def test_between_equal_penalties_the_larger() -> None:
-    # every item is a fold of its own but one, whose pair cannot be told by a column that is constant elsewhere
+    # Every item is a fold. The column varies in one item only, so the held-out likelihood does not depend on the
+    # penalty.
     x = np.array([[1.0], [1.0], [1.0], [1.0], [2.0], [1.0]])
     y = np.array([1.0, 0.0, 1.0, 0.0, 1.0, 0.0])
     items = np.repeat(np.arange(3), 2)
@@ -141,7 +142,7 @@ def test_between_equal_penalties_the_larger() -> None:
 @settings(max_examples=20, deadline=None)
 def test_what_changes_nothing_and_what_turns_the_weights(seed: int) -> None:
     rng = np.random.default_rng(seed)
-    x, y, items = drawn(seed, n_items=12, p=3)
+    x, y, items = sample(seed, n_items=12, p=3)
     groups = items // 14
 
     def weigh(x: np.ndarray, y: np.ndarray, items: np.ndarray, groups: np.ndarray) -> np.ndarray:
@@ -152,9 +153,9 @@ def test_what_changes_nothing_and_what_turns_the_weights(seed: int) -> None:
     close = {"rtol": 1e-4, "atol": 1e-6}
     order = rng.permutation(len(y))
     np.testing.assert_allclose(weigh(x[order], y[order], items[order], groups[order]), weights, **close)
-    np.testing.assert_allclose(weigh(x, y, -items, groups), weights, **close)  # labels of items say nothing
+    np.testing.assert_allclose(weigh(x, y, -items, groups), weights, **close)  # Labels of items have no effect.
     np.testing.assert_allclose(weigh(x, -y, items, groups), -weights, **close)
-    np.testing.assert_allclose(weigh(x, np.exp(y), items, groups), weights, **close)  # only the order counts
+    np.testing.assert_allclose(weigh(x, np.exp(y), items, groups), weights, **close)  # Only the order matters.
     shift = rng.normal(scale=50, size=(items.max() + 1, x.shape[1]))[items]
     np.testing.assert_allclose(weigh(x + shift, y, items, groups), weights, **close)
     times = 10.0 ** rng.uniform(-3, 3, x.shape[1]) * rng.choice([-1, 1], x.shape[1])
@@ -162,15 +163,15 @@ def test_what_changes_nothing_and_what_turns_the_weights(seed: int) -> None:
 
 
 def test_columns_that_say_nothing_have_no_weight() -> None:
-    x, y, items = drawn(5)
-    nothing = np.stack([np.full(len(y), 3.7), 1e6 + items / 3.0, np.full(len(y), np.nan)], axis=1)
-    weights = pairwise_logistic(np.hstack([x, nothing]), y, items=items, groups=items)
+    x, y, items = sample(5)
+    useless = np.stack([np.full(len(y), 3.7), 1e6 + items / 3.0, np.full(len(y), np.nan)], axis=1)
+    weights = pairwise_logistic(np.hstack([x, useless]), y, items=items, groups=items)
     assert weights[4:].tolist() == [0, 0, 0]
     np.testing.assert_allclose(weights[:4], pairwise_logistic(x, y, items=items, groups=items))
 
 
 def test_missing_values_count_as_the_mean() -> None:
-    x, y, items = drawn(6)
+    x, y, items = sample(6)
     x[np.random.default_rng(6).random(x.shape) < 0.2] = np.nan
     filled = np.where(np.isnan(x), np.nanmean(x, axis=0), x)
     np.testing.assert_allclose(
@@ -179,13 +180,15 @@ def test_missing_values_count_as_the_mean() -> None:
 
 
 def test_unrated_rows_and_float_noise_are_no_preference() -> None:
-    x, y, items = drawn(7)
+    x, y, items = sample(7)
     unrated = np.where(np.arange(len(y)) % 5 == 0, np.nan, y)
-    rated = ~np.isnan(unrated)
-    one = np.array([1e-9])  # so small that the scale of columns, over all rows, does not matter
-    expected = pairwise_logistic(x[rated], y[rated], items=items[rated], groups=items[rated], penalties=one)
+    complete = ~np.isnan(unrated)
+    scale = np.array([1e-9])  # so small that the scale of columns, over all rows, has no effect
+    expected = pairwise_logistic(
+        x[complete], y[complete], items=items[complete], groups=items[complete], penalties=scale
+    )
     np.testing.assert_allclose(
-        pairwise_logistic(x, unrated, items=items, groups=items, penalties=one), expected, rtol=1e-5
+        pairwise_logistic(x, unrated, items=items, groups=items, penalties=scale), expected, rtol=1e-5
     )
     noisy = y + np.random.default_rng(7).uniform(-1e-12, 1e-12, len(y))
     np.testing.assert_array_equal(
@@ -218,7 +221,7 @@ def test_separable_data_have_a_finite_answer(size: float) -> None:
 
 @pytest.mark.parametrize(("reuse", "error"), [(0.0, 1e-6), (1 / 16, 1e-4)])
 def test_newton_halves_a_step_that_overshoots(reuse: float, error: float) -> None:
-    """From far off, where the curvature has vanished, a whole step would land a thousand times further off."""
+    """Far from the optimum, where the curvature vanishes, a full step would overshoot a thousandfold."""
     z = np.array([[1.0], [-1.0]] * 3)
     pairs = pairwise._Pairs(z, *ordered_pairs(np.array([1.0, 0, 1, 0, 0, 1]), np.repeat(np.arange(3), 2)))
     far = pairwise._fitted(pairs, 1e-9, np.array([25.0]), reuse=reuse)

@@ -1,4 +1,4 @@
-"""Pruning of boosted trees, against its definition written out with XGBoost itself."""
+"""Pruning of boosted trees, against its definition written with XGBoost."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ OPTIONS = {
 
 
 def loss(y: np.ndarray):
-    """Minus the mean squared error, folds weighing the same."""
+    """Return minus the mean squared error with equal weights of folds."""
 
     def score(predicted: np.ndarray, fold: np.ndarray) -> float:
         return float(np.mean([-np.mean((predicted[fold == f] - y[fold == f]) ** 2) for f in np.unique(fold)]))
@@ -31,20 +31,20 @@ def loss(y: np.ndarray):
 
 
 def reference(x: np.ndarray, y: np.ndarray, fold: np.ndarray) -> list[tuple[list[int], int, float]]:
-    """Step by step: columns in the model, the one that leaves, and the held-out score."""
-    steps, kept = [], list(range(x.shape[1]))
-    while kept:
-        predicted, gain = np.zeros(len(y)), dict.fromkeys(kept, 0.0)
+    """Return the columns of the model, the removed column, and the held-out score of each step."""
+    steps, columns = [], list(range(x.shape[1]))
+    while columns:
+        predicted, gain = np.zeros(len(y)), dict.fromkeys(columns, 0.0)
         for f in np.unique(fold):
             train = fold != f
-            model = xgboost.train(OPTIONS, xgboost.DMatrix(x[train][:, kept], label=y[train]), num_boost_round=12)
-            predicted[~train] = model.predict(xgboost.DMatrix(x[~train][:, kept]))
-            own = model.get_score(importance_type="total_gain")
-            for name, value in own.items():
-                gain[kept[int(name[1:])]] += value / sum(own.values())
-        least = min(reversed(kept), key=lambda column: gain[column])
-        steps.append((list(kept), least, loss(y)(predicted, fold)))
-        kept.remove(least)
+            model = xgboost.train(OPTIONS, xgboost.DMatrix(x[train][:, columns], label=y[train]), num_boost_round=12)
+            predicted[~train] = model.predict(xgboost.DMatrix(x[~train][:, columns]))
+            gains = model.get_score(importance_type="total_gain")
+            for name, value in gains.items():
+                gain[columns[int(name[1:])]] += value / sum(gains.values())
+        least = min(reversed(columns), key=lambda column: gain[column])
+        steps.append((list(columns), least, loss(y)(predicted, fold)))
+        columns.remove(least)
     return steps
 
 
@@ -55,12 +55,14 @@ def test_every_step_is_that_of_the_definition(seed: int) -> None:
     y = x[:, 1] + np.abs(x[:, 3]) + rng.normal(size=90)
     x[rng.random(x.shape) < 0.1] = np.nan
     fold = rng.integers(0, 3, 90)
-    found = pruned(x, y, fold, score=loss(y), settings=SETTINGS, seed=3)
+    result = pruned(x, y, fold, score=loss(y), settings=SETTINGS, seed=3)
     expected = reference(x, y, fold)
-    assert [(step.columns.tolist(), step.removed) for step in found.steps] == [(kept, out) for kept, out, _ in expected]
-    np.testing.assert_allclose([step.score for step in found.steps], [score for *_, score in expected], rtol=1e-5)
+    assert [(step.columns.tolist(), step.removed) for step in result.steps] == [
+        (columns, out) for columns, out, _ in expected
+    ]
+    np.testing.assert_allclose([step.score for step in result.steps], [score for *_, score in expected], rtol=1e-5)
     best = max(range(5), key=lambda k: expected[k][2])
-    assert found.best.tolist() == expected[best][0]
+    assert result.best.tolist() == expected[best][0]
 
 
 def test_held_out_folds_choose_and_not_the_training_part() -> None:
@@ -68,16 +70,16 @@ def test_held_out_folds_choose_and_not_the_training_part() -> None:
     x = rng.normal(size=(80, 8))
     y = x[:, 5] + 0.7 * rng.normal(size=80)
     overfit: Settings = {"rounds": 20, "depth": 3, "rate": 0.3, "subsample": 1.0}
-    found = pruned(x, y, np.arange(80) % 4, score=loss(y), settings=overfit, seed=0)
+    result = pruned(x, y, np.arange(80) % 4, score=loss(y), settings=overfit, seed=0)
 
-    def training(kept: np.ndarray) -> float:
-        data = xgboost.DMatrix(x[:, kept], label=y)
+    def training(columns: np.ndarray) -> float:
+        data = xgboost.DMatrix(x[:, columns], label=y)
         options = {"max_depth": 3, "learning_rate": 0.3, "seed": 0, "nthread": 1}
         return float(np.mean((xgboost.train(options, data, num_boost_round=20).predict(data) - y) ** 2))
 
-    errors = {len(step.columns): training(step.columns) for step in found.steps}
-    assert min(errors, key=lambda n: errors[n]) == 8  # what the training part would choose
-    assert found.best.tolist() == [5]
+    errors = {len(step.columns): training(step.columns) for step in result.steps}
+    assert min(errors, key=lambda n: errors[n]) == 8  # the choice by the training part
+    assert result.best.tolist() == [5]
 
 
 def test_between_equal_scores_the_fewest_columns_and_an_undefined_one_never() -> None:
@@ -85,11 +87,18 @@ def test_between_equal_scores_the_fewest_columns_and_an_undefined_one_never() ->
     x = rng.normal(size=(40, 4))
     fold = np.arange(40) % 2
     options = {"settings": SETTINGS, "seed": 0}
-    same = pruned(x, x[:, 2], fold, score=lambda predicted, fold: 1.0, **options)
-    assert same.best.tolist() == [2]
-    for told in ([0.1, 0.5, np.nan, np.nan], [-0.5, -0.1, np.nan, np.nan]):
-        scores = iter(told)
-        assert len(pruned(x, x[:, 2], fold, score=lambda predicted, fold, left=scores: next(left), **options).best) == 3
+    result = pruned(x, x[:, 2], fold, score=lambda predicted, fold: 1.0, **options)
+    assert result.best.tolist() == [2]
+    for returned in ([0.1, 0.5, np.nan, np.nan], [-0.5, -0.1, np.nan, np.nan]):
+        scores = iter(returned)
+        assert (
+            len(
+                pruned(
+                    x, x[:, 2], fold, score=lambda predicted, fold, scores_left=scores: next(scores_left), **options
+                ).best
+            )
+            == 3
+        )
 
 
 def test_rows_without_a_fold_are_not_used() -> None:
@@ -101,8 +110,8 @@ def test_rows_without_a_fold_are_not_used() -> None:
         seen.append(np.isnan(predicted))
         return float(stats.kendalltau(predicted[fold >= 0], y[fold >= 0]).statistic)
 
-    found = pruned(x, y, fold, score=score, settings=SETTINGS, seed=0)
+    result = pruned(x, y, fold, score=score, settings=SETTINGS, seed=0)
     assert all((lost == (fold < 0)).all() for lost in seen)
     poisoned = np.where(fold < 0, 1e6, y)
-    again = pruned(x, poisoned, fold, score=score, settings=SETTINGS, seed=0)
-    assert [step.score for step in again.steps] == [step.score for step in found.steps]
+    repeated = pruned(x, poisoned, fold, score=score, settings=SETTINGS, seed=0)
+    assert [step.score for step in repeated.steps] == [step.score for step in result.steps]

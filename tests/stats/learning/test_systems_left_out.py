@@ -30,14 +30,14 @@ def ridge_fit(x: np.ndarray, y: np.ndarray, groups: Any) -> Any:
 
 
 def rank_sums(scores: np.ndarray, systems: list[int]) -> np.ndarray:
-    """Sum over items of the ranks among some systems (SciPy), per item and from 0 to 1."""
+    """Return the sum over items of the ranks among some systems (SciPy), per item and from 0 to 1."""
     ranks = stats.rankdata(scores[:, :, systems], axis=2).sum(axis=1)
     return (ranks / scores.shape[1] - 1) / (len(systems) - 1)
 
 
 @pytest.fixture
 def scores() -> np.ndarray:
-    """Two metrics and people on ten systems, with ties."""
+    """Return scores of two metrics and annotators on ten systems, with ties."""
     rng = np.random.default_rng(3)
     quality = rng.normal(size=10)
     return np.round(quality + rng.normal(size=(3, 12, 10)), 1)
@@ -59,7 +59,7 @@ def test_missing_scores_count_no_comparison() -> None:
 
 
 def test_predictions_are_those_of_ranks_without_the_systems_left_out(scores: np.ndarray) -> None:
-    """Each system or pair is ranked against the training systems only, which are ranked without it."""
+    """The training systems are ranked without the left-out systems, and each of these is ranked against them only."""
     wins = win_matrix(scores)
     orders = predicted_orders(wins[1:], wins[0], least_squares)
     errors, spread = held_out_errors(wins[1:], wins[0], least_squares)
@@ -111,15 +111,15 @@ def test_noise_has_no_agreement_on_average() -> None:
 
 def test_agreement_is_tau_b_and_weights_count_copies() -> None:
     rng = np.random.default_rng(1)
-    one, other = rng.integers(4, size=(2, 9))
+    ranks_a, ranks_b = rng.integers(4, size=(2, 9))
     first, second = np.triu_indices(9, 1)
-    orders, truth = (np.sign(x[first] - x[second]) for x in (one, other))
-    found = order_agreement(orders[np.newaxis], truth, weights=np.ones((1, 9)))[0, 0]
-    assert found == pytest.approx(stats.kendalltau(one, other).statistic)
+    orders, truth = (np.sign(x[first] - x[second]) for x in (ranks_a, ranks_b))
+    result = order_agreement(orders[np.newaxis], truth, weights=np.ones((1, 9)))[0, 0]
+    assert result == pytest.approx(stats.kendalltau(ranks_a, ranks_b).statistic)
     weights = np.array([[0, 1, 2, 1, 1, 1, 1, 1, 1]])
-    # The pairs of a system with its copy are tied by both.
-    again = stats.kendalltau(np.repeat(one, weights[0]), np.repeat(other, weights[0])).statistic
-    assert order_agreement(orders[np.newaxis], truth, weights=weights)[0, 0] == pytest.approx(again)
+    # Both raters tie the pairs of a system with its copy.
+    expected = stats.kendalltau(np.repeat(ranks_a, weights[0]), np.repeat(ranks_b, weights[0])).statistic
+    assert order_agreement(orders[np.newaxis], truth, weights=weights)[0, 0] == pytest.approx(expected)
     assert np.isnan(order_agreement(np.zeros((1, 36)), truth, weights=np.ones((1, 9)))).all()
 
 

@@ -1,4 +1,4 @@
-"""The same pairs of outputs whatever was not seen: usual coefficients, brute force over pairs, and symmetries."""
+"""Agreement on unseen outputs, with the same pairs in all cases: standard coefficients, brute force, and symmetries."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ USUAL: dict[str, Callable[[Floats, Floats], Any]] = {
 
 
 def study(seed: int = 0, *, items: int = 12, systems: int = 4, m: int = 2) -> tuple[Floats, Floats]:
-    """Whole marks, three of them missing, and predictions (m, 1, items, systems) that follow them."""
+    """Return integer ratings, three of them missing, and related predictions (m, 1, items, systems)."""
     rng = np.random.default_rng(seed)
     human = np.round(2 * rng.normal(size=(items, systems)))
     predicted = np.round(human + rng.normal(size=(m, 1, items, systems)), 1)
@@ -29,41 +29,41 @@ def study(seed: int = 0, *, items: int = 12, systems: int = 4, m: int = 2) -> tu
     return human, predicted
 
 
-def asked(kind: Objective, human: Floats, predicted: Floats, **design: Any) -> Moves:
-    one = np.zeros(human.shape, dtype=np.intp)
+def moves_of(kind: Objective, human: Floats, predicted: Floats, **design: Any) -> Moves:
+    single = np.zeros(human.shape, dtype=np.intp)
     n = len(human)
-    given = {"model": one, "within": one, "block": one, "units": np.arange(n), "n_units": n, **design}
-    return moves(kind, human, predicted, **given)
+    design_of = {"model": single, "within": single, "block": single, "units": np.arange(n), "n_units": n, **design}
+    return moves(kind, human, predicted, **design_of)
 
 
 @pytest.mark.parametrize("kind", USUAL)
 def test_with_one_model_it_is_the_usual_coefficient_averaged_over_blocks(kind: Objective) -> None:
     human, predicted = study()
     fold = np.repeat(np.arange(12)[:, np.newaxis] % 3, 4, axis=1)
-    made = asked(kind, human, predicted, within=fold, block=fold)
+    result = moves_of(kind, human, predicted, within=fold, block=fold)
     for m in range(2):
-        known = np.isfinite(human)
-        parts = [USUAL[kind](human[known & (fold == f)], predicted[m, 0][known & (fold == f)]) for f in range(3)]
-        assert made.value[m] == pytest.approx(np.mean(parts), abs=1e-12)  # the origin: SciPy
-    assert made.freedom.tolist() == [12 - 3, 3, 2]
+        finite = np.isfinite(human)
+        parts = [USUAL[kind](human[finite & (fold == f)], predicted[m, 0][finite & (fold == f)]) for f in range(3)]
+        assert result.value[m] == pytest.approx(np.mean(parts), abs=1e-12)  # the origin: SciPy
+    assert result.freedom.tolist() == [12 - 3, 3, 2]
 
 
 def by_force(kind: Objective, human: Floats, predicted: Floats, model: Floats) -> float:
-    """Daniels' coefficient over all ordered pairs, the first output deciding which model compares them."""
-    above = wanted = given = 0.0
+    """Return Daniels' coefficient over all ordered pairs, compared by the model of the first output."""
+    above = norm_x = norm_y = 0.0
     cells = [tuple(cell) for cell in np.argwhere(np.isfinite(human))]
-    for one in cells:
-        own = predicted[model[one]]
-        for other in cells:
-            if kind == "accuracy" and one[0] != other[0]:
+    for first in cells:
+        prediction = predicted[model[first]]
+        for second in cells:
+            if kind == "accuracy" and first[0] != second[0]:
                 continue
-            x, y = human[one] - human[other], own[one] - own[other]
+            x, y = human[first] - human[second], prediction[first] - prediction[second]
             if kind != "pearson":
                 x, y = np.sign(x), np.sign(y)
             above += float(x * y > 0) if kind == "accuracy" else x * y
-            wanted += x * x
-            given += y * y
-    return above / (wanted if kind == "accuracy" else np.sqrt(wanted * given))
+            norm_x += x * x
+            norm_y += y * y
+    return above / (norm_x if kind == "accuracy" else np.sqrt(norm_x * norm_y))
 
 
 @pytest.mark.parametrize("kind", ["kendall", "pearson", "accuracy"])
@@ -71,25 +71,25 @@ def test_every_output_is_compared_by_the_model_that_has_not_seen_it(kind: Object
     human, _ = study()
     predicted = np.round(np.random.default_rng(1).normal(size=(1, 4, 12, 4)) + np.nan_to_num(human), 1)
     system = np.broadcast_to(np.arange(4), human.shape)
-    made = asked(kind, human, predicted, model=system)
-    assert made.value[0] == pytest.approx(by_force(kind, human, predicted[0], system), abs=1e-12)
+    result = moves_of(kind, human, predicted, model=system)
+    assert result.value[0] == pytest.approx(by_force(kind, human, predicted[0], system), abs=1e-12)
 
 
 @pytest.mark.parametrize("kind", OBJECTIVES)
 def test_outputs_clusters_and_systems_may_come_in_any_order(kind: Objective) -> None:
     human, predicted = study()
-    made = asked(kind, human, predicted)
+    result = moves_of(kind, human, predicted)
     rng = np.random.default_rng(3)
     items, systems = rng.permutation(12), rng.permutation(4)
-    turned = asked(kind, human[items][:, systems], predicted[:, :, items][:, :, :, systems])
-    np.testing.assert_allclose(turned.value, made.value, atol=1e-12)
-    np.testing.assert_allclose(turned.units, made.units[items], atol=1e-12)
-    np.testing.assert_allclose(turned.systems, made.systems[systems], atol=1e-12)
-    scaled = asked(kind, 3 * human + 1, 2 * predicted - 5)
+    permuted = moves_of(kind, human[items][:, systems], predicted[:, :, items][:, :, :, systems])
+    np.testing.assert_allclose(permuted.value, result.value, atol=1e-12)
+    np.testing.assert_allclose(permuted.units, result.units[items], atol=1e-12)
+    np.testing.assert_allclose(permuted.systems, result.systems[systems], atol=1e-12)
+    scaled = moves_of(kind, 3 * human + 1, 2 * predicted - 5)
     for name in ("value", "units", "systems", "outputs"):
-        np.testing.assert_allclose(getattr(scaled, name), getattr(made, name), atol=1e-9)
-    against = asked("kendall", human, -predicted)
-    np.testing.assert_allclose(against.value, -asked("kendall", human, predicted).value, atol=1e-12)
+        np.testing.assert_allclose(getattr(scaled, name), getattr(result, name), atol=1e-9)
+    against = moves_of("kendall", human, -predicted)
+    np.testing.assert_allclose(against.value, -moves_of("kendall", human, predicted).value, atol=1e-12)
 
 
 @pytest.mark.parametrize("kind", ["kendall", "accuracy"])
@@ -97,44 +97,44 @@ def test_moves_are_the_variance_of_the_bootstrap_over_clusters(kind: Objective) 
     rng = np.random.default_rng(0)
     human = np.round(2 * rng.normal(size=(60, 3)))
     predicted = human + 2 * rng.normal(size=(1, 1, 60, 3))
-    made = asked(kind, human, predicted)
+    result = moves_of(kind, human, predicted)
     drawn = []
     for _ in range(300):
         rows = rng.integers(60, size=60)
-        own = asked(kind, human[rows], predicted[:, :, rows])
-        drawn.append(own.value[0])
-    assert np.sqrt((made.units**2).sum()) == pytest.approx(np.std(drawn), rel=0.15)  # 300 draws: 4 % of error
+        prediction = moves_of(kind, human[rows], predicted[:, :, rows])
+        drawn.append(prediction.value[0])
+    assert np.sqrt((result.units**2).sum()) == pytest.approx(np.std(drawn), rel=0.15)  # 300 draws: 4 % error
 
 
 def test_a_difference_from_itself_is_nothing_and_intervals_need_two_of_a_kind() -> None:
     human, predicted = study()
-    made = asked("kendall", human, predicted)
-    none = made.minus(np.array([0]), np.array([0]))
+    result = moves_of("kendall", human, predicted)
+    none = result.minus(np.array([0]), np.array([0]))
     assert none.value[0] == 0
     assert [end[0] for end in none.interval("units", confidence=0.95)] == [0, 0]
-    low, high = made.interval("blocks", confidence=0.95)
+    low, high = result.interval("blocks", confidence=0.95)
     assert np.isnan([low, high]).all()  # one block
-    low, high = made.interval("units", confidence=0.95)
-    wide = made.interval("units", confidence=0.99)
-    learnt = made.interval("units", confidence=0.95, folds=(5, 0))
+    low, high = result.interval("units", confidence=0.95)
+    wide = result.interval("units", confidence=0.99)
+    interval = result.interval("units", confidence=0.95, folds=(5, 0))
     assert (wide[0] < low).all()
     assert (high < wide[1]).all()
     # 1 + 5 / 4 times the variance
-    np.testing.assert_allclose((learnt[1] - learnt[0]) / (high - low), 1.5)
-    systems = made.interval("systems", confidence=0.95)
+    np.testing.assert_allclose((interval[1] - interval[0]) / (high - low), 1.5)
+    systems = result.interval("systems", confidence=0.95)
     assert (systems[0] <= low).all()
-    # Two blocks that are alike by chance are no surer than their items.
+    # Two blocks that agree by chance have no smaller error than their items.
     twice = np.concatenate([human, human]), np.concatenate([predicted, predicted], axis=2)
     block = np.repeat([[0], [1]], 12, axis=0) + np.zeros((24, 4), dtype=np.intp)
-    alike = asked("kendall", *twice, within=block, block=block)
-    np.testing.assert_allclose(alike.blocks, 0, atol=1e-12)
-    np.testing.assert_allclose(alike.interval("blocks", confidence=0.95), alike.interval("units", confidence=0.95))
+    doubled = moves_of("kendall", *twice, within=block, block=block)
+    np.testing.assert_allclose(doubled.blocks, 0, atol=1e-12)
+    np.testing.assert_allclose(doubled.interval("blocks", confidence=0.95), doubled.interval("units", confidence=0.95))
 
 
 def test_where_nothing_can_be_compared_it_is_undefined() -> None:
     human, predicted = study()
     predicted[1] = 7.0
-    made = asked("kendall", human, predicted)
-    assert np.isnan(made.value).tolist() == [False, True]
+    result = moves_of("kendall", human, predicted)
+    assert np.isnan(result.value).tolist() == [False, True]
     alone = np.where(np.arange(4) == 0, human, np.nan)
-    assert np.isnan(asked("accuracy", alone, predicted).value).all()  # one output an item
+    assert np.isnan(moves_of("accuracy", alone, predicted).value).all()  # one output per item

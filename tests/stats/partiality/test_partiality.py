@@ -18,85 +18,85 @@ from tests.stats.partiality.dense import by_definition, of_signs
 BOUNDS = {"alpha": 0.05, "confidence": 0.95}
 
 
-def drawn(seed: int, **fair):
+def sample(seed: int, **fair):
     return Fair(**{"items": 60, "systems": 6, **fair}).draw(np.random.default_rng(seed))
 
 
-def found(persons, metric, units=None):
+def result_of(persons, metric, units=None):
     units = np.arange(metric.shape[0]) if units is None else units
     return partiality([ScoredPeople(persons, units=units).placement(metric)], **BOUNDS)
 
 
-def same(one, other, places=slice(None)):
-    for left, right in zip(one[:5], other[:5], strict=True):
+def same(first, second, places=slice(None)):
+    for left, right in zip(first[:5], second[:5], strict=True):
         np.testing.assert_allclose(left[:, places], right, rtol=1e-7, atol=1e-10)
 
 
 def test_an_annotator_without_ratings_changes_nothing():
-    persons, _, _ = drawn(2)
+    persons, _, _ = sample(2)
     persons = np.where(np.random.default_rng(2).random(persons.shape) < 0.2, np.nan, persons)
-    everything = np.ones(persons.shape[1:], dtype=np.bool_), np.arange(persons.shape[1])
-    side = human_side(persons, *everything)
-    more = human_side(np.concatenate([persons, np.full((1, *persons.shape[1:]), np.nan)]), *everything)
+    whole = np.ones(persons.shape[1:], dtype=np.bool_), np.arange(persons.shape[1])
+    side = human_side(persons, *whole)
+    more = human_side(np.concatenate([persons, np.full((1, *persons.shape[1:]), np.nan)]), *whole)
     assert side.instruments is not None
     assert more.instruments is not None
-    for one, other in [*zip(side[:7], more[:7], strict=True), *zip(side.instruments, more.instruments, strict=True)]:
-        np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12)
+    for first, second in [*zip(side[:7], more[:7], strict=True), *zip(side.instruments, more.instruments, strict=True)]:
+        np.testing.assert_allclose(first, second, rtol=1e-9, atol=1e-12)
 
 
 @settings(max_examples=6)
 @given(st.integers(0, 2**32 - 1), st.permutations(range(6)), st.permutations(range(60)))
 def test_neither_the_order_of_systems_nor_of_items_matters(seed, systems, items):
-    persons, metric, _ = drawn(seed)
-    moved = found(persons[:, items][..., systems], metric[items][:, systems])
-    same(found(persons, metric), moved, list(systems))
+    persons, metric, _ = sample(seed)
+    moved = result_of(persons[:, items][..., systems], metric[items][:, systems])
+    same(result_of(persons, metric), moved, list(systems))
 
 
 @settings(max_examples=6)
 @given(st.integers(0, 2**32 - 1))
 def test_the_metrics_scale_does_not_matter_and_peoples_unit_neither(seed):
-    persons, metric, _ = drawn(seed)
-    same(found(persons, metric), found(persons, np.exp(metric)))
-    same(found(persons, metric), found(3 * persons + 7, metric))
+    persons, metric, _ = sample(seed)
+    same(result_of(persons, metric), result_of(persons, np.exp(metric)))
+    same(result_of(persons, metric), result_of(3 * persons + 7, metric))
 
 
 @settings(max_examples=6)
 @given(st.integers(0, 2**32 - 1))
 def test_both_turned_round_turn_the_favour(seed):
-    persons, metric, _ = drawn(seed)
-    one, other = found(persons, metric), found(-persons, -metric)
-    np.testing.assert_allclose(one.shift, -other.shift, rtol=1e-6, atol=1e-9)
-    np.testing.assert_allclose(one.low, -other.high, rtol=1e-6, atol=1e-9)
-    np.testing.assert_allclose(one.p_adjusted, other.p_adjusted, rtol=1e-6)
+    persons, metric, _ = sample(seed)
+    first, second = result_of(persons, metric), result_of(-persons, -metric)
+    np.testing.assert_allclose(first.shift, -second.shift, rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(first.low, -second.high, rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(first.p_adjusted, second.p_adjusted, rtol=1e-6)
 
 
 def test_test_and_interval_are_of_one_null():
     for seed in range(20):
-        result = found(*drawn(seed, favour=0.5)[:2])
+        result = result_of(*sample(seed, favour=0.5)[:2])
         out = (result.low > 0) | (result.high < 0)
         np.testing.assert_array_equal(out, result.p_value <= 0.05)
-        known = np.isfinite(result.p_value)
-        assert (result.p_adjusted[known] >= result.p_value[known] - 1e-12).all()
+        defined = np.isfinite(result.p_value)
+        assert (result.p_adjusted[defined] >= result.p_value[defined] - 1e-12).all()
 
 
 def test_its_sampling_error_is_that_of_resampled_items():
     # by brute force: the distance of every system in resamples of items (bootstrap standard deviation, 150 resamples)
-    persons, metric, _ = drawn(1, items=300, systems=8)
+    persons, metric, _ = sample(1, items=300, systems=8)
     units, rng = np.arange(300), np.random.default_rng(0)
     placement = ScoredPeople(persons, units=units).placement(metric)
     _, errors, _ = _left_out(placement, np.arange(8), ~np.eye(8, dtype=np.bool_))
     shifts = []
     for _ in range(150):
         items = rng.integers(0, 300, 300)
-        shifts.append(found(persons[:, items], metric[items]).shift[0])
+        shifts.append(result_of(persons[:, items], metric[items]).shift[0])
     expected = np.nanstd(shifts, axis=0)
-    near = expected < 2 * np.median(expected)  # far from the others a bootstrap of the curve has no standard deviation
+    near = expected < 2 * np.median(expected)  # Far from the others a bootstrap of the curve has no standard deviation.
     assert near.sum() >= 5
     np.testing.assert_allclose(errors[near, 0], expected[near], rtol=0.25)
 
 
 def test_what_was_planted_is_found_by_scores_and_by_verdicts():
-    persons, metric, system = drawn(5, items=200, systems=8, favour=1.0, place=4)
+    persons, metric, system = sample(5, items=200, systems=8, favour=1.0, place=4)
     human, signs, pairs = signs_of(persons, metric)
     for placement in (
         ScoredPeople(persons, units=np.arange(200)).placement(metric),
@@ -111,52 +111,52 @@ def test_what_was_planted_is_found_by_scores_and_by_verdicts():
 
 
 def test_the_family_is_all_metrics_and_systems():
-    persons, metric, system = drawn(5, items=200, systems=8, favour=0.6)
+    persons, metric, system = sample(5, items=200, systems=8, favour=0.6)
     rng = np.random.default_rng(0)
     units = np.arange(200)
     alone = ScoredPeople(persons, units=units).placement(metric)
     others = [ScoredPeople(persons, units=units).placement(rng.normal(size=metric.shape)) for _ in range(4)]
-    one, five = partiality([alone], **BOUNDS), partiality([alone, *others], **BOUNDS)
-    assert one.p_value[0, system] == pytest.approx(five.p_value[0, system])
-    assert one.p_adjusted[0, system] >= 8 * one.p_value[0, system]
+    first, five = partiality([alone], **BOUNDS), partiality([alone, *others], **BOUNDS)
+    assert first.p_value[0, system] == pytest.approx(five.p_value[0, system])
+    assert first.p_adjusted[0, system] >= 8 * first.p_value[0, system]
     assert five.p_adjusted[0, system] >= 40 * five.p_value[0, system]
 
 
 def test_missing_scores_of_items_leave_the_rest_as_it_is():
-    persons, metric, _ = drawn(8)
-    gone = metric.copy()
-    gone[:20] = np.nan
-    same(found(persons, gone), found(persons[:, 20:], metric[20:]))
+    persons, metric, _ = sample(8)
+    missing = metric.copy()
+    missing[:20] = np.nan
+    same(result_of(persons, missing), result_of(persons[:, 20:], metric[20:]))
 
 
 def test_why_it_cannot_be_told():
-    persons, metric, _ = drawn(2)
-    assert (found(persons[..., :4], metric[:, :4]).reason == Reason.FEW_SYSTEMS).all()
+    persons, metric, _ = sample(2)
+    assert (result_of(persons[..., :4], metric[:, :4]).reason == Reason.FEW_SYSTEMS).all()
     rare = metric.copy()
     rare[FEWEST_UNITS - 1 :, 2] = np.nan
-    assert found(persons, rare).reason[0].tolist() == [0, 0, Reason.FEW_UNITS, 0, 0, 0]
-    apart = persons + np.array([0, 0, 0, 0, 0, 20.0])
-    assert found(apart, metric).reason[0].tolist() == [0, 0, 0, 0, 0, Reason.APART]
-    # the curve of one rating an output and few systems reaches the best only with a wide interval
+    assert result_of(persons, rare).reason[0].tolist() == [0, 0, Reason.FEW_UNITS, 0, 0, 0]
+    distant = persons + np.array([0, 0, 0, 0, 0, 20.0])
+    assert result_of(distant, metric).reason[0].tolist() == [0, 0, 0, 0, 0, Reason.APART]
+    # With one rating per output and few systems, the curve covers the best system only with a wide interval.
     best = np.array([0, 0, 0, 0, 0, 2.0])
-    assert found(persons[:1] + best, metric + best).reason[0].tolist() == [0, 0, 0, 0, 0, Reason.WIDE]
+    assert result_of(persons[:1] + best, metric + best).reason[0].tolist() == [0, 0, 0, 0, 0, Reason.WIDE]
     # two sets of systems without a common item
     both = np.full((4, 120, 12), np.nan)
     both[:3, :60, :6] = both[:3, 60:, 6:] = persons
     both[3, :60, :6] = both[3, 60:, 6:] = metric
-    reason = found(both[:3], both[3]).reason[0]
+    reason = result_of(both[:3], both[3]).reason[0]
     assert reason.tolist() == [0] * 6 + [Reason.UNCONNECTED] * 6
 
 
 def test_a_favour_of_the_outlying_system_is_not_taken_from_the_curve_of_the_others():
     for seed in range(20):
-        persons, metric, _ = drawn(seed, outlier=6.0)
-        assert not (found(persons, metric).p_adjusted <= 0.05).any()
+        persons, metric, _ = sample(seed, outlier=6.0)
+        assert not (result_of(persons, metric).p_adjusted <= 0.05).any()
 
 
 @pytest.mark.parametrize("annotators", [2, 3, 5])
 def test_the_coefficients_of_a_curved_link_have_no_bias_from_noise(annotators):
-    # noise of variance 1 on quality of variance 1; a regression on means of ratings finds less than half of the square
+    # Noise and quality have variance 1; a regression on means of ratings finds less than half of the square.
     rng = np.random.default_rng(annotators)
     quality = rng.normal(size=(20000, 6))
     persons = quality + rng.normal(size=(annotators, *quality.shape))
@@ -168,9 +168,9 @@ def test_the_coefficients_of_a_curved_link_have_no_bias_from_noise(annotators):
 
 
 def test_people_or_metrics_that_tie_on_everything_accuse_nobody():
-    persons, metric, _ = drawn(0)
-    for people, own in ((np.ones_like(persons), metric), (persons, np.ones_like(metric))):
-        assert (found(people, own).reason == Reason.LEVEL).all()
+    persons, metric, _ = sample(0)
+    for human, metric_values in ((np.ones_like(persons), metric), (persons, np.ones_like(metric))):
+        assert (result_of(human, metric_values).reason == Reason.LEVEL).all()
 
 
 def test_other_systems_that_are_level_leave_no_slope():
@@ -178,24 +178,24 @@ def test_other_systems_that_are_level_leave_no_slope():
     persons = np.repeat(rng.integers(1, 6, (3, 60, 1)), 6, axis=2).astype(np.float64)
     persons[..., 0] += 1
     metric = persons.mean(axis=0) + rng.normal(size=(60, 6))
-    result = found(persons, metric)
+    result = result_of(persons, metric)
     assert np.isfinite(result.p_value).all()
     assert not (result.p_adjusted[0, 1:] <= 0.05).any()
 
 
 def test_where_only_some_systems_are_asked_about_the_others_fix_the_curve_and_are_no_tests():
-    persons, metric, _ = drawn(3)
+    persons, metric, _ = sample(3)
     placement = ScoredPeople(persons, units=np.arange(metric.shape[0])).placement(metric)
-    every = partiality([placement], **BOUNDS)
-    told = np.flatnonzero(np.isfinite(every.shift[0]))
-    one = partiality([placement], systems=[int(told[0])], **BOUNDS)
-    assert np.flatnonzero(np.isfinite(one.shift[0])).tolist() == [told[0]]
-    assert one.p_value[0, told[0]] == pytest.approx(every.p_value[0, told[0]])
-    assert one.p_adjusted[0, told[0]] <= every.p_adjusted[0, told[0]]
+    full = partiality([placement], **BOUNDS)
+    defined = np.flatnonzero(np.isfinite(full.shift[0]))
+    first = partiality([placement], systems=[int(defined[0])], **BOUNDS)
+    assert np.flatnonzero(np.isfinite(first.shift[0])).tolist() == [defined[0]]
+    assert first.p_value[0, defined[0]] == pytest.approx(full.p_value[0, defined[0]])
+    assert first.p_adjusted[0, defined[0]] <= full.p_adjusted[0, defined[0]]
 
 
 def test_a_metric_is_placed_as_if_it_were_alone() -> None:
-    """What is kept of people is that of the outputs that this metric scored, and of no metric before it."""
+    """The human data of a placement depend on the outputs that this metric scored, not on previous metrics."""
     rng = np.random.default_rng(3)
     quality = rng.normal(size=(60, 5))
     persons, units = quality + rng.normal(size=(3, 60, 5)), np.arange(60) // 2
@@ -203,9 +203,9 @@ def test_a_metric_is_placed_as_if_it_were_alone() -> None:
     metrics[1:3, :9] = np.nan
     together = ScoredPeople(persons, units=units)
     for metric in metrics:
-        alone, beside = ScoredPeople(persons, units=units).placement(metric), together.placement(metric)
+        alone, joint = ScoredPeople(persons, units=units).placement(metric), together.placement(metric)
         for field in fields(alone):
-            np.testing.assert_array_equal(getattr(beside, field.name), getattr(alone, field.name))
+            np.testing.assert_array_equal(getattr(joint, field.name), getattr(alone, field.name))
 
 
 @pytest.mark.parametrize("share", [0.05, 0.3, 1.0])
@@ -214,10 +214,10 @@ def test_rows_place_as_the_definition(share: float, size: int) -> None:
     rng = np.random.default_rng(int(100 * share) + size)
     pairs = np.array([(a, b) for a in range(7) for b in range(a + 1, 7)])
     human, metric = rng.choice(np.array([1, 0, -1], dtype=np.int8), size=(2, len(pairs), 120))
-    for own in (human, metric):
-        own[rng.random(own.shape) > share] = ABSENT
+    for signs in (human, metric):
+        signs[rng.random(signs.shape) > share] = ABSENT
     units = rng.permutation(np.arange(120) // size)
-    found, wanted = of_signs(human, metric, pairs, units=units), by_definition(human, metric, pairs, units=units)
-    for field in dataclasses.fields(wanted):
-        one, other = getattr(found, field.name), getattr(wanted, field.name)
-        np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12, err_msg=field.name)
+    actual, expected = of_signs(human, metric, pairs, units=units), by_definition(human, metric, pairs, units=units)
+    for field in dataclasses.fields(expected):
+        first, second = getattr(actual, field.name), getattr(expected, field.name)
+        np.testing.assert_allclose(first, second, rtol=1e-9, atol=1e-12, err_msg=field.name)

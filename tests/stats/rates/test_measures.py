@@ -18,7 +18,7 @@ ALPHA = ((0.602, 0.602), (-0.0473684210526317, -0.0473684210526317), (0.74222797
 
 
 def raters(table: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Judge's and human labels with these counts."""
+    """Return judge's and human labels with these counts."""
     judge, human = (part.ravel() for part in np.indices(table.shape))
     return tuple(np.repeat(part, table.ravel().astype(int)) for part in (judge, human))  # type: ignore[return-value]
 

@@ -52,11 +52,11 @@ def test_estimate_by_label_is_rogan_and_gladens() -> None:
 
 @pytest.mark.parametrize("sampling", ["random", "by-label"])
 def test_swapping_the_labels_mirrors_the_rate(sampling: str) -> None:
-    one = joint_posterior(COUNTS, sampling=sampling, rng=np.random.default_rng(1), draws=50_000)
+    first = joint_posterior(COUNTS, sampling=sampling, rng=np.random.default_rng(1), draws=50_000)
     swapped = LabelCounts(COUNTS.labelled[::-1, ::-1], COUNTS.total[::-1])
-    other = joint_posterior(swapped, sampling=sampling, rng=np.random.default_rng(2), draws=50_000)
-    np.testing.assert_allclose(other.estimate, one.estimate[::-1, ::-1])
-    bounds = [np.quantile(part.draws[:, :, 1].sum(axis=1), [0.025, 0.975]) for part in (one, other)]
+    second = joint_posterior(swapped, sampling=sampling, rng=np.random.default_rng(2), draws=50_000)
+    np.testing.assert_allclose(second.estimate, first.estimate[::-1, ::-1])
+    bounds = [np.quantile(part.draws[:, :, 1].sum(axis=1), [0.025, 0.975]) for part in (first, second)]
     np.testing.assert_allclose(bounds[1], 1 - bounds[0][::-1], atol=0.006)
 
 

@@ -58,10 +58,10 @@ def test_expected_intervals_narrow_with_labels() -> None:
     st.integers(0, 400),
 )
 def test_allocation_adds_what_is_asked_and_available(share: float, labelled: list, available: list, n: int) -> None:
-    had, free = np.array(labelled), np.array(available)
-    added = allocation(np.array([share, 1 - share]), labelled=had, available=free, n=n, least=5)
+    n_labelled, free = np.array(labelled), np.array(available)
+    added = allocation(np.array([share, 1 - share]), labelled=n_labelled, available=free, n=n, least=5)
     assert added.sum() == min(n, free.sum())
     assert (added >= 0).all()
     assert (added <= free).all()
     if n >= 10:
-        assert (had + added >= np.minimum(5, had + free)).all()
+        assert (n_labelled + added >= np.minimum(5, n_labelled + free)).all()

@@ -68,15 +68,15 @@ def test_targets_by_brute_force(text: str) -> None:
         return (SCORES[POSITIVE] >= threshold).mean(), (SCORES[~POSITIVE] < threshold).mean()
 
     tpr, tnr = rates(at)
-    every = [rates(threshold) for threshold in np.unique(SCORES)]
+    rates_by_threshold = [rates(threshold) for threshold in np.unique(SCORES)]
     if text == "youden":
-        assert tpr + tnr == pytest.approx(max(map(sum, every)))
+        assert tpr + tnr == pytest.approx(max(map(sum, rates_by_threshold)))
     elif target.rate == "tpr":
         assert tpr >= 0.9
-        assert tnr == max(other for one, other in every if one >= 0.9)
+        assert tnr == max(tnr_of for tpr_of, tnr_of in rates_by_threshold if tpr_of >= 0.9)
     else:
         assert tnr >= 0.8
-        assert tpr == max(one for one, other in every if other >= 0.8)
+        assert tpr == max(tpr_of for tpr_of, tnr_of in rates_by_threshold if tnr_of >= 0.8)
 
 
 @pytest.mark.parametrize("text", ["tpr", "tpr>=2", "fpr>=0.1", "best"])
@@ -90,8 +90,8 @@ def test_cross_fitted_labels_use_the_other_folds_alone() -> None:
     labels = cross_fitted_labels(SCORES, POSITIVE, ThresholdTarget.parse("youden"), fold=fold)
     changed = POSITIVE.copy()
     changed[fold == 2] = ~changed[fold == 2]
-    again = cross_fitted_labels(SCORES, changed, ThresholdTarget.parse("youden"), fold=fold)
-    np.testing.assert_array_equal(labels[fold == 2], again[fold == 2])
+    repeated = cross_fitted_labels(SCORES, changed, ThresholdTarget.parse("youden"), fold=fold)
+    np.testing.assert_array_equal(labels[fold == 2], repeated[fold == 2])
 
 
 def test_strata_are_few_enough_for_the_labels() -> None:

@@ -20,17 +20,17 @@ from custodes.stats.rates.selective import (
 
 @pytest.mark.parametrize("confidence", [0.8, 0.95, 0.99])
 def test_upper_bound_is_that_of_scipy(confidence: float) -> None:
-    for wrong, n in ((0, 1), (0, 30), (3, 76), (10, 10), (199, 200)):
-        exact = binomtest(wrong, n, alternative="less").proportion_ci(confidence, method="exact").high
-        bound = upper_bound(np.array(float(wrong)), np.array(float(n)), confidence=confidence)
+    for errors, n in ((0, 1), (0, 30), (3, 76), (10, 10), (199, 200)):
+        exact = binomtest(errors, n, alternative="less").proportion_ci(confidence, method="exact").high
+        bound = upper_bound(np.array(float(errors)), np.array(float(n)), confidence=confidence)
         assert float(bound) == pytest.approx(exact, abs=1e-9)
 
 
-def sequence(wrong: list[int], n: list[int], *, most: float, confidence: float) -> tuple[list[bool], int]:
-    """The fixed sequence test, one threshold after the other."""
+def sequence(n_errors: list[int], n: list[int], *, most: float, confidence: float) -> tuple[list[bool], int]:
+    """Return the fixed sequence test, threshold by threshold."""
     tested, last = [], -1
     stopped = False
-    for k, (errors, number) in enumerate(zip(wrong, n, strict=True)):
+    for k, (errors, number) in enumerate(zip(n_errors, n, strict=True)):
         able = number and binomtest(min(SPARE, number), number).proportion_ci(2 * confidence - 1).high <= most
         tested.append(bool(able) and not stopped)
         if tested[-1]:
@@ -44,16 +44,16 @@ def test_fixed_sequence_equals_brute_force() -> None:
     outcomes = set()
     for _ in range(60):
         n = np.cumsum(rng.integers(0, 60, size=8))
-        wrong = np.cumsum(rng.binomial(np.diff(n, prepend=0), rng.uniform(0, 0.2)))
-        tested, last = fixed_sequence(wrong.astype(float), n.astype(float), most=0.1, confidence=0.9)
-        expected = sequence(wrong.tolist(), n.tolist(), most=0.1, confidence=0.9)
+        errors = np.cumsum(rng.binomial(np.diff(n, prepend=0), rng.uniform(0, 0.2)))
+        tested, last = fixed_sequence(errors.astype(float), n.astype(float), most=0.1, confidence=0.9)
+        expected = sequence(errors.tolist(), n.tolist(), most=0.1, confidence=0.9)
         assert (tested.tolist(), last) == expected
         outcomes.add(last)
     assert {-1, 7} <= outcomes
 
 
 def test_e_values_are_a_martingale_at_the_largest_acceptable_disagreement() -> None:
-    """The expectation over all sequences of 10 judgements is 1, and below 1 where the disagreement is smaller."""
+    """The expectation over all sequences of 10 judgements is 1, and below 1 for a smaller disagreement."""
     paths = np.array(list(product([False, True], repeat=10)))
     for rate, expected in ((0.2, 1.0), (0.1, None)):
         weight = np.prod(np.where(paths, rate, 1 - rate), axis=1)
@@ -62,19 +62,19 @@ def test_e_values_are_a_martingale_at_the_largest_acceptable_disagreement() -> N
 
 
 def test_e_values_use_no_later_label() -> None:
-    wrong = np.random.default_rng(1).random(120) < 0.3
-    values = e_values(wrong, most=0.1)
+    errors = np.random.default_rng(1).random(120) < 0.3
+    values = e_values(errors, most=0.1)
     for n in (1, 26, 60, 119):
-        np.testing.assert_allclose(e_values(wrong[:n], most=0.1), values[:n])
+        np.testing.assert_allclose(e_values(errors[:n], most=0.1), values[:n])
     assert values[-1] > 1000
     assert e_values(np.zeros(500, dtype=bool), most=0.1).max() < 1
 
 
 def test_error_rates_fall_with_the_confidence_and_average_to_the_counts() -> None:
-    wrong, n = np.array([[9.0, 2.0, 3.0], [5.0, 1.0, 0.0]]), np.array([[30.0, 30.0, 30.0], [20.0, 20.0, 20.0]])
-    rates = error_rates(wrong, n)
+    errors, n = np.array([[9.0, 2.0, 3.0], [5.0, 1.0, 0.0]]), np.array([[30.0, 30.0, 30.0], [20.0, 20.0, 20.0]])
+    rates = error_rates(errors, n)
     assert (np.diff(rates, axis=1) <= 1e-12).all()
-    assert (rates * n).sum() == pytest.approx(wrong.sum(), rel=0.15)
+    assert (rates * n).sum() == pytest.approx(errors.sum(), rel=0.15)
     assert error_rates(np.zeros((2, 3)), np.zeros((2, 3))) == pytest.approx(0.5)
 
 

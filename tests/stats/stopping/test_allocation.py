@@ -1,4 +1,4 @@
-"""Which annotation is next: orders, budgets and counts along an order, against plain loops."""
+"""Allocation of annotations: orders, budgets and counts along an order, against plain loops."""
 
 import numpy as np
 from hypothesis import given, settings
@@ -20,27 +20,27 @@ def test_counting_along_an_order_is_counting() -> None:
     for pair in range(5):
         chosen = order[pair, start[pair] : stop[pair]]
         for i, h in enumerate((1, 0, -1)):
-            here = human[pair, chosen] == h
-            assert human_only[pair, i] == (here & (metric[pair, chosen] == -128)).sum()
+            same_label = human[pair, chosen] == h
+            assert human_only[pair, i] == (same_label & (metric[pair, chosen] == -128)).sum()
             for j, m in enumerate((1, 0, -1)):
-                assert paired[pair, i, j] == (here & (metric[pair, chosen] == m)).sum()
+                assert paired[pair, i, j] == (same_label & (metric[pair, chosen] == m)).sum()
         assert (metric_only[pair] == total[pair] - paired[pair].sum(axis=0)).all()
 
 
 @given(st.lists(st.lists(st.integers(0, 9), min_size=3, max_size=3), min_size=1, max_size=4), st.integers(0, 30))
 @settings(max_examples=60, deadline=None)
-def test_a_short_budget_is_shared_in_order(wanted: list[list[int]], left: int) -> None:
-    given_ = granted(np.array(wanted), np.full(len(wanted), left))
-    for own, made in zip(wanted, given_.tolist(), strict=True):
-        asking = [k for k in range(3) if own[k]]
-        if sum(own) <= left:
-            assert made == own
+def test_a_short_budget_is_shared_in_order(requests: list[list[int]], budget: int) -> None:
+    granted_counts = granted(np.array(requests), np.full(len(requests), budget))
+    for requested, result in zip(requests, granted_counts.tolist(), strict=True):
+        requesting = [k for k in range(3) if requested[k]]
+        if sum(requested) <= budget:
+            assert result == requested
             continue
-        share, rest = divmod(left, len(asking))
+        share, rest = divmod(budget, len(requesting))
         expected = [0, 0, 0]
-        for place, k in enumerate(asking):
-            expected[k] = min(own[k], share + 1 if place < rest else share)
-        assert made == expected
+        for place, k in enumerate(requesting):
+            expected[k] = min(requested[k], share + 1 if place < rest else share)
+        assert result == expected
 
 
 def test_kinds_are_people_by_metric() -> None:
@@ -63,15 +63,15 @@ def test_documents_take_turns() -> None:
     rng = np.random.default_rng(0)
     units = rng.permutation(np.repeat(np.arange(6), [1, 2, 3, 4, 5, 6]))
     available = rng.random((50, len(units))) < 0.8
-    for own, order in zip(available, annotation_order(available, units, rng), strict=True):
-        asked = units[order[: own.sum()]]
-        assert own[order[: own.sum()]].all()
-        left = np.bincount(units[own], minlength=6)
-        given_ = np.zeros(6, dtype=int)
-        for document in asked:
-            given_[document] += 1
-            # nobody has had fewer turns that still has an item
-            assert (given_[given_ < left] >= given_[document] - 1).all()
+    for available_items, order in zip(available, annotation_order(available, units, rng), strict=True):
+        units_in_order = units[order[: available_items.sum()]]
+        assert available_items[order[: available_items.sum()]].all()
+        budget = np.bincount(units[available_items], minlength=6)
+        granted_counts = np.zeros(6, dtype=int)
+        for document in units_in_order:
+            granted_counts[document] += 1
+            # No pair with items left has had fewer turns.
+            assert (granted_counts[granted_counts < budget] >= granted_counts[document] - 1).all()
 
 
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=8), st.integers(0, 60))

@@ -1,4 +1,4 @@
-"""What a pilot leaves possible: against brute force from the prior, with ever more data, and the studies it begins."""
+"""Probabilities after a pilot: against brute force from the prior, with increasing data, and in simulated studies."""
 
 from itertools import combinations
 
@@ -17,7 +17,7 @@ from custodes.stats.stopping.pilot import (
     _WIDE,
     Pilot,
     _drawn,
-    _Mode,
+    _Modes,
     continued,
     forecast,
     overlap,
@@ -31,14 +31,14 @@ TRIANGLE = np.array([[0, 1], [0, 2], [1, 2]])
 
 
 def pilot_of(counts: np.ndarray) -> Pilot:
-    """So many answers of each pair, no item asked of two pairs."""
+    """Return this many answers of each pair, with every item in one pair only."""
     pair = np.repeat(np.arange(len(counts)), counts.sum(axis=1))
     answers = np.repeat(np.tile([1, 0, -1], len(counts)), counts.ravel())
     return Pilot(pair=pair, unit=np.arange(len(pair)), sign=answers, systems=TRIANGLE)
 
 
 def by_importance(counts: np.ndarray, draws: int, rng: np.random.Generator) -> np.ndarray:
-    """Posterior means (pairs, 3): draws from the prior, weighted by their likelihood."""
+    """Return posterior means (pairs, 3) from draws of the prior, weighted by their likelihood."""
     spreads = np.array(_SPREADS)
 
     def effects(sign: int, centre: bool) -> np.ndarray:
@@ -48,8 +48,8 @@ def by_importance(counts: np.ndarray, draws: int, rng: np.random.Generator) -> n
         logits = systems[:, TRIANGLE[:, 0]] + sign * systems[:, TRIANGLE[:, 1]] + of_pair * rng.normal(size=(draws, 3))
         return logits + centre * _WIDE * rng.standard_t(_TAIL, size=(draws, 1))
 
-    win, apart = (expit(effects(sign, centre)) for sign, centre in ((-1, False), (1, True)))
-    shares = np.stack([apart * win, 1 - apart, apart * (1 - win)], axis=-1)
+    win, untied = (expit(effects(sign, centre)) for sign, centre in ((-1, False), (1, True)))
+    shares = np.stack([untied * win, 1 - untied, untied * (1 - win)], axis=-1)
     height = (counts * np.log(np.maximum(shares, 1e-300))).sum(axis=(1, 2))
     weight = np.exp(height - height.max())
     return np.einsum("d,dpk->pk", weight / weight.sum(), shares)
@@ -58,27 +58,27 @@ def by_importance(counts: np.ndarray, draws: int, rng: np.random.Generator) -> n
 @pytest.mark.parametrize("counts", [[[6, 3, 1], [8, 1, 1], [4, 4, 2]], [[2, 6, 2], [5, 5, 0], [3, 5, 2]]])
 def test_it_is_the_posterior_of_its_prior(counts: list[list[int]]) -> None:
     rng = np.random.default_rng(0)
-    found = posterior_shares(pilot_of(np.array(counts)), draws=4000, rng=rng).mean(axis=0)
-    # Laplace's approximation errs by a few points with ten annotations
-    np.testing.assert_allclose(found, by_importance(np.array(counts), 400_000, rng), atol=0.05)
+    means = posterior_shares(pilot_of(np.array(counts)), draws=4000, rng=rng).mean(axis=0)
+    # Laplace's approximation has an error of a few points with ten annotations.
+    np.testing.assert_allclose(means, by_importance(np.array(counts), 400_000, rng), atol=0.05)
 
 
 def test_studies_begin_with_the_pilot() -> None:
     rng = np.random.default_rng(0)
     counts = np.array([[3, 1, 0], [0, 0, 0], [1, 1, 5]])
     shares = rng.dirichlet([1, 1, 1], size=(300, 3))
-    made = continued(counts, shares, items=60, rng=rng)
-    human = made.kinds // 4
+    result = continued(counts, shares, items=60, rng=rng)
+    human = result.kinds // 4
     for pair, n in enumerate(counts.sum(axis=1)):
         for kind in range(3):
             assert ((human[:, pair, :n] == kind).sum(axis=1) == counts[pair, kind]).all()
             rest = (human[:, pair, n:] == kind).mean(axis=1)
-            # sd of a share over 53 draws at most .07
+            # the sd of a proportion over 53 draws is at most .07
             assert np.abs(rest - shares[:, pair, kind]).max() < 0.35
-    # in any order: the one tie of the first pair is as often the first as the last
+    # The order is random: the one tie of the first pair is as often first as last.
     first = (human[:, 0, 0] == 1).mean()
     assert first == pytest.approx(0.25, abs=0.09)
-    assert (made.kinds % 4 == 3).all()
+    assert (result.kinds % 4 == 3).all()
 
 
 def test_a_clear_study_ends_where_it_must() -> None:
@@ -94,12 +94,12 @@ def test_annotations_overlap_as_the_products_with_a_matrix_say(sign: int) -> Non
     rng = np.random.default_rng(0)
     systems = np.stack(np.triu_indices(6, 1), axis=1)[rng.permutation(15)[:9]]
     matrix = np.eye(6)[systems[:, 0]] + sign * np.eye(6)[systems[:, 1]]
-    # (pairs, clusters), of which some were not asked
-    error, asked = rng.normal(size=(9, 5)), rng.random((9, 5)) < 0.7
-    together, apart = matrix.T @ (error * asked), (matrix**2).T @ (error * asked) ** 2
-    pair, unit = np.nonzero(asked)
-    expected = max(1, (together**2).sum() / apart.sum())
-    assert overlap(systems[pair], unit, error[asked], sign) == pytest.approx(expected)
+    # (pairs, clusters), some without answers
+    error, observed = rng.normal(size=(9, 5)), rng.random((9, 5)) < 0.7
+    together, separate = matrix.T @ (error * observed), (matrix**2).T @ (error * observed) ** 2
+    pair, unit = np.nonzero(observed)
+    expected = max(1, (together**2).sum() / separate.sum())
+    assert overlap(systems[pair], unit, error[observed], sign) == pytest.approx(expected)
 
 
 @given(st.lists(st.integers(0, 30), min_size=1, max_size=25), st.sampled_from([0.5, 0.8, 0.9]))
@@ -131,9 +131,10 @@ def test_shared_items_are_counted_pair_by_pair(cells: set[tuple[int, int]]) -> N
 
 def test_draws_have_the_mean_and_the_covariance_of_the_mode() -> None:
     precision = np.array([[2.0, 0.5, 0.0], [0.5, 3.0, 0.2], [0.0, 0.2, 4.0]])
-    mode = _Mode(np.array([1.0, -0.5, 0.2]), np.array([0.7, -2.0]), precision, np.array([5.0, 8.0]), np.zeros(2), 0.0)
+    column, row, row_precision = np.array([1.0, -0.5, 0.2]), np.array([0.7, -2.0]), np.array([5.0, 8.0])
+    modes = _Modes(column[None], row[None], precision[None], row_precision[None], np.zeros((1, 2)), np.zeros(1))
     matrix = np.array([[1.0, -1.0, 0.0], [0.0, 1.0, -1.0]])
-    draws = _drawn(mode, matrix, 200_000, np.random.default_rng(0))
-    np.testing.assert_allclose(draws.mean(axis=0), matrix @ mode.column + mode.row, atol=0.01)
-    covariance = matrix @ np.linalg.inv(precision) @ matrix.T + np.diag(1 / mode.row_precision)
+    draws = _drawn(modes, 0, matrix, 200_000, np.random.default_rng(0))
+    np.testing.assert_allclose(draws.mean(axis=0), matrix @ column + row, atol=0.01)
+    covariance = matrix @ np.linalg.inv(precision) @ matrix.T + np.diag(1 / row_precision)
     np.testing.assert_allclose(np.cov(draws.T), covariance, atol=0.02)

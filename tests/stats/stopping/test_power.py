@@ -22,7 +22,7 @@ def test_power_is_exact() -> None:
         chance = multinomial.pmf(outcomes, size, p)
         assert better[k] == pytest.approx(chance[theta > 0.95].sum(), abs=1e-9)
         assert worse[k] == pytest.approx(chance[theta < 0.05].sum(), abs=1e-9)
-    # Without ties: a binomial tail. theta(35, 15) is beyond .975 and theta(32, 18) is not.
+    # Without ties: a binomial tail. theta(35, 15) is above .975 and theta(32, 18) is not.
     wins = next(w for w in range(51) if human_theta(np.array(w), np.array(50 - w)) > 0.975)
     assert human_power(np.array([[0.7, 0, 0.3]]), np.array([50]), gamma=0.05)[0][0] == pytest.approx(
         binom.sf(wins - 1, 50, 0.7)
@@ -35,10 +35,10 @@ def test_the_second_system_has_the_power_of_the_first_the_other_way_round() -> N
     better, worse = human_power(shares, n, gamma=0.05)
     mirrored = human_power(shares[:, ::-1], n, gamma=0.05)
     np.testing.assert_allclose((worse, better), mirrored, rtol=1e-12)
-    assert (better[:2], worse[:2]) == (pytest.approx([0, 0]), pytest.approx([0, 0]))  # too few to decide anything
+    assert (better[:2], worse[:2]) == (pytest.approx([0, 0]), pytest.approx([0, 0]))  # too few for any decision
     assert (better + worse <= 1).all()
-    nothing = human_power(np.empty((0, 3)), np.empty(0, dtype=int), gamma=0.05)
-    assert [len(own) for own in nothing] == [0, 0]
+    empty = human_power(np.empty((0, 3)), np.empty(0, dtype=int), gamma=0.05)
+    assert [len(part) for part in empty] == [0, 0]
 
 
 def test_width_by_definition() -> None:
@@ -51,15 +51,15 @@ def test_width_by_definition() -> None:
 def test_correlation_by_enumerating_both_preferences() -> None:
     rng = np.random.default_rng(1)
     shares, channel = rng.dirichlet([1, 1, 1], 20), rng.dirichlet([1, 1, 1], 3)
-    found = preference_correlation(shares, channel)
+    correlations = preference_correlation(shares, channel)
     value = np.array([1, 0, -1])
-    for own, r in zip(shares, found, strict=True):
-        joint = own[:, None] * channel
+    for share, r in zip(shares, correlations, strict=True):
+        joint = share[:, None] * channel
         mean_h, mean_m = value @ joint.sum(axis=1), value @ joint.sum(axis=0)
         covariance = sum(
             joint[h, m] * (value[h] - mean_h) * (value[m] - mean_m) for h, m in product(range(3), repeat=2)
         )
-        var_h = sum(own[h] * (value[h] - mean_h) ** 2 for h in range(3))
+        var_h = sum(share[h] * (value[h] - mean_h) ** 2 for h in range(3))
         var_m = sum(joint[:, m].sum() * (value[m] - mean_m) ** 2 for m in range(3))
         assert r == pytest.approx(covariance / np.sqrt(var_h * var_m))
     assert preference_correlation(np.array([0.3, 0.4, 0.3]), np.eye(3)[::-1]) == pytest.approx(-1)

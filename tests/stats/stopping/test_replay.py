@@ -27,7 +27,8 @@ RULE = Rule(
 
 
 def answers_of(seed: int, *, replications: int = 6, pairs: int = 5, items: int = 20) -> tuple[np.ndarray, np.ndarray]:
-    """People's and a metric's preferences (replications, pairs, items); people rated the first ones of each pair."""
+    """Return human and metric preferences (replications, pairs, items); annotators rated the first items of each
+    pair."""
     rng = np.random.default_rng(seed)
     shape = (replications, pairs, items)
     lean = np.linspace(0.1, 0.9, pairs)[:, np.newaxis]
@@ -39,7 +40,7 @@ def answers_of(seed: int, *, replications: int = 6, pairs: int = 5, items: int =
     return human.astype(np.int8), metric.astype(np.int8)
 
 
-def made(human: np.ndarray, metric: np.ndarray) -> Answers:
+def answers_from(human: np.ndarray, metric: np.ndarray) -> Answers:
     return Answers(
         kinds=annotation_kinds(human, metric),
         available=(human != ABSENT).sum(axis=-1),
@@ -52,33 +53,31 @@ def counts_of(signs: np.ndarray) -> np.ndarray:
 
 
 def by_hand(human: np.ndarray, rule: Rule) -> tuple[np.ndarray, np.ndarray, list[tuple]]:
-    """One replication: annotations and decisions (pairs,), and after each round the sum of annotations, and decisions.
-
-    A budget too small for a round gives all open pairs the same number, the first ones one more.
-    """
+    """Return annotations and decisions (pairs,) of one replication, and their sums after each round. A budget too small
+    for a round is divided equally between the undecided pairs, with the remainder for the first ones."""
     pairs = len(human)
     n, decision = np.zeros(pairs, dtype=int), np.zeros(pairs, dtype=int)
-    last = [min(int((own != ABSENT).sum()), rule.looks[-1]) for own in human]
+    last = [min(int((signs != ABSENT).sum()), rule.looks[-1]) for signs in human]
     open_ = [most > 0 for most in last]
-    left = rule.budget
+    remaining = rule.budget
     rounds = []
     for look, target in enumerate(rule.looks):
-        wanted = [min(target, last[k]) - n[k] if open_[k] else 0 for k in range(pairs)]
-        if sum(wanted) > left:
-            asking = [k for k in range(pairs) if wanted[k] > 0]
-            share, rest = divmod(left, len(asking))
-            for place, k in enumerate(asking):
-                wanted[k] = min(wanted[k], share + (place < rest))
-        left -= sum(wanted)
+        requests = [min(target, last[k]) - n[k] if open_[k] else 0 for k in range(pairs)]
+        if sum(requests) > remaining:
+            requesting = [k for k in range(pairs) if requests[k] > 0]
+            share, rest = divmod(remaining, len(requesting))
+            for place, k in enumerate(requesting):
+                requests[k] = min(requests[k], share + (place < rest))
+        remaining -= sum(requests)
         tail = norm.sf(rule.bounds[look])
         for k in range(pairs):
-            if wanted[k]:
-                n[k] += wanted[k]
+            if requests[k]:
+                n[k] += requests[k]
                 win, _, loss = counts_of(human[k, : n[k]])
                 theta = human_theta(np.array(win), np.array(loss))
                 decision[k] = 1 if theta > 1 - tail else -1 if theta < tail else 0
                 open_[k] = decision[k] == 0
-            open_[k] = open_[k] and n[k] < last[k] and left > 0
+            open_[k] = open_[k] and n[k] < last[k] and remaining > 0
         rounds.append((n.sum(), decision.copy(), n.copy()))
     return n, decision, rounds
 
@@ -89,26 +88,26 @@ def test_replay_is_algorithm_2(budget: int) -> None:
     reference = np.array([-1, -1, 0, 1, 1], dtype=np.int8)
     truth = np.random.default_rng(1).dirichlet([2, 2, 2], 5)
     rule = replace(RULE, budget=budget)
-    end = replay(made(human, metric), rule, reference=reference, truth=truth)
+    end = replay(answers_from(human, metric), rule, reference=reference, truth=truth)
     for r in range(len(human)):
         n, decision, rounds = by_hand(human[r], rule)
         assert end.n[r].tolist() == n.tolist()
         assert end.decision[r].tolist() == decision.tolist()
         assert end.n[r].sum() <= budget
-        for look, (spent, then, far) in enumerate(rounds):
+        for look, (spent, decisions_then, far) in enumerate(rounds):
             assert end.annotations[look, r] == spent
-            assert end.decided[look, r] == pytest.approx((then != 0).mean())
-            assert end.correct[look, r] == pytest.approx((then == reference).mean())
-            shares = np.array([counts_of(own[:k]) + 1 for own, k in zip(human[r], far, strict=True)])
+            assert end.decided[look, r] == pytest.approx((decisions_then != 0).mean())
+            assert end.correct[look, r] == pytest.approx((decisions_then == reference).mean())
+            shares = np.array([counts_of(signs_of[:k]) + 1 for signs_of, k in zip(human[r], far, strict=True)])
             shares = shares / shares.sum(axis=1, keepdims=True)
-            kld = np.mean([entropy(own, true) for own, true in zip(shares, truth, strict=True)])
+            kld = np.mean([entropy(signs_of, true) for signs_of, true in zip(shares, truth, strict=True)])
             assert end.kld[look, r] == pytest.approx(kld)
     if budget > 12:
         assert {-1, 0, 1} == set(end.decision.ravel().tolist())
 
 
 def test_the_metrics_answers_beyond_the_annotations_count() -> None:
-    # An estimator that uses the metric sees the paired annotations so far, and all the rest as the metric's alone.
+    # An estimator with a metric sees the paired annotations so far and all other items as metric-only.
     human, metric = answers_of(2, replications=1, pairs=3)
     human[:] = np.where(human == ABSENT, 0, human)
     rule = replace(RULE, estimator=ESTIMATORS["poststratified"], looks=(6,), bounds=(1.96,))
@@ -120,33 +119,33 @@ def test_the_metrics_answers_beyond_the_annotations_count() -> None:
         more = counts_of(metric[0, k, 6:])
         shares.append(poststratified_moments(Counts(paired, more, np.zeros(3)))[0][:3])
     for truth in np.random.default_rng(4).dirichlet([2, 2, 2], (5, 3)):
-        end = replay(made(human, metric), rule, reference=np.zeros(3, np.int8), truth=truth)
-        kld = np.mean([entropy(own, true) for own, true in zip(shares, truth, strict=True)])
+        end = replay(answers_from(human, metric), rule, reference=np.zeros(3, np.int8), truth=truth)
+        kld = np.mean([entropy(share, true) for share, true in zip(shares, truth, strict=True)])
         assert end.kld.tolist() == [[pytest.approx(kld)]]
 
 
 def test_what_looks_at_all_pairs_is_believed_only_about_those_annotated_now() -> None:
     human, metric = answers_of(3, replications=2)
-    seen = [np.zeros((2, 5), dtype=int)]
+    numbers = [np.zeros((2, 5), dtype=int)]
 
     def items(n: np.ndarray) -> PairItems:
-        seen.append(n.copy())
+        numbers.append(n.copy())
         return PairItems(human=human, systems=np.tile(np.arange(2), (5, 1)), units=np.arange(20))
 
     def answer(about: PairItems, **_: object) -> Estimate:
         assert about.human is human
-        # the first pair of each replication is decided at once, nothing else ever; what got no annotation in this
-        # round has an answer, too, and one that must not count
-        theta = np.where(seen[-1] > seen[-2], 0.5, 0.0)
-        if len(seen) == 2:
+        # The first pair of each replication is decided at once, no other pair ever. Pairs without an annotation in this
+        # round have an estimate, too, which must be ignored.
+        theta = np.where(numbers[-1] > numbers[-2], 0.5, 0.0)
+        if len(numbers) == 2:
             theta[:, 0] = 1.0
         margin = np.zeros(theta.shape)
-        made = Estimate.of_margin(margin, margin, margin, theta)
-        return replace(made, p=np.full((*theta.shape, 3), 1 / 3))
+        estimate = Estimate.of_margin(margin, margin, margin, theta)
+        return replace(estimate, p=np.full((*theta.shape, 3), 1 / 3))
 
     together = Estimator(name="all", label="All", doc="", estimate=answer, needs_items=True)
     end = replay(
-        replace(made(human, metric), items=items),
+        replace(answers_from(human, metric), items=items),
         replace(RULE, estimator=together),
         reference=np.zeros(5, np.int8),
         truth=np.full((5, 3), 1 / 3),
@@ -156,8 +155,8 @@ def test_what_looks_at_all_pairs_is_believed_only_about_those_annotated_now() ->
     last = np.minimum((human != ABSENT).sum(axis=-1), 15)
     assert (last < 15).any()
     np.testing.assert_array_equal(end.n[:, 1:], last[:, 1:])
-    assert len(seen) == 4
-    np.testing.assert_array_equal(seen[-1], end.n)
+    assert len(numbers) == 4
+    np.testing.assert_array_equal(numbers[-1], end.n)
     assert end.kld == pytest.approx(0)
 
 
@@ -165,6 +164,6 @@ def test_nothing_to_ask() -> None:
     human = np.full((1, 2, 3), ABSENT, dtype=np.int8)
     metric = np.ones_like(human)
     rule = replace(RULE, budget=5)
-    end = replay(made(human, metric), rule, reference=np.array([1, 0], np.int8), truth=np.full((2, 3), 1 / 3))
+    end = replay(answers_from(human, metric), rule, reference=np.array([1, 0], np.int8), truth=np.full((2, 3), 1 / 3))
     assert (end.n.tolist(), end.decision.tolist(), end.correct.tolist()) == ([[0, 0]], [[0, 0]], [[0.5]] * 3)
     assert (end.kld == 0).all()

@@ -1,4 +1,4 @@
-"""Repeated tests on the same labels, beside SciPy's distributions and simulated unions."""
+"""Repeated tests on the same labels, against SciPy's distributions and simulated unions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules by their definitions: what each look asks, and what closes a pair."""
+"""Rules by their definitions: requests of each interim analysis, and conditions that close a pair."""
 
 from dataclasses import replace
 
@@ -19,12 +19,14 @@ PLAIN = Rule(
     seed=0,
     budget=1000,
 )
-# wins, ties and losses: clear either way, just short of it, equal, nothing
+# wins, ties and losses: clear in either direction, just short of it, equal, none
 PEOPLE = np.array([[9, 1, 0], [8, 1, 1], [7, 0, 3], [4, 2, 4], [0, 10, 0], [1, 1, 8], [0, 0, 10], [0, 0, 0]])
 
 
-def asked(rule: Rule, counts: Counts, *, look: int = 0, last: int = 40) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Decisions, which pairs are closed and the outcome shares of tables (n,)."""
+def decide_by(
+    rule: Rule, counts: Counts, *, look: int = 0, last: int = 40
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return decisions, closed pairs and outcome proportions of tables (n,)."""
     n = len(counts.human_only)
     decision, is_open, p = rule_on(
         rule, counts, look=look, last=np.full(n, last), items=None, judged=np.ones(n, dtype=bool)
@@ -32,22 +34,22 @@ def asked(rule: Rule, counts: Counts, *, look: int = 0, last: int = 40) -> tuple
     return decision, ~is_open, p
 
 
-def judged(
+def is_judged(
     rule: Rule, human: np.ndarray, *, look: int = 0, last: int = 40
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The same of people's counts (n, 3) beside a silent metric."""
+    """Return the same for human counts (n, 3) with a metric without scores."""
     none = np.zeros((len(human), 3, 3), dtype=np.int64)
-    return asked(rule, Counts(none, np.zeros_like(human), human), look=look, last=last)
+    return decide_by(rule, Counts(none, np.zeros_like(human), human), look=look, last=last)
 
 
 def theta_of(human: np.ndarray) -> np.ndarray:
-    """P(p_win > p_loss), by definition of the posterior: the share of wins among what is untied is Beta."""
+    """Return P(p_win > p_loss) by definition: the proportion of wins among untied comparisons is Beta."""
     return beta.sf(0.5, human[..., 0] + 1, human[..., 2] + 1)
 
 
 @pytest.mark.parametrize("look", [0, 1])
 def test_theta_decides_beyond_the_probability_of_the_bound(look: int) -> None:
-    decision, closed, p = judged(PLAIN, PEOPLE, look=look)
+    decision, closed, p = is_judged(PLAIN, PEOPLE, look=look)
     tail = norm.sf(PLAIN.bounds[look])
     expected = [1 if theta > 1 - tail else -1 if theta < tail else 0 for theta in theta_of(PEOPLE)]
     assert decision.tolist() == expected
@@ -55,13 +57,14 @@ def test_theta_decides_beyond_the_probability_of_the_bound(look: int) -> None:
     assert sum(expected) == 0
     assert len(set(expected)) == 3
     np.testing.assert_allclose(p, (PEOPLE + 1) / (PEOPLE.sum(axis=1, keepdims=True) + 3))
-    assert judged(PLAIN, PEOPLE, look=0)[0].tolist() != judged(PLAIN, PEOPLE, look=1)[0].tolist()
+    assert is_judged(PLAIN, PEOPLE, look=0)[0].tolist() != is_judged(PLAIN, PEOPLE, look=1)[0].tolist()
 
 
 @pytest.mark.parametrize("human", [[7, 2, 3], [2, 6, 2], [1, 0, 6], [0, 0, 0]])
 def test_futility_asks_what_the_rest_can_still_decide(human: list[int]) -> None:
-    # Margin and variance of the Dirichlet posterior, then: at the last look the standard error is sd * sqrt(n / last),
-    # and the margin lies around this one with the rest of the variance (Spiegelhalter, Freedman and Blackburn 1986).
+    # Margin and variance of the Dirichlet posterior. At the last interim analysis the standard error is sd * sqrt(n /
+    # last), and the margin is distributed around the current one with the rest of the variance (Spiegelhalter, Freedman
+    # and Blackburn 1986).
     counts = np.array(human)
     posterior = dirichlet(counts + 1)
     margin = posterior.mean()[0] - posterior.mean()[2]
@@ -73,19 +76,19 @@ def test_futility_asks_what_the_rest_can_still_decide(human: list[int]) -> None:
     chance = norm.sf((needed - margin) / rest) + norm.cdf((-needed - margin) / rest)
     for slack, closed in ((1e-6, True), (-1e-6, False)):
         rule = replace(PLAIN, futility=chance * (1 + slack), bounds=(6.0, 1.96))
-        assert judged(rule, counts[np.newaxis])[1].tolist() == [closed]
+        assert is_judged(rule, counts[np.newaxis])[1].tolist() == [closed]
 
 
 def test_a_bound_beyond_what_draws_resolve_never_decides() -> None:
-    # Forty wins of forty: theta is 1 - 2^-41, and every draw says 1. A bound of 5.5 (a tail of 2e-8) asks for more than
-    # the thousands of draws can tell, while people alone, in closed form, decide.
+    # Forty wins of forty: theta is 1 - 2^-41, and every draw gives 1. A bound of 5.5 (a tail of 2e-8) requires more
+    # precision than thousands of draws have, while human ratings alone decide in closed form.
     counts = Counts(np.array([np.diag([40, 0, 0])]), np.array([[5, 1, 1]]), np.zeros((1, 3), int))
     mirror = Counts(counts.paired[:, ::-1, ::-1], counts.metric_only[:, ::-1], counts.human_only)
     rule = replace(PLAIN, bounds=(5.5, 5.5))
     for name, decision in (("mixture", 0), ("human", 1)):
-        made = replace(rule, estimator=ESTIMATORS[name])
-        assert asked(made, counts, last=90)[0].tolist() == [decision], name
-        assert asked(made, mirror, last=90)[0].tolist() == [-decision], name
+        changed = replace(rule, estimator=ESTIMATORS[name])
+        assert decide_by(changed, counts, last=90)[0].tolist() == [decision], name
+        assert decide_by(changed, mirror, last=90)[0].tolist() == [-decision], name
 
 
 @pytest.mark.parametrize("name", ["ppi", "inversion", "poststratified", "naive"])
@@ -94,33 +97,33 @@ def test_other_estimators_decide_by_their_own_theta(name: str) -> None:
     paired = rng.multinomial(40, np.array([[5, 1, 1], [1, 3, 1], [1, 1, 3]]).ravel() / 17, size=30).reshape(-1, 3, 3)
     paired[::2] = paired[::2, ::-1, ::-1]
     counts = Counts(paired, rng.multinomial(60, [0.4, 0.3, 0.3], size=30), np.zeros((30, 3), int))
-    decision, _, p = asked(replace(PLAIN, estimator=ESTIMATORS[name], seed=5), counts, look=1, last=90)
-    own = ESTIMATORS[name].estimate(counts, confidence=0.95, gamma=0.05, rng=np.random.default_rng(5))
+    decision, _, p = decide_by(replace(PLAIN, estimator=ESTIMATORS[name], seed=5), counts, look=1, last=90)
+    estimate = ESTIMATORS[name].estimate(counts, confidence=0.95, gamma=0.05, rng=np.random.default_rng(5))
     tail = norm.sf(1.96)
-    assert decision.tolist() == [1 if t > 1 - tail else -1 if t < tail else 0 for t in own.theta]
+    assert decision.tolist() == [1 if t > 1 - tail else -1 if t < tail else 0 for t in estimate.theta]
     assert decision.any()
-    np.testing.assert_array_equal(p, own.p)
+    np.testing.assert_array_equal(p, estimate.p)
 
 
 def test_what_reads_items_answers_for_all_pairs_and_decides_those_judged() -> None:
     items = PairItems(human=np.zeros((2, 2, 1), np.int8), systems=np.array([[0, 1], [1, 2]]), units=np.arange(1))
     theta = np.array([[0.999, 0.5], [0.98, 0.001]])
-    given = Estimate.of_margin(theta - 0.5, theta - 0.6, theta - 0.4, theta)
+    margins = Estimate.of_margin(theta - 0.5, theta - 0.6, theta - 0.4, theta)
 
     def answer(about: PairItems, **_: object) -> Estimate:
         assert about is items
-        return given
+        return margins
 
     rule = replace(PLAIN, estimator=Estimator(name="all", label="All", doc="", estimate=answer, needs_items=True))
-    # the third table of the four is not judged, and the first |z|, 2.5, asks for a theta of .994
-    judged = np.array([[True, True], [False, True]])
+    # The third of the four tables is not judged, and the first |z|, 2.5, requires a theta of .994.
+    is_judged = np.array([[True, True], [False, True]])
     counts = Counts(np.zeros((3, 3, 3), int), np.zeros((3, 3), int), np.tile([3, 0, 3], (3, 1)))
-    decision, is_open, p = rule_on(rule, counts, look=0, last=np.full(3, 40), items=items, judged=judged)
+    decision, is_open, p = rule_on(rule, counts, look=0, last=np.full(3, 40), items=items, judged=is_judged)
     assert decision.tolist() == [1, 0, -1]
     assert is_open.tolist() == [False, True, False]
     assert np.isnan(p).all()
     assert p.shape == (3, 3)
-    estimates = estimates_on(rule, counts, look=0, items=items, judged=judged)
+    estimates = estimates_on(rule, counts, look=0, items=items, judged=is_judged)
     assert estimates.theta.tolist() == [0.999, 0.5, 0.001]
 
 
@@ -132,8 +135,8 @@ def test_quick_evidence_is_asked_for_where_no_part_needs_an_interval() -> None:
         seeds.append(options["rng"].integers(1000))
         return human_posterior(counts.human, confidence=options["confidence"])
 
-    own = Estimator(name="own", label="Own", doc="", estimate=estimate, quick=True)
-    judged(replace(PLAIN, estimator=own, futility=0.2, gamma=0.1, seed=4), PEOPLE)
-    judged(replace(PLAIN, estimator=replace(own, quick=False), gamma=0.1), PEOPLE)
+    estimator = Estimator(name="own", label="Own", doc="", estimate=estimate, quick=True)
+    is_judged(replace(PLAIN, estimator=estimator, futility=0.2, gamma=0.1, seed=4), PEOPLE)
+    is_judged(replace(PLAIN, estimator=replace(estimator, quick=False), gamma=0.1), PEOPLE)
     assert called == [(None, round(2 * norm.sf(2.5), 9)), (0.9, 0.1)]
     assert seeds[0] == np.random.default_rng(4).integers(1000)

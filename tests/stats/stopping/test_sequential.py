@@ -32,16 +32,16 @@ def test_unequal_looks_keep_the_level_by_simulation(kind: str, looks: tuple[int,
     rng = np.random.default_rng(0)
     steps = rng.normal(size=(200_000, len(looks))) * np.sqrt(np.diff(looks, prepend=0))
     z = steps.cumsum(axis=1) / np.sqrt(looks)
-    # Monte Carlo sd of a share of .05 over 200,000: .0005
+    # Monte Carlo sd of a proportion of .05 over 200,000: .0005
     assert (np.abs(z) > bounds).any(axis=1).mean() == pytest.approx(0.05, abs=0.002)
     assert crossing_probability(bounds, np.array(looks, dtype=float)) == pytest.approx(0.05, abs=1e-8)
 
 
 def test_repeated_looks_without_a_boundary() -> None:
-    # Armitage, McPherson and Rowe 1969, Table 2, nominal 5 %: 2, 5 and 10 equally spaced looks.
+    # Armitage, McPherson and Rowe 1969, Table 2, nominal 5 %: 2, 5 and 10 equally spaced interim analyses.
     for looks, level in ((2, 0.083), (5, 0.142), (10, 0.193)):
-        found = crossing_probability(np.full(looks, norm.isf(0.025)), np.arange(1.0, looks + 1))
-        assert found == pytest.approx(level, abs=6e-4)
+        result = crossing_probability(np.full(looks, norm.isf(0.025)), np.arange(1.0, looks + 1))
+        assert result == pytest.approx(level, abs=6e-4)
 
 
 def test_no_boundary_asks_every_look_as_if_it_were_the_only_one() -> None:
@@ -52,12 +52,12 @@ def test_no_boundary_asks_every_look_as_if_it_were_the_only_one() -> None:
 def test_predictive_probability_by_simulation() -> None:
     rng = np.random.default_rng(1)
     margin, sd, share, bound = 0.12, 0.08, 0.3, 2.3
-    # the true margin given what is known, then what the rest of the annotations says
+    # the true margin given the data, then the remaining annotations
     rest = sd * np.sqrt(share / (1 - share))
     later = rng.normal(rng.normal(margin, sd, 400_000), rest)
     final = share * margin + (1 - share) * later
     decided = np.abs(final) > bound * sd * np.sqrt(share)
-    found = predictive_probability(np.array(margin), np.array(sd), share=np.array(share), bound=bound)
-    assert float(found) == pytest.approx(decided.mean(), abs=0.003)
+    result = predictive_probability(np.array(margin), np.array(sd), share=np.array(share), bound=bound)
+    assert float(result) == pytest.approx(decided.mean(), abs=0.003)
     ends = predictive_probability(np.array([0.3, 0.1, -0.3]), np.full(3, 0.1), share=np.ones(3), bound=2.0)
     assert ends.tolist() == [1, 0, 1]

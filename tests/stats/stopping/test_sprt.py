@@ -1,4 +1,4 @@
-"""Known answers: the rates of Wald's test, worked out exactly, and what it must not depend on."""
+"""Wald's sequential test on gold questions: exact error rates, and invariance."""
 
 from collections import defaultdict
 
@@ -7,24 +7,24 @@ import pytest
 from custodes.stats.stopping.sequential import sprt
 
 
-def ended(chance: float, **limits: float) -> tuple[float, float]:
-    """The chance of ever being called bad, and the mean number of known answers until either: by all paths together."""
+def rejection_and_length(chance: float, **limits: float) -> tuple[float, float]:
+    """Return the exact probability of rejection and the mean number of answers until a decision, over all paths."""
     alive, blocked, answers = {(0, 0): 1.0}, 0.0, 0.0
     for number in range(1, 120):
-        after: dict[tuple[int, int], float] = defaultdict(float)
-        for (right, wrong), share in alive.items():
-            after[right + 1, wrong] += share * chance
-            after[right, wrong + 1] += share * (1 - chance)
-        said = {counts: sprt(*counts, **limits) for counts in after}
-        blocked += sum(share for counts, share in after.items() if said[counts] == -1)
-        answers += sum(share * number for counts, share in after.items() if said[counts])
-        alive = {counts: share for counts, share in after.items() if not said[counts]}
+        next_counts: dict[tuple[int, int], float] = defaultdict(float)
+        for (n_right, n_wrong), share in alive.items():
+            next_counts[n_right + 1, n_wrong] += share * chance
+            next_counts[n_right, n_wrong + 1] += share * (1 - chance)
+        decisions = {counts: sprt(*counts, **limits) for counts in next_counts}
+        blocked += sum(share for counts, share in next_counts.items() if decisions[counts] == -1)
+        answers += sum(share * number for counts, share in next_counts.items() if decisions[counts])
+        alive = {counts: share for counts, share in next_counts.items() if not decisions[counts]}
     return blocked, answers
 
 
 @pytest.mark.parametrize(
     ("chance", "blocked", "answers"),
-    # simulated before this was written, with other code; .75 and .6 were cut off at some answers
+    # simulated independently; .75 and .6 were truncated at a maximum number of answers
     [
         (0.95, 0.000, 4.7),
         (0.9, 0.003, 5.7),
@@ -36,9 +36,9 @@ def ended(chance: float, **limits: float) -> tuple[float, float]:
     ],
 )
 def test_who_is_blocked_after_how_many(chance: float, blocked: float, answers: float) -> None:
-    seen = ended(chance)
-    assert seen[0] == pytest.approx(blocked, abs=0.02)
-    assert seen[1] == pytest.approx(answers, abs=0.5)
+    result = rejection_and_length(chance)
+    assert result[0] == pytest.approx(blocked, abs=0.02)
+    assert result[1] == pytest.approx(answers, abs=0.5)
 
 
 def test_a_mirror_of_chances_is_a_mirror_of_answers() -> None:

@@ -1,4 +1,5 @@
-"""Estimates after looks: other software, a brute-force simulation, one look, mirror images, order, decisions."""
+"""Estimates after interim analyses: other software, simulation, a single analysis, mirror images, ordering,
+decisions."""
 
 import numpy as np
 import pytest
@@ -12,28 +13,31 @@ LOOKS = np.array([10, 20, 40])
 POCOCK = group_sequential_bounds(LOOKS, shape=BOUNDARIES["pocock"], level=0.05)
 
 
-def after(margin: list[float], error: float = 0.2, *, looks: int = 3, level: float = 0.05, bounds=POCOCK):
+def estimates_at(margin: list[float], error: float = 0.2, *, looks: int = 3, level: float = 0.05, bounds=POCOCK):
     return stagewise(np.array(margin), np.full(len(margin), error), n=LOOKS[:looks], bounds=bounds[:looks], level=level)
 
 
 def test_other_software_says_the_same() -> None:
-    # Three equal looks by Pocock (2.2894), stopped at the second with z = 2.5: the drift lies in (0.30, 5.38), as the
-    # R package GroupSeq prints in its page "Compute Confidence Interval" (Pahl). Drift: the mean of z at the last look.
+    # Three equal interim analyses by Pocock (2.2894), stopped at the second with z = 2.5: the drift lies in (0.30,
+    # 5.38), as the R package GroupSeq prints in its page "Compute Confidence Interval" (Pahl). Drift: the mean of z at
+    # the last analysis.
     bounds = group_sequential_bounds([1, 2, 3], shape=BOUNDARIES["pocock"], level=0.05)
     assert bounds[0] == pytest.approx(2.2894, abs=1e-4)
     n, unit = np.array([1, 2]), 0.01  # an error so small that nothing is clipped
-    made = stagewise(np.array([2.5 * unit]), np.array([unit]), n=n, bounds=bounds[:2], level=0.05)
-    drift = np.array([made.low[0], made.high[0]]) / unit * np.sqrt(3 / 2)
+    result = stagewise(np.array([2.5 * unit]), np.array([unit]), n=n, bounds=bounds[:2], level=0.05)
+    drift = np.array([result.low[0], result.high[0]]) / unit * np.sqrt(3 / 2)
     assert drift == pytest.approx([0.30, 5.38], abs=0.005)
 
 
 def test_one_look_is_an_interval_of_a_fixed_sample() -> None:
-    made = stagewise(np.array([0.1, -0.3]), np.array([0.2, 0.1]), n=np.array([25]), bounds=np.array([1.96]), level=0.1)
+    result = stagewise(
+        np.array([0.1, -0.3]), np.array([0.2, 0.1]), n=np.array([25]), bounds=np.array([1.96]), level=0.1
+    )
     reach = -ndtri(0.05) * np.array([0.2, 0.1])
-    assert made.margin == pytest.approx([0.1, -0.3])
-    assert made.low == pytest.approx(np.array([0.1, -0.3]) - reach)
-    assert made.high == pytest.approx(np.array([0.1, -0.3]) + reach)
-    assert made.p == pytest.approx([0.617075, 0.0026998], abs=1e-6)  # 2 (1 - Phi(.5)), 2 (1 - Phi(3))
+    assert result.margin == pytest.approx([0.1, -0.3])
+    assert result.low == pytest.approx(np.array([0.1, -0.3]) - reach)
+    assert result.high == pytest.approx(np.array([0.1, -0.3]) + reach)
+    assert result.p == pytest.approx([0.617075, 0.0026998], abs=1e-6)  # 2 (1 - Phi(.5)), 2 (1 - Phi(3))
 
 
 @pytest.mark.parametrize("drift", [-0.4, 0.0, 0.3])
@@ -56,12 +60,12 @@ def test_the_chance_of_a_larger_result_is_that_of_a_simulation(drift: float) -> 
 @settings(max_examples=40, deadline=None)
 def test_a_swap_mirrors_and_a_larger_score_is_a_larger_margin(values: list[float], looks: int, error: float) -> None:
     ordered = np.sort(values)
-    made, mirror = after(list(ordered), error, looks=looks), after(list(-ordered), error, looks=looks)
-    for own, other in ((made.margin, mirror.margin), (made.low, mirror.high), (made.high, mirror.low)):
-        assert (own == -other).all()
-        assert (np.diff(own) >= -1e-9).all()
-    assert (made.p == mirror.p).all()
-    assert ((made.low <= made.margin + 1e-12) & (made.margin <= made.high + 1e-12)).all()
+    result, mirror = estimates_at(list(ordered), error, looks=looks), estimates_at(list(-ordered), error, looks=looks)
+    for value, mirrored in ((result.margin, mirror.margin), (result.low, mirror.high), (result.high, mirror.low)):
+        assert (value == -mirrored).all()
+        assert (np.diff(value) >= -1e-9).all()
+    assert (result.p == mirror.p).all()
+    assert ((result.low <= result.margin + 1e-12) & (result.margin <= result.high + 1e-12)).all()
 
 
 @pytest.mark.parametrize("boundary", ["pocock", "obrien-fleming"])
@@ -70,8 +74,8 @@ def test_the_interval_excludes_a_tie_where_the_bound_is_crossed(boundary: str) -
     for looks in (1, 2, 3):
         bound = bounds[looks - 1] * 0.1
         over, under = (
-            after([bound * 1.001], 0.1, looks=looks, bounds=bounds),
-            after([bound * 0.999], 0.1, bounds=bounds),
+            estimates_at([bound * 1.001], 0.1, looks=looks, bounds=bounds),
+            estimates_at([bound * 0.999], 0.1, bounds=bounds),
         )
         assert over.low[0] > 0
         assert over.p[0] < 0.05
@@ -82,10 +86,10 @@ def test_the_interval_excludes_a_tie_where_the_bound_is_crossed(boundary: str) -
 
 def test_a_look_that_brought_nothing_new_is_none() -> None:
     n, bounds = np.array([10, 20, 20]), np.array([2.5, 2.4, 2.2])
-    made = stagewise(np.array([0.3]), np.array([0.2]), n=n, bounds=bounds, level=0.05)
-    assert made == stagewise(np.array([0.3]), np.array([0.2]), n=n[:2], bounds=bounds[[0, 2]], level=0.05)
+    result = stagewise(np.array([0.3]), np.array([0.2]), n=n, bounds=bounds, level=0.05)
+    assert result == stagewise(np.array([0.3]), np.array([0.2]), n=n[:2], bounds=bounds[[0, 2]], level=0.05)
 
 
 def test_without_an_error_there_is_no_estimate() -> None:
-    made = stagewise(np.array([0.3, np.nan, 0.1]), np.array([0.0, 0.1, np.inf]), n=LOOKS, bounds=POCOCK, level=0.05)
-    assert np.isnan(np.array(made)).all()
+    result = stagewise(np.array([0.3, np.nan, 0.1]), np.array([0.0, 0.1, np.inf]), n=LOOKS, bounds=POCOCK, level=0.05)
+    assert np.isnan(np.array(result)).all()

@@ -15,112 +15,116 @@ from tests.stats.strength.battles import Arena, judge
 SIX = Arena(6, 2000, luck=0.5)
 
 
-def ask(human: Battles, said: np.ndarray, judged: np.ndarray, *, systems: int = 6, seed: int = 0, **given) -> Corrected:
+def corrected_strengths(
+    human: Battles, metric_signs: np.ndarray, is_labelled: np.ndarray, *, systems: int = 6, seed: int = 0, **options
+) -> Corrected:
     return corrected(
-        replace(human, sign=said.astype(np.int8)),
-        np.where(judged, human.sign, ABSENT).astype(np.int8),
-        **{"n_systems": systems, "ties": "davidson", "probability": None, "resamples": 200, **given},
+        replace(human, sign=metric_signs.astype(np.int8)),
+        np.where(is_labelled, human.sign, ABSENT).astype(np.int8),
+        **{"n_systems": systems, "ties": "davidson", "probability": None, "resamples": 200, **options},
         rng=np.random.default_rng(seed),
     )
 
 
-def some(n: int, of: int, seed: int) -> np.ndarray:
-    return np.random.default_rng(seed).permutation(of) < n
+def random_subset(n: int, size: int, seed: int) -> np.ndarray:
+    return np.random.default_rng(seed).permutation(size) < n
 
 
 def test_everything_judged_is_people_alone() -> None:
     human = SIX.draw(np.random.default_rng(0))
-    found = ask(human, judge("noisy", human, np.random.default_rng(1)), np.ones(2000, dtype=bool))
+    result = corrected_strengths(human, judge("noisy", human, np.random.default_rng(1)), np.ones(2000, dtype=bool))
     alone = strengths(human, n_systems=6, ties="davidson", resamples=200, rng=np.random.default_rng(0))
-    np.testing.assert_allclose(found.strengths.draws[0], alone.draws[0], atol=1e-9)
-    np.testing.assert_allclose(found.strengths.draws[1:].std(axis=0), alone.draws[1:].std(axis=0), rtol=1e-6)
-    assert found.saving == pytest.approx(0, abs=1e-9)
-    assert np.isnan(found.p_random)
+    np.testing.assert_allclose(result.strengths.draws[0], alone.draws[0], atol=1e-9)
+    np.testing.assert_allclose(result.strengths.draws[1:].std(axis=0), alone.draws[1:].std(axis=0), rtol=1e-6)
+    assert result.saving == pytest.approx(0, abs=1e-9)
+    assert np.isnan(result.p_random)
 
 
 def test_a_perfect_judge_stands_in_for_people() -> None:
     human = SIX.draw(np.random.default_rng(2))
-    labelled = some(200, 2000, 3)
-    found = ask(human, human.sign, labelled)
+    labelled = random_subset(200, 2000, 3)
+    result = corrected_strengths(human, human.sign, labelled)
     alone, few = (
         strengths(battles, n_systems=6, ties="davidson", resamples=200, rng=np.random.default_rng(0))
         for battles in (human, human.where(labelled))
     )
-    gap = np.abs(found.strengths.draws[0] - alone.draws[0]).mean()
+    gap = np.abs(result.strengths.draws[0] - alone.draws[0]).mean()
     assert gap < 0.35 * np.abs(few.draws[0] - alone.draws[0]).mean()
-    assert found.power > 0.9
-    assert found.saving > 0.8
+    assert result.power > 0.9
+    assert result.saving > 0.8
 
 
 def test_a_useless_judge_does_nothing() -> None:
     widths = []
     for seed in range(8):
         human = SIX.draw(np.random.default_rng(seed))
-        labelled = some(120, 2000, seed)
-        found = ask(human, judge("useless", human, np.random.default_rng(seed)), labelled)
+        labelled = random_subset(120, 2000, seed)
+        result = corrected_strengths(human, judge("useless", human, np.random.default_rng(seed)), labelled)
         rng = np.random.default_rng(seed)
         few = strengths(human.where(labelled), n_systems=6, ties="davidson", resamples=200, rng=rng)
-        widths.append([made.draws[1:, :6].std(axis=0).mean() for made in (found.strengths, few)])
+        widths.append([estimate.draws[1:, :6].std(axis=0).mean() for estimate in (result.strengths, few)])
     corrected_width, own_width = np.mean(widths, axis=0)
     assert corrected_width <= 1.02 * own_width
 
 
 def test_pairs_of_other_fractions_are_corrected_each_by_itself() -> None:
-    """A judge that repeats the annotators stands in for them, however much of each pair they judged."""
+    """A judge that repeats the human labels replaces them, whatever fraction of each pair is annotated."""
     human = Arena(6, 2000).draw(np.random.default_rng(2))
     pair = human.first * 6 + human.second
     labelled = np.random.default_rng(3).random(2000) < np.where(pair % 2, 0.05, 0.3)
-    found = ask(human, human.sign, labelled, by_pair=True)
+    result = corrected_strengths(human, human.sign, labelled, by_pair=True)
     alone, few = (
         strengths(battles, n_systems=6, ties="davidson", resamples=200, rng=np.random.default_rng(0))
         for battles in (human, human.where(labelled))
     )
-    gap = np.abs(found.strengths.draws[0] - alone.draws[0]).mean()
+    gap = np.abs(result.strengths.draws[0] - alone.draws[0]).mean()
     assert gap < 0.5 * np.abs(few.draws[0] - alone.draws[0]).mean()
-    assert np.isnan(found.p_random), "the order is known"
-    assert ask(human, human.sign, labelled).p_random < 0.01, "not a random part of all battles"
+    assert np.isnan(result.p_random), "the order is known"
+    assert corrected_strengths(human, human.sign, labelled).p_random < 0.01, "not a random part of all battles"
 
 
 def test_a_metric_that_errs_in_pairs_moves_nothing_by_their_fractions() -> None:
-    """What a metric adds to all battles of a pair is the same on judged and other ones, and cancels."""
+    """A constant offset of the metric in all battles of a pair is equal in annotated and other battles, and cancels."""
     human = Arena(3, 3000, equal=True, order=0.0).draw(np.random.default_rng(4))
     pair = human.first * 3 + human.second
     labelled = np.random.default_rng(5).random(3000) < np.where(pair == 1, 0.4, 0.05)
-    said = np.where(pair == 1, 1, np.where(pair == 2, -1, 1)).astype(np.int8)  # the same of each battle of a pair
-    found = ask(human, said, labelled, systems=3, by_pair=True)
+    metric_signs = np.where(pair == 1, 1, np.where(pair == 2, -1, 1)).astype(
+        np.int8
+    )  # the same for each battle of a pair
+    result = corrected_strengths(human, metric_signs, labelled, systems=3, by_pair=True)
     few = strengths(human.where(labelled), n_systems=3, ties="davidson", resamples=200, rng=np.random.default_rng(0))
-    # Each fold of clusters uses the metric a little more or less, so the sum is not exactly 0.
-    np.testing.assert_allclose(found.strengths.draws[0], few.draws[0], atol=0.005)
+    # Each fold of clusters weights the metric slightly differently, so the sum is not exactly 0.
+    np.testing.assert_allclose(result.strengths.draws[0], few.draws[0], atol=0.005)
 
 
 def test_what_only_the_metric_joins_is_apart() -> None:
     human = Arena(4, 400, order=0.0).draw(np.random.default_rng(8))
     within = (human.first < 2) == (human.second < 2)
-    found = ask(human, human.sign, within & some(200, 400, 9), systems=4)
-    assert found.strengths.component.tolist() == [0, 0, 1, 1]
-    np.testing.assert_allclose(found.strengths.draws[0, 0], -found.strengths.draws[0, 1], atol=1e-9)
+    result = corrected_strengths(human, human.sign, within & random_subset(200, 400, 9), systems=4)
+    assert result.strengths.component.tolist() == [0, 0, 1, 1]
+    np.testing.assert_allclose(result.strengths.draws[0, 0], -result.strengths.draws[0, 1], atol=1e-9)
 
 
 def test_no_people() -> None:
     human = SIX.draw(np.random.default_rng(0))
     with pytest.raises(InputError, match="no battle has a verdict"):
-        ask(human, human.sign, np.zeros(2000, dtype=bool))
+        corrected_strengths(human, human.sign, np.zeros(2000, dtype=bool))
 
 
 def test_known_probabilities_undo_the_choice() -> None:
-    """Another model than the truth: what is judged decides what people alone say, probabilities give it back."""
+    """With a misspecified model, estimates from human labels alone depend on the selection; weighting corrects this."""
     arena = Arena(4, 20_000, luck=1.0, order=0.0)
     human = arena.draw(np.random.default_rng(10))
     chance = np.where((human.first == 0) & (human.second == 1), 0.9, 0.15)
-    judged = np.random.default_rng(11).random(20_000) < chance
-    said = judge("noisy", human, np.random.default_rng(12))
-    known = ask(human, said, judged, systems=4, probability=chance)
-    low, high = interval(known.strengths.draws, confidence=0.999, n_units=known.strengths.n_units)
+    is_labelled = np.random.default_rng(11).random(20_000) < chance
+    metric_signs = judge("noisy", human, np.random.default_rng(12))
+    weighted = corrected_strengths(human, metric_signs, is_labelled, systems=4, probability=chance)
+    low, high = interval(weighted.strengths.draws, confidence=0.999, n_units=weighted.strengths.n_units)
     assert ((low <= arena.target[:4]) & (arena.target[:4] <= high)).all()
-    assumed = ask(human, said, judged, systems=4)
-    low, high = interval(assumed.strengths.draws, confidence=0.999, n_units=assumed.strengths.n_units)
+    unweighted = corrected_strengths(human, metric_signs, is_labelled, systems=4)
+    low, high = interval(unweighted.strengths.draws, confidence=0.999, n_units=unweighted.strengths.n_units)
     assert not ((low <= arena.target[:4]) & (arena.target[:4] <= high)).all()
-    assert assumed.p_random < 1e-6
+    assert unweighted.p_random < 1e-6
 
 
 @pytest.mark.parametrize("size", [1, 10])
@@ -129,23 +133,25 @@ def test_a_random_part_is_seldom_refused(size: int) -> None:
     p_values = []
     for seed in range(20):
         human = arena.draw(np.random.default_rng(seed))
-        judged = some(1000 // size // 5, 1000 // size, seed)[human.unit]
-        p_values.append(ask(human, judge("biased", human, np.random.default_rng(seed)), judged).p_random)
-    assert np.sum(np.array(p_values) < 0.01) <= 1  # more in .02 of such tests
+        is_labelled = random_subset(1000 // size // 5, 1000 // size, seed)[human.unit]
+        p_values.append(
+            corrected_strengths(human, judge("biased", human, np.random.default_rng(seed)), is_labelled).p_random
+        )
+    assert np.sum(np.array(p_values) < 0.01) <= 1  # A larger number has a probability of .02.
 
 
 @pytest.mark.parametrize("chosen", ["close", "ties", "one pair", "agreeing"])
 def test_a_choice_is_seen(chosen: str) -> None:
-    """Close calls (three times as often between neighbours), ties of the metric (three times as often), twice as often
-    one pair, and metric's upsets half as often: 200 to 400 judged of 2,000."""
+    """Selections by closeness (three times as often between neighbours), ties of the metric (three times), one pair
+    (twice) and the metric's upsets (half as often) are detected with 200 to 400 labels of 2,000."""
     human = SIX.draw(np.random.default_rng(13))
-    said = judge("noisy", human, np.random.default_rng(14))
+    metric_signs = judge("noisy", human, np.random.default_rng(14))
     gap = SIX.strength[human.first] - SIX.strength[human.second]
     often = {
         "close": np.where(np.abs(gap) < 0.5, 0.3, 0.1),
-        "ties": np.where(said == 0, 0.3, 0.1),
+        "ties": np.where(metric_signs == 0, 0.3, 0.1),
         "one pair": np.where((human.first == 0) & (human.second == 1), 0.9, 0.1),
-        "agreeing": np.where(gap * said < 0, 0.07, 0.2),
+        "agreeing": np.where(gap * metric_signs < 0, 0.07, 0.2),
     }[chosen]
-    judged = np.random.default_rng(15).random(2000) < often
-    assert ask(human, said, judged).p_random < 0.01
+    is_labelled = np.random.default_rng(15).random(2000) < often
+    assert corrected_strengths(human, metric_signs, is_labelled).p_random < 0.01

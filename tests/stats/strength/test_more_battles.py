@@ -13,12 +13,12 @@ from tests.stats.strength.battles import all_pairs
 
 
 def forecast(battles: Battles, n_systems: int, resamples: int = 500) -> tuple[Floats, Floats]:
-    """The forecasts of all pairs, and whether each is decided."""
+    """Return the forecasts of all pairs, and whether each is decided."""
     rng = np.random.default_rng(0)
-    made = strengths(battles, n_systems=n_systems, ties="davidson", resamples=resamples, rng=rng)
-    met = pair_rates(battles, confidence=0.95)
-    apart = ranks(made, confidence=0.95).apart
-    return more_battles(made, met, apart, confidence=0.95), apart[met.first, met.second]
+    fitted = strengths(battles, n_systems=n_systems, ties="davidson", resamples=resamples, rng=rng)
+    rates_of = pair_rates(battles, confidence=0.95)
+    decided = ranks(fitted, confidence=0.95).apart
+    return more_battles(fitted, rates_of, decided, confidence=0.95), decided[rates_of.first, rates_of.second]
 
 
 def scores_of(seed: int, spread: float) -> Floats:
@@ -34,7 +34,7 @@ def test_decided_pairs_have_no_forecast_and_closer_pairs_need_more(seed: int) ->
     assert not decided.all()
     assert np.isnan(more[decided]).all()
     assert (more[np.isfinite(more)] >= 1).all()
-    # the same study with every item twice has more evidence: what is still undecided was undecided before
+    # Doubling every item adds evidence, so pairs that remain undecided were undecided before.
     twice, later = forecast(all_pairs(np.concatenate([scores, scores])), 5)
     assert (later | ~decided).all()
     assert np.isnan(twice[later]).all()
@@ -54,8 +54,8 @@ def test_systems_with_the_same_outcomes_on_every_item_have_none() -> None:
     pairs = list(zip(*np.triu_indices(6, 1), strict=True))
     assert np.isnan(more[pairs.index((0, 5))])
     # and the forecasts of the two against others are equal
-    same = [(more[pairs.index((0, k))], more[pairs.index((k, 5))]) for k in range(1, 5)]
-    np.testing.assert_allclose(*zip(*same, strict=True), rtol=1e-6)
+    pairs_of = [(more[pairs.index((0, k))], more[pairs.index((k, 5))]) for k in range(1, 5)]
+    np.testing.assert_allclose(*zip(*pairs_of, strict=True), rtol=1e-6)
 
 
 def test_the_added_information_reduces_the_variance_as_far_as_asked() -> None:
@@ -65,5 +65,5 @@ def test_the_added_information_reduces_the_variance_as_far_as_asked() -> None:
     weight = added / (1 / model + added)
     later = (1 - weight) ** 2 * variance + weight**2 / added
     np.testing.assert_allclose(later, variance / (1 + gain))
-    # where the model's variance is right, information adds up
+    # Under a correct variance model, information adds up.
     np.testing.assert_allclose(added[[0, 2]], (gain / variance)[[0, 2]])

@@ -1,4 +1,4 @@
-"""Tests of pairs by their own comparisons, the fit of strengths, and cycles."""
+"""Tests of pairs by their direct comparisons, the fit of strengths, and cycles."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def result_of(rows: Battles, n_systems: int, ties: str = "davidson") -> DirectTe
 
 
 def cycle(wins: int, losses: int) -> Battles:
-    """Three systems, each of which wins so often against the next."""
+    """Return three systems, each of which wins this often against the next."""
     sign = np.tile(np.repeat([1, -1], [wins, losses]), 3)
     n = wins + losses
     return battles(np.repeat([0, 1, 2], n), np.repeat([1, 2, 0], n), sign)
@@ -50,22 +50,24 @@ def test_ties_as_half_wins_count_half_to_each_side() -> None:
 @pytest.mark.parametrize("ties", ["davidson", "half"])
 def test_swapped_systems_have_the_same_p_values(ties: str) -> None:
     rows = Arena(4, 300, size=5, taste=0.7).draw(np.random.default_rng(2))
-    one, other = result_of(rows, 4, ties), result_of(swapped(rows), 4, ties)
-    assert one.p_direct == pytest.approx(other.p_direct, rel=1e-6)
-    assert one.p_fit == pytest.approx(other.p_fit, rel=1e-6)
-    assert one.better.tolist() == other.better.tolist()
+    first_result, swapped_result = result_of(rows, 4, ties), result_of(swapped(rows), 4, ties)
+    assert first_result.p_direct == pytest.approx(swapped_result.p_direct, rel=1e-6)
+    assert first_result.p_fit == pytest.approx(swapped_result.p_fit, rel=1e-6)
+    assert first_result.better.tolist() == swapped_result.better.tolist()
 
 
 def test_an_order_effect_alone_is_no_difference() -> None:
     # The first shown wins 80 % of comparisons; of the pair (0, 1) system 0 was shown first in 9 of 10.
-    first, second, shown = np.repeat([0, 0, 1], 400), np.repeat([1, 2, 2], 400), np.tile([1.0, -1.0], 600)
-    shown[:400] = np.tile([1.0] * 9 + [-1.0], 40)
-    sign = np.concatenate([np.where(np.arange(600) % 5 == 0, -shown[side::2], shown[side::2]) for side in (0, 1)])
+    first, second, order_sign = np.repeat([0, 0, 1], 400), np.repeat([1, 2, 2], 400), np.tile([1.0, -1.0], 600)
+    order_sign[:400] = np.tile([1.0] * 9 + [-1.0], 40)
+    sign = np.concatenate(
+        [np.where(np.arange(600) % 5 == 0, -order_sign[side::2], order_sign[side::2]) for side in (0, 1)]
+    )
     rows = battles(
         np.concatenate([first[0::2], first[1::2]]),
         np.concatenate([second[0::2], second[1::2]]),
         sign,
-        covariates=np.concatenate([shown[0::2], shown[1::2]])[:, np.newaxis],
+        covariates=np.concatenate([order_sign[0::2], order_sign[1::2]])[:, np.newaxis],
     )
     tests = result_of(rows, 3)
     assert tests.better.tolist() == [0, 0, 0]
@@ -101,26 +103,26 @@ def test_a_cycle_is_found_and_strengths_do_not_fit() -> None:
     ],
 )
 def test_false_decisions_are_rare(n: int, arena) -> None:
-    """Familywise: a difference of the wrong sign or of equal systems, and a misfit where strengths fit."""
+    """The familywise errors are a wrong sign, a decision between equal systems, and a misfit where strengths fit."""
     population = arena()
-    wrong, misfit = 0, 0
+    n_wrong, misfit = 0, 0
     for seed in range(n):
         rows = population.draw(np.random.default_rng(seed))
         tests, pairs = result_of(rows, population.systems), pair_rates(rows, confidence=0.95)
         truth = np.sign((population.strength[pairs.first] - population.strength[pairs.second]).round(9))
-        wrong += bool(((tests.better != 0) & (tests.better != truth)).any())
+        n_wrong += bool(((tests.better != 0) & (tests.better != truth)).any())
         misfit += bool(tests.misfit.any())
     allowed = 0.05 * n + 3 * np.sqrt(0.05 * 0.95 * n)
-    assert wrong <= allowed
+    assert n_wrong <= allowed
     assert misfit <= allowed
 
 
 @pytest.mark.slow
 def test_cycles_are_found_with_200_comparisons_of_a_pair() -> None:
-    rng, found = np.random.default_rng(0), 0
+    rng, n_found = np.random.default_rng(0), 0
     for _ in range(200):
         wins = rng.binomial(200, 0.8, size=3)
         sign = np.concatenate([np.repeat([1, -1], [w, 200 - w]) for w in wins])
         rows = battles(np.repeat([0, 1, 2], 200), np.repeat([1, 2, 0], 200), sign)
-        found += result_of(rows, 3).better.tolist() == [1, -1, 1]
-    assert found >= 180
+        n_found += result_of(rows, 3).better.tolist() == [1, -1, 1]
+    assert n_found >= 180

@@ -1,4 +1,4 @@
-"""The fewest comparisons whose removal changes the leader."""
+"""The smallest number of comparisons whose removal changes the leader."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ def removal(rows: Battles, n_systems: int) -> Removal | None:
 
 
 def by_trial(rows: Battles, n_systems: int, leader: int) -> int:
-    """The smallest number of removals up to `ALLOWED`, by every choice of them; one more where none suffices."""
-    same = count_by_kind(rows, rows.weight)
-    cells = np.argwhere(same.outcomes > 0)
+    """Return the smallest number of removals up to `ALLOWED` by enumeration, or `ALLOWED` + 1."""
+    counts = count_by_kind(rows, rows.weight)
+    cells = np.argwhere(counts.outcomes > 0)
     component = np.zeros(n_systems, dtype=int)
     for number in range(1, ALLOWED + 1):
         for chosen in combinations_with_replacement(range(len(cells)), number):
-            left = same.outcomes.copy()
-            np.subtract.at(left, tuple(cells[list(chosen)].T), 1)
-            if left.min() < 0:
+            outcomes = counts.outcomes.copy()
+            np.subtract.at(outcomes, tuple(cells[list(chosen)].T), 1)
+            if outcomes.min() < 0:
                 continue
-            refit = fit(replace(same, outcomes=left), component=component, ties_are_half=False, penalised=False)
+            refit = fit(replace(counts, outcomes=outcomes), component=component, ties_are_half=False, penalised=False)
             if refit is not None and refit.coefficients[:n_systems].argmax() != leader:
                 return number
     return ALLOWED + 1
@@ -42,17 +42,17 @@ def by_trial(rows: Battles, n_systems: int, leader: int) -> int:
 @pytest.mark.parametrize("seed", [0, 1, 5, 6])
 def test_no_smaller_number_exists(seed: int) -> None:
     rows = Arena(4, 60, spread=0.5, order=0).draw(np.random.default_rng(seed))
-    found = removal(rows, 4)
-    assert found is not None
-    assert found.number == by_trial(rows, 4, found.leader) <= ALLOWED
+    result = removal(rows, 4)
+    assert result is not None
+    assert result.number == by_trial(rows, 4, result.leader) <= ALLOWED
 
 
 def test_without_them_the_successor_leads() -> None:
     rows = Arena(6, 500, spread=0.7).draw(np.random.default_rng(3))
-    found = removal(rows, 6)
-    assert found is not None
-    assert found.leader != found.successor
-    assert 0 < found.number < 250
+    result = removal(rows, 6)
+    assert result is not None
+    assert result.leader != result.successor
+    assert 0 < result.number < 250
 
 
 def test_undefined_where_the_leader_won_everything() -> None:

@@ -11,10 +11,10 @@ from custodes.stats.strength.win_rates import beyond_systems, pair_rates, system
 from tests.stats.strength.battles import battles
 
 
-def drawn(
+def random_battles(
     rng: np.random.Generator, *, n: int, n_systems: int = 5, n_units: int | None = None, ties: float = 0.2
 ) -> tuple[Battles, NDArray[np.float64]]:
-    """Random battles, and the strengths behind them."""
+    """Return random battles and their strengths."""
     strength = rng.normal(0, 0.7, n_systems)
     first = rng.integers(0, n_systems, n)
     second = (first + rng.integers(1, n_systems, n)) % n_systems
@@ -24,15 +24,15 @@ def drawn(
     return battles(first, second, sign, unit=unit), strength
 
 
-def by_hand(made: Battles, n_systems: int) -> list[float]:
-    """The definition: for each system and opponent the share of the points, then the mean."""
+def by_hand(data: Battles, n_systems: int) -> list[float]:
+    """Return for each system the mean over opponents of its proportion of points."""
     rates = []
     for system in range(n_systems):
         shares = []
-        for other in range(n_systems):
+        for opponent in range(n_systems):
             points, weights = 0.0, 0.0
-            for a, b, sign, weight in zip(made.first, made.second, made.sign, made.weight, strict=True):
-                if (a, b) in ((system, other), (other, system)):
+            for a, b, sign, weight in zip(data.first, data.second, data.sign, data.weight, strict=True):
+                if (a, b) in ((system, opponent), (opponent, system)):
                     points += weight * (1 + (sign if a == system else -sign)) / 2
                     weights += weight
             if weights:
@@ -41,10 +41,10 @@ def by_hand(made: Battles, n_systems: int) -> list[float]:
     return rates
 
 
-def by_hand_weighted(made: Battles, n_systems: int, often: NDArray[np.int64]) -> NDArray[np.float64]:
-    """The same with battles that stand several times, by matrices."""
+def by_hand_weighted(data: Battles, n_systems: int, often: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return the same for weighted battles, by matrices."""
     points, number = np.zeros((2, n_systems, n_systems))
-    for a, b, won in ((made.first, made.second, made.sign), (made.second, made.first, -made.sign)):
+    for a, b, won in ((data.first, data.second, data.sign), (data.second, data.first, -data.sign)):
         np.add.at(points, (a, b), often * (1 + won) / 2)
         np.add.at(number, (a, b), often)
     with np.errstate(invalid="ignore"):
@@ -54,68 +54,72 @@ def by_hand_weighted(made: Battles, n_systems: int, often: NDArray[np.int64]) ->
 @pytest.mark.parametrize("weighted", [False, True])
 def test_a_win_rate_is_the_mean_share_against_the_opponents_met(weighted: bool) -> None:
     rng = np.random.default_rng(0)
-    made, _ = drawn(rng, n=60, n_systems=7)
-    made = made.where(made.first + made.second != 7)  # some never met
+    data, _ = random_battles(rng, n=60, n_systems=7)
+    data = data.where(data.first + data.second != 7)  # some pairs have no battles
     if weighted:
-        made = replace(made, weight=rng.uniform(0.5, 2, len(made.sign)))
-    rates = system_rates(made, n_systems=8, resamples=3, rng=rng)
-    np.testing.assert_allclose(rates[0], by_hand(made, 8))
+        data = replace(data, weight=rng.uniform(0.5, 2, len(data.sign)))
+    rates = system_rates(data, n_systems=8, resamples=3, rng=rng)
+    np.testing.assert_allclose(rates[0], by_hand(data, 8))
     assert rates.shape == (4, 8)
     assert np.isnan(rates[:, 7]).all()
 
 
 @pytest.mark.parametrize("n", [400, 1200])
 def test_resamples_of_alike_battles_are_those_of_battles(n: int) -> None:
-    made, _ = drawn(np.random.default_rng(1), n=n)
-    # a weight of one battle forces the way without the short cut
-    slow = replace(made, weight=np.where(np.arange(n) == 0, 1 + 1e-12, 1.0))
-    few, many = (system_rates(own, n_systems=5, resamples=4000, rng=np.random.default_rng(2)) for own in (made, slow))
+    data, _ = random_battles(np.random.default_rng(1), n=n)
+    # A weight of one battle forces the general computation.
+    slow = replace(data, weight=np.where(np.arange(n) == 0, 1 + 1e-12, 1.0))
+    few, many = (system_rates(rows, n_systems=5, resamples=4000, rng=np.random.default_rng(2)) for rows in (data, slow))
     np.testing.assert_allclose(few[0], many[0])
     np.testing.assert_allclose(few[1:].std(axis=0), many[1:].std(axis=0), rtol=0.06)
     weights = np.random.default_rng(3).multinomial(n, np.full(n, 1 / n), size=1000)  # the definition, battle by battle
-    again = [by_hand_weighted(made, 5, own) for own in weights]
-    np.testing.assert_allclose(few[1:].std(axis=0), np.std(again, axis=0), rtol=0.1)
+    expected = [by_hand_weighted(data, 5, rows) for rows in weights]
+    np.testing.assert_allclose(few[1:].std(axis=0), np.std(expected, axis=0), rtol=0.1)
 
 
 def test_who_always_won_has_an_interval() -> None:
     n = 30
-    made = battles(np.zeros(n, dtype=int), np.arange(n) % 2 + 1, np.ones(n))
-    draws = system_rates(made, n_systems=3, resamples=50, rng=np.random.default_rng(0))
-    low, high = system_intervals(draws, made, confidence=0.95)
+    data = battles(np.zeros(n, dtype=int), np.arange(n) % 2 + 1, np.ones(n))
+    draws = system_rates(data, n_systems=3, resamples=50, rng=np.random.default_rng(0))
+    low, high = system_intervals(draws, data, confidence=0.95)
     assert draws[0].tolist() == [1, 0, 0]
     # Clopper and Pearson: 0 losses in 30 allow .116 at most
     assert 0.85 < low[0] < 0.95
     assert high.tolist()[0] == 1
     assert (high[1:] < 0.25).all()
-    # twice the same battle, told as one cluster, is no more than once
-    double = battles(*(np.tile(own, 2) for own in (made.first, made.second, made.sign)), unit=np.tile(made.unit, 2))
-    once, twice = (pair_rates(own, confidence=0.95) for own in (made, double))
+    # A battle repeated within a cluster counts as one.
+    double = battles(
+        *(np.tile(column, 2) for column in (data.first, data.second, data.sign)), unit=np.tile(data.unit, 2)
+    )
+    once, twice = (pair_rates(column, confidence=0.95) for column in (data, double))
     assert twice.outcomes.sum() == 2 * once.outcomes.sum()
     assert (twice.low <= once.low).all()
 
 
 def test_what_covariates_say_beyond_systems_is_what_least_squares_leave() -> None:
-    made, _ = drawn(np.random.default_rng(6), n=80)
+    data, _ = random_battles(np.random.default_rng(6), n=80)
     rng = np.random.default_rng(7)
-    own = rng.normal(size=5)
-    values = np.stack([rng.normal(size=80), np.zeros(80), own[made.first] - own[made.second]], axis=1)
+    values_of = rng.normal(size=5)
+    values = np.stack([rng.normal(size=80), np.zeros(80), values_of[data.first] - values_of[data.second]], axis=1)
     design = np.zeros((80, 5))
-    design[np.arange(80), made.first] = 1
-    design[np.arange(80), made.second] -= 1
-    left = values[:, 0] - design @ np.linalg.lstsq(design, values[:, 0])[0]
-    shares = beyond_systems(values, made.first, made.second, n_systems=5)
-    np.testing.assert_allclose(shares, [left @ left / (values[:, 0] @ values[:, 0]), 0, 0])
-    assert beyond_systems(np.empty((80, 0)), made.first, made.second, n_systems=5).tolist() == []
+    design[np.arange(80), data.first] = 1
+    design[np.arange(80), data.second] -= 1
+    residual = values[:, 0] - design @ np.linalg.lstsq(design, values[:, 0])[0]
+    shares = beyond_systems(values, data.first, data.second, n_systems=5)
+    np.testing.assert_allclose(shares, [residual @ residual / (values[:, 0] @ values[:, 0]), 0, 0])
+    assert beyond_systems(np.empty((80, 0)), data.first, data.second, n_systems=5).tolist() == []
 
 
 def test_unequal_weights_leave_fewer_degrees() -> None:
-    """Weights 10, 1, 1, ... amount to fewer battles: the interval is that of these; equal ones change nothing."""
+    """Weights 10, 1, 1, ... amount to fewer battles and have the interval of these; equal weights have no effect."""
     rng = np.random.default_rng(21)
     n = 30
     base = battles(np.zeros(n, dtype=int), np.ones(n, dtype=int), np.ones(n, dtype=np.int8))
     ends = {}
     for name, weight in (("one", np.ones(n)), ("same", np.full(n, 3.0)), ("few", np.r_[10.0, np.ones(n - 1)])):
-        own = replace(base, weight=weight)
-        ends[name] = system_intervals(system_rates(own, n_systems=2, resamples=50, rng=rng), own, confidence=0.95)[0]
+        weighted = replace(base, weight=weight)
+        ends[name] = system_intervals(
+            system_rates(weighted, n_systems=2, resamples=50, rng=rng), weighted, confidence=0.95
+        )[0]
     np.testing.assert_allclose(ends["one"], ends["same"])
     assert ends["few"][0] < ends["one"][0] - 0.05

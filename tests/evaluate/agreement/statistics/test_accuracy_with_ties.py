@@ -8,16 +8,16 @@ from tests.evaluate.studies import scores_of, study_of
 
 
 def searched(human: np.ndarray, metric: np.ndarray) -> tuple[float, float]:
-    """The best mean over items of the share of right choices, and the least threshold that gives it."""
+    """Return the best mean accuracy over items and the smallest threshold that reaches it."""
     a, b = np.triu_indices(human.shape[1], 1)
-    truth, apart = np.sign(human[:, a] - human[:, b]), metric[:, a] - metric[:, b]
-    found = {}
-    for epsilon in [0.0, *np.sort(np.abs(apart).ravel())]:
-        chosen = np.where(np.abs(apart) <= epsilon, 0, np.sign(apart))
-        share = [np.mean((c == t)[np.isfinite(d)]) for c, t, d in zip(chosen, truth, apart, strict=True)]
-        found.setdefault(round(float(np.mean(share)), 12), epsilon)
-    best = max(found)
-    return best, found[best]
+    truth, difference = np.sign(human[:, a] - human[:, b]), metric[:, a] - metric[:, b]
+    accuracies = {}
+    for epsilon in [0.0, *np.sort(np.abs(difference).ravel())]:
+        chosen = np.where(np.abs(difference) <= epsilon, 0, np.sign(difference))
+        share = [np.mean((c == t)[np.isfinite(d)]) for c, t, d in zip(chosen, truth, difference, strict=True)]
+        accuracies.setdefault(round(float(np.mean(share)), 12), epsilon)
+    best = max(accuracies)
+    return best, accuracies[best]
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -36,9 +36,9 @@ def test_people_tie_as_they_are_told_to() -> None:
     rounded = scores.copy()
     rounded[0] = np.floor(scores[0])
     wide, exact = (
-        agreement(study_of(own), resamples=0, human_ties=ties).metrics.row(0, named=True)
-        for own, ties in ((scores, 1.0), (scores, None))
+        agreement(study_of(metric_scores), resamples=0, human_ties=ties).metrics.row(0, named=True)
+        for metric_scores, ties in ((scores, 1.0), (scores, None))
     )
     assert wide["acc_eq"] != exact["acc_eq"]
-    # nobody prefers anything: a metric that ties all is right throughout
+    # All human ratings are tied, so a metric that ties all outputs is always right.
     assert agreement(study_of(scores), resamples=0, human_ties=1e6).metrics["acc_eq"].to_list() == [1, 1]

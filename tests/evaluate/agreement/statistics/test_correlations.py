@@ -12,7 +12,7 @@ REFERENCES = {"pearson": stats.pearsonr, "spearman": stats.spearmanr, "kendall":
 
 
 def two_way(scores: np.ndarray, rated: np.ndarray) -> np.ndarray:
-    """Effects of systems, from dummies of items and systems."""
+    """Return the effects of systems from a regression on dummies of items and systems."""
     item, system = np.nonzero(rated)
     dummies = np.zeros((len(item), rated.shape[0] + rated.shape[1]))
     dummies[np.arange(len(item)), item] = dummies[np.arange(len(item)), rated.shape[0] + system] = 1
@@ -29,27 +29,27 @@ def test_outputs_that_one_did_not_rate_do_not_count(kind: str) -> None:
     both = np.isfinite(human) & np.isfinite(metric)
     reference = REFERENCES[kind]
     assert row[f"{kind}_global"] == pytest.approx(reference(human[both], metric[both]).statistic)
-    # a system's score is its effect beside that of the item, by least squares, on what both rated
-    fits = [two_way(own, both) for own in (human, metric)]
+    # The score of a system is its least-squares effect, adjusted for items, over the outputs that both raters scored.
+    fits = [two_way(values, both) for values in (human, metric)]
     assert row[f"{kind}_system"] == pytest.approx(reference(*fits).statistic)
     within = [
-        reference(h[own], m[own]).statistic
-        for h, m, own in zip(human, metric, both, strict=True)
-        if len(set(h[own])) > 1 and len(set(m[own])) > 1
+        reference(h[values], m[values]).statistic
+        for h, m, values in zip(human, metric, both, strict=True)
+        if len(set(h[values])) > 1 and len(set(m[values])) > 1
     ]
     assert row[f"{kind}_item"] == pytest.approx(np.mean(within))
 
 
 def test_p_values_of_means_over_items_by_brute_force() -> None:
-    # Seven items: 128 ways to exchange the two metrics.
+    # Seven items give 128 ways to exchange the two metrics.
     scores = scores_of(11, items=7)
-    made = agreement(study_of(scores), resamples=4000, compare_by=("kendall_item",)).comparisons
+    result = agreement(study_of(scores), resamples=4000, compare_by=("kendall_item",)).comparisons
     tau = np.array(
-        [[stats.kendalltau(h, m).statistic for h, m in zip(scores[0], own, strict=True)] for own in scores[1:]]
+        [[stats.kendalltau(h, m).statistic for h, m in zip(scores[0], values, strict=True)] for values in scores[1:]]
     )
     assert np.isfinite(tau).all()
     difference = tau[0] - tau[1]
-    assert made["difference"].item() == pytest.approx(difference.mean())
+    assert result["difference"].item() == pytest.approx(difference.mean())
     ways = np.array(np.meshgrid(*[[1, -1]] * 7)).reshape(7, -1).T
     exact = (np.abs(ways @ difference) >= abs(difference.sum()) - 1e-9).mean()
-    assert made["p_value"].item() == pytest.approx(exact, abs=0.03)
+    assert result["p_value"].item() == pytest.approx(exact, abs=0.03)

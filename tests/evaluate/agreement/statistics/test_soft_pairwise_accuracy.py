@@ -12,16 +12,16 @@ def spa_of(scores: np.ndarray) -> list[float]:
 
 
 def test_by_all_swaps_of_the_systems_of_items() -> None:
-    # p of "b is better than a" is the share of ways to exchange the two within items whose difference of means is at
-    # least the one observed (Thompson et al. 2024); the question draws a thousand of them.
+    # The p-value of "b is better than a" is the proportion of exchanges of the two systems within items whose mean
+    # difference is at least the observed one (Thompson et al. 2024). The question draws a thousand exchanges.
     scores = scores_of(6, items=8)
     ways = np.array(np.meshgrid(*[[1, -1]] * 8)).reshape(8, -1).T
     a, b = np.triu_indices(4, 1)
 
-    def p_values(own: np.ndarray) -> np.ndarray:
-        apart = own[:, a] - own[:, b]
-        return ((ways @ apart) >= apart.sum(axis=0)).mean(axis=0)
+    def p_values(values: np.ndarray) -> np.ndarray:
+        difference = values[:, a] - values[:, b]
+        return ((ways @ difference) >= difference.sum(axis=0)).mean(axis=0)
 
-    expected = [1 - np.abs(p_values(scores[0]) - p_values(own)).mean() for own in scores[1:]]
-    # a share of a thousand draws has an sd of at most .016; the mean over six pairs less
+    expected = [1 - np.abs(p_values(scores[0]) - p_values(values)).mean() for values in scores[1:]]
+    # A proportion of a thousand draws has a standard deviation of at most .016; the mean over six pairs has less.
     assert spa_of(scores) == pytest.approx(expected, abs=0.03)
