@@ -1,5 +1,3 @@
-"""Fitted combined metrics."""
-
 from __future__ import annotations
 
 import numpy as np
@@ -16,7 +14,7 @@ from tests.evaluate.judged_studies import Scores, judged
 RATERS = pl.DataFrame(
     {"rater": ["a", "b"], "higher_is_better": ["false", "true"], "low": [-3, None], "high": [2, None]}
 )
-"""a is turned and declared narrower than it is; b has an outlier."""
+"""a is lower-is-better with a declared range narrower than its scores; b has an outlier."""
 
 
 def scores(seed: int = 0) -> dict[tuple[str, str], np.ndarray]:

@@ -1,5 +1,3 @@
-"""Scores of metrics for the tests of combined metrics."""
-
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -23,7 +21,7 @@ def with_noise(human: np.ndarray, *, seed: int, sd: float = 1.0) -> np.ndarray:
 
 
 def planted(seed: int = 0, *, items: int = ITEMS, systems: int = N_SYSTEMS) -> dict[tuple[str, str], np.ndarray]:
-    """People say 2 a + b + noise, in whole numbers; two metrics are a and b, one is pure noise."""
+    """Return human ratings 2 a + b + noise as integers, with metrics a, b and pure noise."""
     a, b, noise, other = np.random.default_rng(seed).normal(size=(4, items, systems))
     return {("ann", ""): np.round(2 * a + b + noise / 2), ("a", ""): a, ("b", ""): b, ("noise", ""): other}
 

@@ -1,4 +1,4 @@
-"""What choices go by: each score from a model that saw neither fold, against fits one by one."""
+"""Scores for choices exclude both folds from the fit; reference: separate fits."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ AMONG = METHODS["auto"].among
 
 
 def clustered(seed: int = 0) -> Task:
-    """Items in clusters of two, with a few outputs that people did not rate."""
+    """Return items in clusters of two, with a few outputs without human ratings."""
     scores = planted()
     scores["ann", ""][:3, 1] = np.nan
     scores["ann", ""][3:] += np.random.default_rng(seed).normal(size=scores["ann", ""][3:].shape)
@@ -36,7 +36,7 @@ def clustered(seed: int = 0) -> Task:
 
 
 def brute(of: Task, train: np.ndarray, held: np.ndarray) -> dict[str, float]:
-    """The tau of every method on some outputs, fitted on others by itself."""
+    """Return Kendall's tau of each method on the held-out outputs, with a separate fit."""
     scales, training = training_data(of, terms("auto"), train, generator(), {})
     x, y = scales.apply(of.rows(np.flatnonzero(held.ravel()))), of.human[held]
     said = {own.name: own.fit(training).predict(x) for own in AMONG if not own.mean_of}
@@ -68,7 +68,7 @@ def test_what_is_chosen_by_never_saw_the_fold_that_it_is_for() -> None:
     for name in before[0, 2]:
         np.testing.assert_array_equal(before[0, 2][name], after[0, 2][name])
         assert (before[0, 1][name] != after[0, 1][name]).any()
-    for unit in np.unique(of.design.units):  # whole clusters are held out together
+    for unit in np.unique(of.design.units):  # whole clusters are held out
         assert len(np.unique(fold[of.design.units == unit][fold[of.design.units == unit] >= 0])) == 1
 
 
@@ -78,7 +78,7 @@ def test_the_model_is_chosen_by_the_fits_of_the_first_repeat() -> None:
     for k in range(5):
         wanted = brute(of, of.rated & (made.folds[0] != k), of.rated & (made.folds[0] == k))
         assert {name: own[k] for name, own in made.inner.items()} == pytest.approx(wanted, abs=1e-9)
-    # Who else is asked, how often, and what is held out change nothing.
+    # Other methods, repeats and folds change nothing.
     for options in ({"names": ("auto",)}, {"names": ("auto", "xgboost"), "folds": "system"}):
         other = tried(of, terms(*options.pop("names"), **options), generator(), silent)
         for name, own in made.inner.items():
@@ -97,5 +97,5 @@ def test_no_fit_is_made_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trial, "fitted", spy)
     names = ("auto", *(own.name for own in AMONG))
     tried(clustered(), terms(*names, repeats=2), generator(), silent)
-    # Ten pairs of folds and five folds, in two repeats; means of other methods are fitted with these.
+    # Ten pairs of folds and five folds, in two repeats; the means of other methods reuse these fits.
     assert sorted(fits) == [(sum(not own.mean_of for own in AMONG), 20), (len(names), 10)]

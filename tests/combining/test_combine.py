@@ -1,4 +1,4 @@
-"""The question `combine`: a planted signal is found, the comparison is honest, and the symmetries hold."""
+"""The question `combine`: recovery of a planted signal, comparison of methods, and symmetries."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.combining.tasks import ITEMS, N_SYSTEMS, drawn, planted, table_of_ite
 from tests.evaluate.judged_studies import judged, rows_of, study_from
 
 EVERY = (*QUICK, "gp")
-"""All but those that choose among others (`auto`, `xgboost-pruned`), which take longer."""
+"""All methods except the slow ones that choose among others (`auto`, `xgboost-pruned`)."""
 
 pytestmark = pytest.mark.usefixtures("small")
 
@@ -31,20 +31,15 @@ def unseconded(made: Combine) -> dict[str, Any]:
     return told | {"comparison": [{**row, "seconds": None} for row in told["comparison"]]}
 
 
-# --- a planted signal ----------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("names", [QUICK, ("auto", "gp", "xgboost-pruned")])
 def test_a_planted_signal_is_found_by_every_method(names: tuple[str, ...]) -> None:
     made = asked(planted(items=30), method=names)
     assert made.comparison["method"].to_list() == list(names)
     for name, score in column(made.comparison, "kendall").items():
-        assert score > (0.35 if name == "equal" else 0.5)  # a third of which is noise
+        assert score > (0.35 if name == "equal" else 0.5)  # a third of its metrics is noise
     weights = column(made.weights, "weight", "metric")
     assert max(weights, key=lambda metric: weights[metric]) == "a"
 
-
-# --- the comparison ------------------------------------------------------------------------------------------------
 
 REFERENCES = {
     "kendall": lambda y, p: stats.kendalltau(y, p).statistic,
@@ -114,9 +109,6 @@ def test_the_model_depends_on_the_seed_but_not_on_how_it_was_validated(name: str
         assert content(asked(planted(), method=name, rng=1).model) != content(first)
 
 
-# --- what is maximised ---------------------------------------------------------------------------------------------
-
-
 def test_auto_names_what_it_chose() -> None:
     made = asked(planted(), method="auto")
     assert METHODS[made.model.method].by_default
@@ -126,7 +118,7 @@ def test_auto_names_what_it_chose() -> None:
 
 
 def verdict_study(seed: int = 0) -> tuple[Study, np.ndarray]:
-    """Two outputs an item, people prefer one; what helps is b less a, and c tells items apart, which no pair needs."""
+    """Return preferences between two outputs per item: b minus a is predictive, and c varies only between items."""
     rng = np.random.default_rng(seed)
     a, b, c = rng.normal(size=(3, 60, 2))
     c += 5 * rng.normal(size=(60, 1))
@@ -163,9 +155,6 @@ def test_verdicts_on_two_outputs_an_item() -> None:
         "verdicts and use favoritism" in rules(made)["no-favoritism"]
     )
     assert made.model.objective == "accuracy"
-
-
-# --- symmetries ----------------------------------------------------------------------------------------------------
 
 
 def same(a: Combine, b: Combine, *, atol: float = 1e-9, but: tuple[str, ...] = ("seconds",)) -> None:
@@ -219,7 +208,7 @@ def test_a_metric_that_is_better_where_lower_is_the_metric_turned(name: str) -> 
     np.testing.assert_array_equal(held(first, name), held(second, name))
     assert [c.higher_is_better for c in second.model.columns if c.metric == "a"] == [False]
     one, _ = first.model.score(judged(scores))
-    other, _ = second.model.score(judged(turned))  # which is not told of the direction
+    other, _ = second.model.score(judged(turned))  # which does not know the direction
     assert one["score"].to_list() == other["score"].to_list()
 
 
@@ -236,9 +225,6 @@ def test_a_twin_of_a_metric_changes_no_choice_of_the_best() -> None:
     scores = planted()
     twins = {**scores, ("twin", ""): scores["a", ""]}
     np.testing.assert_allclose(held(asked(scores, method="best"), "best"), held(asked(twins, method="best"), "best"))
-
-
-# --- made again ----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -304,7 +290,7 @@ def test_targets_of_which_nothing_can_be_learnt_are_left_out_unless_none_can() -
         asked(study, target=["flat"])
     with pytest.raises(
         OptionError, match="target='z': annotators did not rate the aspect"
-    ):  # a slip is no lack of data
+    ):  # a slip is not a lack of data
         asked(study, target=["x", "z"])
     with pytest.raises(OptionError, match="target is empty"):
         asked(study, target=[])
@@ -317,9 +303,6 @@ def test_a_method_that_is_registered_gets_its_own_weights(monkeypatch: pytest.Mo
     assert made.weights["weight"].sum() == pytest.approx(1)
     assert made.weights["weight_low"].is_null().all()
     assert made.weights.drop("target").equals(asked(planted(), method="xgboost").weights.drop("target"))
-
-
-# --- what is refused, and what is told -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -387,15 +370,12 @@ def test_without_xgboost_linear_methods_work_and_others_name_the_extra(monkeypat
         asked(planted(), method="auto")
 
 
-# --- what a reviewer found -----------------------------------------------------------------------------------------
-
-
 def test_methods_that_say_nothing_on_a_fold_are_named(tmp_path: Path) -> None:
     scores, file = planted(), tmp_path / "folds.csv"
     table_of_items(fold=["xyz"[k % 3] for k in range(ITEMS)]).write_csv(file)
     told = rules(asked(scores, method=["best", "ridge"], folds=str(file), metrics="a,b"))
     assert "undefined-folds" not in told
-    scores["a", ""][::3] = 1.0  # constant in the fold x
+    scores["a", ""][::3] = 1.0  # constant within fold x
     told = rules(asked(scores, method=["best", "ridge"], folds=str(file), metrics="a,b"))
     assert "best (1)" in told["undefined-folds"]
     assert "ridge" not in told["undefined-folds"]

@@ -1,4 +1,4 @@
-"""The verbs `combine fit` and `combine score`: the model file, what they print, one line of error, the loop closed."""
+"""The commands `combine fit` and `combine score`: model file, printed tables, errors and round trip."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def study(custodes: Run) -> pl.DataFrame:
-    """ratings.csv, raters.csv (b is a distance) and items.csv in the working folder."""
+    """Write ratings.csv, raters.csv (b is lower-is-better) and items.csv into the working folder."""
     scores = planted()
     scores["b", ""] *= -1
     kind = pl.when(pl.col("rater") == "ann").then(pl.lit("human")).otherwise(pl.lit("metric"))
@@ -100,7 +100,7 @@ def test_a_table_as_csv_and_options_reach_the_question(custodes: Run, study: pl.
 def test_bad_options_of_fit(
     custodes: Run, study: pl.DataFrame, options: tuple[str, ...], fragments: tuple[str, ...]
 ) -> None:
-    """The model of before stays, and nothing else is written."""
+    """An existing model is kept, and nothing else is written."""
     Path("combination.json").write_text("of before")
     before = sorted(path.name for path in Path().iterdir())
     refused(custodes(*FIT, *options), *fragments)

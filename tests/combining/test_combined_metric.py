@@ -1,4 +1,4 @@
-"""The model file: what is saved is what was fitted, nothing edited is used, and it scores what others wrote."""
+"""Model files: round trips, rejection of edits, and scoring of other data."""
 
 from __future__ import annotations
 
@@ -30,16 +30,13 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(boost.SETTINGS, "rounds", 15)
 
 
-# --- what is predicted ---------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("name", METHODS)
 def test_the_file_predicts_what_the_formula_predicts_of_normalised_scores(name: str) -> None:
     of = task(chosen(scores()), target=None)
     formula, scales = learnt(name, of)
     made = model_of(name)
     used = [of.metrics.names.index(column.metric) for column in made.columns]
-    new = 5 * np.random.default_rng(1).normal(size=(300, 3))  # far beyond every scale, too
+    new = 5 * np.random.default_rng(1).normal(size=(300, 3))  # also far outside every scale
     new[::7, 1] = np.nan
     expected = formula.predict(scales.apply(new))
     np.testing.assert_allclose(made.predict(new[:, used]), expected, rtol=0, atol=1e-12)
@@ -50,12 +47,12 @@ def test_the_file_predicts_what_the_formula_predicts_of_normalised_scores(name: 
 def test_the_bounds_are_never_wider_than_the_scale() -> None:
     for name in ("ridge", "blend"):
         columns = {column.metric: column for column in model_of(name).columns}
-        clipped = np.clip(-scores()["a", ""], -2, 3)  # declared -3 to 2, turned
+        clipped = np.clip(-scores()["a", ""], -2, 3)  # declared -3 to 2, lower is better
         assert columns["a"].low == -2  # three standard deviations reach further
         assert columns["a"].high == pytest.approx(min(3, clipped.mean() + 3 * clipped.std()))
         assert columns["a"].scale == "declared"
         assert not columns["a"].higher_is_better
-        # The outlier is clipped three standard deviations from the mean.
+        # The outlier is clipped at three standard deviations from the mean.
         raw = scores()["b", ""]
         assert columns["b"].scale == "fitted"
         assert columns["b"].high == pytest.approx(raw.mean() + 3 * raw.std())
@@ -66,8 +63,6 @@ def test_the_metrics_that_do_not_matter_are_not_kept() -> None:
     assert [column.metric for column in model_of("best").columns] == ["a"]
     assert len(model_of("equal").columns) == 3
 
-
-# --- saved and read back -------------------------------------------------------------------------------------------
 
 ELSEWHERE = """
 import sys
@@ -119,9 +114,6 @@ def test_extremes_are_read_back(tmp_path: Path) -> None:
     for name in ("ridge", "equal", "pairwise"):
         made = model_of(name, values)
         assert CombinedMetric.load(made.save(tmp_path / "model.json")) == made
-
-
-# --- what is refused -----------------------------------------------------------------------------------------------
 
 
 def written(tmp_path: Path, change: Any = None, name: str = "ridge") -> tuple[Path, dict[str, Any]]:
@@ -249,9 +241,6 @@ def test_a_metric_needs_a_name(tmp_path: Path) -> None:
     file, _ = written(tmp_path, top(name=""))
     with pytest.raises(InputError, match="name"):
         CombinedMetric.load(file)
-
-
-# --- scoring -------------------------------------------------------------------------------------------------------
 
 
 def test_the_direction_is_that_of_the_file_whatever_the_study_says() -> None:

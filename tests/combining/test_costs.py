@@ -1,4 +1,4 @@
-"""Costs: where they come from, what is refused, and the path of score against cost."""
+"""Costs of metrics: sources, errors, and the path of score by cost."""
 
 from __future__ import annotations
 
@@ -28,16 +28,13 @@ def table(tmp_path: Path, text: str) -> str:
     return str(file)
 
 
-# --- where they come from ------------------------------------------------------------------------------------------
-
-
 def test_costs_come_from_a_mapping_a_table_or_the_raters_file(tmp_path: Path) -> None:
     plain, told = made(planted()), made(planted(), raters=RATERS)
     assert costs_of(plain, None)[0].tolist() == [1, 1, 1]
     assert costs_of(told, None)[0].tolist() == [3, 1.5, 0.25]
     given = {"noise": 9, "a": 1, "b": 2.5}
     file = table(tmp_path, "metric,cost\nnoise,9\na,1\nb,2.5\n")
-    for of in (plain, told):  # what is asked for counts more than the raters file
+    for of in (plain, told):  # the argument takes precedence over the raters file
         assert costs_of(of, given)[0].tolist() == [1, 2.5, 9]
         assert costs_of(of, file)[0].tolist() == [1, 2.5, 9]
 
@@ -60,9 +57,6 @@ def test_a_cost_of_a_metric_is_that_of_each_of_its_aspects() -> None:
 
 def test_a_price_list_of_more_metrics_than_are_here_is_fine() -> None:
     assert costs_of(made(planted()), {"a": 1, "b": 2, "noise": 3, "gpt": 99})[0].tolist() == [1, 2, 3]
-
-
-# --- what is refused -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -93,7 +87,7 @@ def test_bad_costs_are_refused_in_one_line(tmp_path: Path, costs: Any, message: 
 
 
 def test_costs_of_the_raters_file_that_are_not_whole_are_not_used() -> None:
-    # Nobody asked about costs: a hole in the file is told, and does not stop the fit.
+    # Without a request for costs a gap in the file is a note and does not stop the fit.
     price, (note,) = costs_of(made(planted(), raters=RATERS[:2]), None)
     assert price.tolist() == [1, 1, 1]
     assert note.message.endswith("no positive cost: noise")
@@ -121,9 +115,6 @@ def test_costs_in_unlike_units_are_not_added() -> None:
 def test_a_table_that_is_not_there_is_refused(tmp_path: Path) -> None:
     with pytest.raises((InputError, OptionError), match="no such file"):
         costs_of(made(planted()), str(tmp_path / "nowhere.csv"))
-
-
-# --- the path ------------------------------------------------------------------------------------------------------
 
 
 def path_of(of: Task, price: np.ndarray, *, resamples: int = 50) -> pl.DataFrame:
@@ -183,7 +174,7 @@ def test_a_cheap_metric_comes_before_its_expensive_twin() -> None:
     assert cheap["metric"].to_list()[0] == "twin"
     assert cheap["metric"].to_list().index("a") >= 2
     assert path_of(of, np.array([1.0, 1.0, 1.0, 10.0]), resamples=0)["metric"][0] == "a"
-    dear = path_of(of, np.array([50.0, 1.0, 1.0, 50.0]), resamples=0)  # b says less, but for far less
+    dear = path_of(of, np.array([50.0, 1.0, 1.0, 50.0]), resamples=0)  # b is less accurate, but much cheaper
     assert dear["metric"][0] == "b"
 
 

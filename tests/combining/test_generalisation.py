@@ -1,4 +1,4 @@
-"""The gain over the best single metric where items, systems or data sets were not seen: no leak, and the same unit."""
+"""The gain over the best single metric on unseen items, systems and data sets: no leak, and the same unit."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def row(made: Combine, unseen: str, method: str = "ridge") -> dict[str, Any]:
 
 
 def fingerprints(seed: int = 0, *, items: int = 40, systems: int = 8) -> Scores:
-    """One metric sees quality; each of the others is the mark of one system, whatever it wrote."""
+    """Return one metric of quality and, for each system, a metric that marks only its outputs."""
     rng = np.random.default_rng(seed)
     quality = 1.5 * rng.normal(size=systems) + rng.normal(size=(items, systems))
     marks = {
@@ -52,7 +52,7 @@ def fingerprints(seed: int = 0, *, items: int = 40, systems: int = 8) -> Scores:
 
 
 def test_what_was_learnt_of_systems_is_no_gain_on_others() -> None:
-    # This failed before: the only figure was that of unseen items, which says that the combination is far ahead.
+    # Regression: the only figure was that of unseen items, where the combination has a large gain.
     made = asked(fingerprints(items=80))
     items, systems = row(made, "items"), row(made, "systems")
     assert items["conclusion"] == GAIN
@@ -80,7 +80,7 @@ def test_items_are_those_of_the_comparison_and_of_the_differences() -> None:
         [ahead[f"difference{end}"] for end in ("", "_low", "_high")]
     )
     assert own["seen"] is None
-    assert set(made.generalisation["method"]) == {"ridge", "equal"}  # the best single metric is no gain over itself
+    assert set(made.generalisation["method"]) == {"ridge", "equal"}  # the best single metric has no gain over itself
 
 
 @pytest.mark.parametrize("objective", ["kendall", "spearman", "pearson", "accuracy"])
@@ -91,7 +91,7 @@ def test_the_best_single_metric_need_not_be_among_the_methods(objective: str) ->
 
 
 def training_sets(study: Study, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, list[TrainingData], list[np.ndarray]]:
-    """Every training of `ridge` beyond the folds of items, with the training part that it came from."""
+    """Return every training set of `ridge` except those of the item folds, with the training part that it came from."""
     seen: list[TrainingData] = []
     parts: list[np.ndarray] = []
     terms = runs.terms("ridge", unseen="fast")
@@ -140,7 +140,7 @@ def test_what_people_say_of_a_system_does_not_reach_its_predictions() -> None:
 
 def test_data_sets_are_held_out_and_compared_within() -> None:
     scores = planted(items=40)
-    # In y people value the other metric.
+    # In y the human ratings follow the other metric.
     scores["ann", ""][20:] = np.round(scores["noise", ""][20:] * 3)
     made = asked(judged(scores).describe(items=table_of_items(40, dataset=["x"] * 20 + ["y"] * 20)))
     sets = row(made, "data sets")

@@ -1,4 +1,4 @@
-"""Calibration by kind of output: each kind has its own level, in tests on held-out data and in the saved model."""
+"""Calibration by kind of output: each kind has a separate level in held-out tests and in the saved model."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ITEMS = 60
 
 
 def lengthy() -> cu.Study:
-    """A metric that rates the outputs of longer items higher; annotators do not."""
+    """Return a metric that over-rates the outputs of long items."""
     rng = np.random.default_rng(0)
     quality, long = rng.normal(size=(ITEMS, 4)), np.repeat([0.0, 1.0], ITEMS // 2)[:, np.newaxis]
     length = 10 + 5 * long + rng.uniform(0, 4, size=quality.shape)

@@ -1,4 +1,4 @@
-"""The model file under any edit: refused in one line, or a model that scores; never a foreign exception."""
+"""Edited model files are refused in one line or give a model that scores, without other exceptions."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SINGLE = {"metric": "a", "aspect": "", "higher_is_better": True}
 
 
 def signed(content: Any) -> Any:
-    """The same with a digest that fits, where there is a model at all: an edit by who knows how."""
+    """Return the content with a valid digest if it is a model, as after a deliberate edit."""
     try:
         made = msgspec.convert(content, CombinedMetric)
         return {**content, "digest": made._computed_digest()}
@@ -37,7 +37,7 @@ def signed(content: Any) -> Any:
 
 
 def loaded(content: bytes) -> CombinedMetric | None:
-    """The model, or nothing where it is refused in one line."""
+    """Return the model, or None if it is refused in one line."""
     with TemporaryDirectory() as folder:
         file = Path(folder) / "model.json"
         file.write_bytes(content)

@@ -15,7 +15,7 @@ seeds = st.integers(0, 2**32 - 1)
 def one(
     scores: list[float], name: str, *, direction: float = 1.0, declared: tuple[float, float] | None = None
 ) -> tuple[float, float, str]:
-    """The limits of one metric whose scores are those of the file, before the direction."""
+    """Return the limits of one metric fitted to the scores before the direction is applied."""
     x = direction * np.array(scores)[:, np.newaxis]
     given_scales = {} if declared is None else {name: declared}
     by = normalisation(x, names=[name], directions=[direction], declared=given_scales)
@@ -25,7 +25,7 @@ def one(
 def test_a_declared_scale_counts_first() -> None:
     assert one([10, 90], "BLEU", declared=(5, 95)) == (5, 95, "declared")
     assert one([2, 3], "mine", declared=(1, 5)) == (1, 5, "declared")
-    assert one([2, 9], "mine", declared=(1, 5)) == (1, 5, "declared")  # what lies outside is clipped
+    assert one([2, 9], "mine", declared=(1, 5)) == (1, 5, "declared")  # scores outside are clipped
     assert one([np.nan, np.nan], "mine", declared=(1, 5)) == (1, 5, "declared")
 
 
@@ -64,13 +64,13 @@ def test_a_known_scale_that_is_hardly_used_is_not_meant() -> None:
 def test_a_distance_is_known_turned_however_it_was_turned() -> None:
     assert one([1, 20], "MetricX", direction=-1) == (-25, 0, "known")
     assert one([-20, -1], "MetricX", direction=1) == (-25, 0, "known")
-    assert one([1, 20], "MetricX", direction=1) == (1, 20, "fitted")  # nobody turned it: not this scale
+    assert one([1, 20], "MetricX", direction=1) == (1, 20, "fitted")  # not negated, so not this scale
 
 
 def test_without_a_scale_the_range_is_fitted() -> None:
     assert one([3, np.nan, -2, 7], "mine") == (-2, 7, "fitted")
     assert one([3, -2, 7], "mine", direction=-1) == (-7, 2, "fitted")
-    assert one([4, 80], "TER", direction=-1) == (-80, -4, "fitted")  # half a scale is none
+    assert one([4, 80], "TER", direction=-1) == (-80, -4, "fitted")  # half of a scale does not match
     low, high, source = one([np.nan, np.nan], "BLEU")
     assert np.isnan([low, high]).all()
     assert source == "fitted"
@@ -179,7 +179,7 @@ def test_the_table_is_in_order() -> None:
         assert scale.pattern == scale.pattern.lower().strip()
         assert " ".join(scale.pattern.split()) == scale.pattern
         assert len({row.higher_is_better for row in KNOWN if row.pattern == scale.pattern}) == 1
-        # the first words of a name that a pattern describes lead to it, unless a row above is more exact
+        # A prefix of a name that matches a pattern finds the pattern, unless an earlier row is more specific.
         example = scale.pattern.replace("[1-4]", "4").replace("[23]", "3").replace("*", "x")
         assert known_scales(example)[0].pattern == scale.pattern
 
@@ -191,17 +191,17 @@ def test_the_known_direction_contradicts_the_given_one() -> None:
 
 
 def test_scores_tell_that_a_file_turned_a_metric_itself() -> None:
-    # name, what the file holds, direction given, contradiction
+    # name, scores in the file, direction, contradiction
     cases = [
         ("MetricX", [1.0, 9.0], -1, False),
         ("MetricX", [1.0, 9.0], 1, True),
-        ("MetricX", [-9.0, 0.2], 1, False),  # as WMT gives it
-        ("MetricX", [-9.0, 0.2], -1, True),  # turned twice
-        ("MetricX", [40.0, 60.0], 1, True),  # on no known scale, nor on its mirror image
+        ("MetricX", [-9.0, 0.2], 1, False),  # as WMT publishes it
+        ("MetricX", [-9.0, 0.2], -1, True),  # negated twice
+        ("MetricX", [40.0, 60.0], 1, True),  # on no known scale, nor negated
         ("BLEU", [-40.0, -3.0], -1, False),
         ("BARTScore", [-4.0, -3.0], 1, False),
         ("BARTScore", [4.0, 3.0], 1, True),
-        ("BERTScore", [-0.5, -0.4], -1, True),  # inside its scale either way: not turned
+        ("BERTScore", [-0.5, -0.4], -1, True),  # inside the scale either way: not negated
         ("bleurt base", [-0.5, -0.4], 1, False),
         ("BLEU", [np.nan, np.nan], -1, True),
         ("mine", [1.0, 2.0], -1, False),

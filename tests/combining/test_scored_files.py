@@ -1,4 +1,4 @@
-"""Files as `custodes score` writes them: scores, scores of whole systems, and the raters table beside them."""
+"""Files of `custodes score`: scores, system-level scores and the sidecar of raters."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NAMES = ["item", "system", "rater", "score"]
 
 
 def scored() -> tuple[pl.DataFrame, pl.DataFrame]:
-    """What metrics gave single outputs, and people."""
+    """Return ratings of single outputs by metrics and an annotator."""
     rng = np.random.default_rng(0)
     quality = rng.normal(size=(40, 4))
     views = {"ann": quality + 0.3 * rng.normal(size=(40, 4))}

@@ -1,4 +1,4 @@
-"""The tables of a fit: differences, spread, groups, favoritism, weights and steps of pruning, by their definitions."""
+"""Tables of a fit against their definitions: differences, spread, groups, favoritism, weights and pruning steps."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_favoritism_is_that_of_the_held_out_ratings() -> None:
     told = made.favoritism.rename({"method": "metric"})
     for name in ("mean_abs_favi", "sample_accuracy"):
         assert column(told, name, "metric") == pytest.approx(column(direct.metrics, name, "metric"))
-    assert column(told, "mean_abs_favi", "metric")["equal"] > 0.5  # it adds what favours C
+    assert column(told, "mean_abs_favi", "metric")["equal"] > 0.5  # it adds a metric that over-rates C
     assert set(made.favoritism["method"]) == {"ridge", "equal"}
 
 

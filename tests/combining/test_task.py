@@ -1,4 +1,4 @@
-"""The task: whose ratings are predicted by what, what cannot be learnt, and what is held out together."""
+"""The task of a combination: target, predictors, errors and folds."""
 
 from __future__ import annotations
 
@@ -29,9 +29,6 @@ ASPECTS: Scores = {
     ("judge", "style"): drawn(5),
     ("judge", "truth"): drawn(6),
 }
-
-
-# --- what is predicted from what -----------------------------------------------------------------------------------
 
 
 def test_one_aspect_is_predicted_by_its_metrics_and_by_those_without_aspect() -> None:
@@ -73,7 +70,7 @@ def test_metrics_are_turned_and_keep_their_declared_scale_and_cost() -> None:
 
 
 def test_verdicts_become_the_share_of_wins_less_losses() -> None:
-    verdicts = [  # item, a, b, who won, by
+    verdicts = [  # item, a, b, winner, rater
         *[("i000", "A", "B", "model_a", "ann"), ("i000", "A", "C", "model_a", "ann")],
         *[("i000", "B", "C", "tie", "ann"), ("i001", "A", "B", "model_b", "ann")],
         *[(f"i{k:03}", "A", "B", "model_a", "ann") for k in range(2, 6)],
@@ -94,10 +91,7 @@ def test_verdicts_become_the_share_of_wins_less_losses() -> None:
     expected[0] = [1, -0.5, -0.5]
     expected[1, :2] = [-1, 1]
     expected[2:6, :2] = [1, -1]
-    np.testing.assert_array_equal(of.human, expected)  # nobody compared in i006 and i007
-
-
-# --- what is left out ----------------------------------------------------------------------------------------------
+    np.testing.assert_array_equal(of.human, expected)  # no comparisons of i006 and i007
 
 
 def test_a_constant_metric_is_left_out_and_named() -> None:
@@ -124,7 +118,7 @@ def test_a_metric_that_says_nothing_of_rated_outputs_is_left_out_and_named(value
 def test_missing_scores_of_rated_outputs_are_counted() -> None:
     scores = planted()
     scores["ann", ""][0, 0] = np.nan
-    scores["a", ""][:2, 0] = np.nan  # one of the two is not rated
+    scores["a", ""][:2, 0] = np.nan  # one of the two has no rating
     of = made(scores)
     assert [note.count for note in of.notes if note.rule == "missing-metric-scores"] == [1]
 
@@ -134,9 +128,6 @@ def test_more_metrics_than_rated_outputs_are_noted() -> None:
     scores |= {(f"m{k:02}", ""): drawn(1 + k, items=5, systems=2) for k in range(12)}
     assert rules(made(scores))["more-features-than-rows"].startswith("there are 12 metrics and only 10 rated outputs")
     assert "more-features-than-rows" not in rules(made(planted()))
-
-
-# --- what cannot be learnt -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -197,9 +188,6 @@ def test_fewer_items_or_clusters_than_folds_are_refused() -> None:
         made(planted(), items=clusters)
 
 
-# --- folds ---------------------------------------------------------------------------------------------------------
-
-
 def folds_of(of: Task, by: str, *, repeats: int = 1, seed: int = 0) -> list[np.ndarray]:
     return outer_folds(of, by, repeats=repeats, rng=np.random.default_rng(seed))
 
@@ -226,7 +214,7 @@ def test_a_system_or_data_set_at_a_time() -> None:
     (systems,) = folds_of(of, "system", repeats=3)
     np.testing.assert_array_equal(systems, np.tile(np.arange(N_SYSTEMS), (ITEMS, 1)))
     (sets,) = folds_of(of, "dataset")
-    np.testing.assert_array_equal(sets[:, 0], [1] * 8 + [0] * 12)  # in the order of the alphabet
+    np.testing.assert_array_equal(sets[:, 0], [1] * 8 + [0] * 12)  # in alphabetical order
     (groups,) = folds_of(of, "group")
     np.testing.assert_array_equal(groups[:, 0], [0] * 12 + [1] * 8)
 
@@ -236,7 +224,7 @@ def test_folds_from_a_file_leave_out_whom_it_does_not_name(tmp_path: Path) -> No
     named = {f"i{k:03}": "xy"[k % 2] for k in range(10)}
     pl.DataFrame({"item": [*named, "stranger"], "fold": [*named.values(), "z"]}).write_csv(file)
     of = made(planted(), items=table_of_items(cluster=[f"c{k % 10}" for k in range(ITEMS)]))
-    (fold,) = folds_of(of, str(file))  # of each cluster one item is named
+    (fold,) = folds_of(of, str(file))  # one item of each cluster is named
     np.testing.assert_array_equal(fold[:, 0], [0, 1] * 5 + [-1] * 10)
 
 
@@ -285,9 +273,6 @@ def test_folds_by_what_items_do_not_have_are_refused() -> None:
         folds_of(made(planted(), items=table_of_items(group=["news"] * ITEMS)), "group")
 
 
-# --- many outputs --------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(("most", "clusters"), [(840, 105), (10, 100)])
 def test_of_many_outputs_whole_clusters_are_drawn_and_a_note_says_so(
     monkeypatch: pytest.MonkeyPatch, most: int, clusters: int
@@ -303,13 +288,13 @@ def test_of_many_outputs_whole_clusters_are_drawn_and_a_note_says_so(
     (note,) = (note for note in made.notes if note.rule == SAMPLED)
     assert f"{8 * clusters} of 1200 rated outputs" in note.message
     assert f"{clusters} of 150 items (or clusters)" in note.message
-    # The model is what the drawn items alone give.
+    # The model equals a fit to the sampled items alone.
     part = {name: values[places] for name, values in scores.items()}
     monkeypatch.undo()
     alone = combine(judged(part), method="ridge", repeats=1, resamples=0, unseen="none")
     assert not [note for note in alone.notes if note.rule == SAMPLED]
     alone_by, by = (dict(m.weights.select("metric", "weight").iter_rows()) for m in (alone, made))
-    assert by == pytest.approx(alone_by, abs=0.02)  # the penalty may be another one, since inner folds differ
+    assert by == pytest.approx(alone_by, abs=0.02)  # the penalty may differ, since the inner folds differ
 
 
 def test_the_same_seed_draws_the_same_outputs(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""Combination under a bound on partiality: the penalty, its choice, and the table of agreement by partiality."""
+"""Combination under a bound on partiality: the penalty, its choice, and the table of the trade-off."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.evaluate.judged_studies import Scores, judged
 
 
 def favouring(seed: int = 1, *, items: int = 150, favour: float = 1.8) -> dict[tuple[str, str], np.ndarray]:
-    """Eight metrics of a quality rated by three annotators; the most accurate one favours system D."""
+    """Return eight metrics of a quality rated by three annotators; the most accurate metric over-rates system D."""
     rng = np.random.default_rng(seed)
     quality = np.linspace(-1, 1, 8)[rng.permutation(8)] + rng.normal(size=(items, 8))
     people = {(name, ""): np.round(2 * (quality + 0.7 * rng.normal(size=quality.shape))) for name in ("ann", "bob")}
@@ -49,7 +49,7 @@ def test_a_favour_of_the_most_accurate_metric_is_halved_at_little_cost() -> None
 
 
 def test_the_path_is_that_of_a_penalised_regression() -> None:
-    # The penalty is that of further rows with the target 0: scikit-learn's ridge on these has the same weights.
+    # The penalty equals further rows with target 0, so scikit-learn's ridge on these has the same weights.
     rng = np.random.default_rng(0)
     x, groups = rng.normal(size=(60, 4)), np.arange(60)
     y = x @ np.array([1.0, 2.0, 0.0, 0.0]) + rng.normal(size=60)
@@ -62,7 +62,7 @@ def test_the_path_is_that_of_a_penalised_regression() -> None:
 
 
 def test_residuals_are_those_around_a_line_and_sampling_error_is_taken_off() -> None:
-    # With many items the sampling error vanishes, so the products are those of residuals of a line by least squares.
+    # With many items the sampling error vanishes, so the products are those of least-squares residuals.
     rng = np.random.default_rng(0)
     items, favour = 4000, np.array([0, 0, 1.0, 0, 0, -0.5])
     quality = np.linspace(-1, 1, 6) + 0.1 * rng.normal(size=(items, 6))
@@ -107,7 +107,7 @@ def test_the_table_traces_the_penalty_and_starts_with_ridge() -> None:
     assert (table["loss"] - (first["score"] - table["score"])).abs().max() < 1e-9
     assert (table["largest_partiality_low"] <= table["largest_partiality"]).all()
     assert (table["largest_partiality"] <= table["largest_partiality_high"]).all()
-    # What is learnt of other systems cannot help a system that was left out.
+    # Training on other systems cannot reduce the partiality of a held-out system.
     assert (table["unseen_largest_partiality"][:3] > table["largest_partiality"][:3]).all()
     assert result.model.method == "even-handed"
     alone = asked(favouring(items=60), method="ridge").partiality

@@ -1,4 +1,4 @@
-"""Honest validation: nothing of what is held out reaches a fit, whatever the folds."""
+"""Cross-validation: no held-out data reach a fit, whatever the folds."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ def test_pure_noise_is_worth_nothing_to_any_method(names: tuple[str, ...], seeds
         for statistic in ("kendall", "pearson"):
             own = np.array([column(table, statistic)[name] for table in found])
             limit = stats.t.ppf(0.999, seeds - 1) * own.std(ddof=1) / np.sqrt(seeds)
-            assert abs(own.mean()) < min(limit, 0.25), (name, statistic)  # what is leaked would be .4 and more
+            assert abs(own.mean()) < min(limit, 0.25), (name, statistic)  # a leak would give .4 or more
 
 
 def test_fingerprints_of_items_do_not_tell_what_people_say_of_other_items() -> None:
-    # People's ratings depend on the cluster alone, and each metric knows a cluster by heart.
+    # Human ratings depend on the cluster alone, and each metric identifies the cluster.
     found = []
     for seed in range(5):
         rng = np.random.default_rng(seed)
@@ -55,7 +55,7 @@ def test_fingerprints_of_items_do_not_tell_what_people_say_of_other_items() -> N
 def training_sets(
     scores: Scores, monkeypatch: pytest.MonkeyPatch, **options: Any
 ) -> tuple[list[TrainingData], Combine]:
-    """What every fit learnt from: of the five folds, then of everything."""
+    """Return the training set of every fit: the five folds, then all data."""
     seen: list[TrainingData] = []
 
     def spy(training: TrainingData) -> Any:
@@ -82,11 +82,11 @@ def test_what_is_held_out_changes_neither_the_fit_nor_the_scale(monkeypatch: pyt
     np.testing.assert_array_equal(before[2].x, after[2].x)  # the training part of fold 2
     np.testing.assert_array_equal(before[2].y, after[2].y)
     assert set(before[2].items) == set(np.flatnonzero(~out))
-    same = np.flatnonzero(out)[2:]  # items of the fold whose metrics are as they were
+    same = np.flatnonzero(out)[2:]  # items of the fold with unchanged metrics
     np.testing.assert_array_equal(held(first, "best")[same], held(second, "best")[same])
-    clipped = held(second, "best")[np.flatnonzero(out)[0]]  # an outlier is at the end of the scale of the training part
+    clipped = held(second, "best")[np.flatnonzero(out)[0]]  # outliers are clipped to the training scale
     assert (np.abs(clipped) < 10).all()
-    for f in (0, 1, 3, 4):  # where it is trained on it matters
+    for f in (0, 1, 3, 4):  # training sets that include the changes
         assert (before[f].x != after[f].x).any()
 
 
@@ -94,7 +94,7 @@ def test_every_choice_is_made_within_the_training_part(monkeypatch: pytest.Monke
     seen, _ = training_sets(planted(), monkeypatch)
     assert len(seen) == 6
     for training in seen[:5]:
-        assert training.x.min() == 0  # scaled by its own least and largest
+        assert training.x.min() == 0  # scaled by its minimum and maximum
         assert training.x.max() == 1
         assert 60 <= len(training.y) <= 64 + 4
     np.testing.assert_array_equal(seen[5].y, planted()["ann", ""].ravel())
@@ -103,7 +103,7 @@ def test_every_choice_is_made_within_the_training_part(monkeypatch: pytest.Monke
 
 
 def test_the_best_metric_is_chosen_fold_by_fold() -> None:
-    # Two noise metrics, each agreeing with people by chance somewhere: the choice must not see what it is scored on.
+    # Noise metrics agree with humans by chance: the choice must not use the data of its score.
     found = [asked(noise(seed, p=20), method="best").comparison["kendall"].item() for seed in range(10)]
     assert abs(np.mean(found)) < 3 * np.std(found, ddof=1) / np.sqrt(10)
     best = []
@@ -111,7 +111,7 @@ def test_the_best_metric_is_chosen_fold_by_fold() -> None:
         scores = noise(seed, p=20)
         human = scores.pop(("ann", "")).ravel()
         best.append(max(stats.kendalltau(human, values.ravel()).statistic for values in scores.values()))
-    assert np.mean(best) > np.mean(found) + 0.15  # what choosing on everything would promise
+    assert np.mean(best) > np.mean(found) + 0.15  # the biased score of a choice on all data
 
 
 def test_held_out_predictions_come_from_the_other_folds_alone() -> None:
@@ -121,7 +121,7 @@ def test_held_out_predictions_come_from_the_other_folds_alone() -> None:
     for f in (0, 3):
         own = {key: values.copy() for key, values in scores.items()}
         own["ann", ""][fold[:, 0] == f] = np.nan
-        model = asked(own).model  # fitted on the rest
+        model = asked(own).model  # fitted on the other folds
         ratings, _ = model.score(judged(scores))
         there = ratings["score"].to_numpy().reshape(ITEMS, N_SYSTEMS)[fold[:, 0] == f]
         np.testing.assert_allclose(predicted[fold[:, 0] == f], there, atol=1e-9)
@@ -141,14 +141,14 @@ def test_one_system_at_a_time() -> None:
     predicted = held(made, "ridge")
     taus = [stats.kendalltau(scores["ann", ""][:, k], predicted[:, k]).statistic for k in range(N_SYSTEMS)]
     assert made.comparison["kendall"][0] == pytest.approx(np.mean(taus))
-    assert made.comparison["accuracy"].is_null().all()  # no two outputs of an item are held out together
+    assert made.comparison["accuracy"].is_null().all()  # no item has two held-out outputs in a fold
     without = {key: np.delete(values, 2, axis=1) for key, values in scores.items()}
     there, _ = asked(without).model.score(judged(scores))
     assert predicted[:, 2] == pytest.approx(there.filter(system="C")["score"].to_numpy(), abs=1e-9)
 
 
 def two_sets() -> Study:
-    """Where people are asked for one thing in one data set, and for its opposite in the other."""
+    """Return two data sets with opposite human ratings."""
     scores = planted(items=24)
     scores["ann", ""][12:] *= -1
     labels = ["news"] * 12 + ["chat"] * 12
@@ -159,7 +159,7 @@ def two_sets() -> Study:
 def test_fitted_on_one_data_set_and_tested_on_the_other(by: str) -> None:
     study = two_sets()
     made = asked(study, folds=by, method=("ridge", "xgboost"))
-    assert (made.comparison["kendall"] < -0.4).all()  # what one teaches is wrong of the other
+    assert (made.comparison["kendall"] < -0.4).all()  # the relation is reversed in the other data set
     predicted = held(made, "ridge", items=24)
     chat = asked(study, group="chat").model
     ratings, _ = chat.score(study)
@@ -181,8 +181,10 @@ def test_items_that_a_file_does_not_name_are_neither_used_nor_scored_and_counted
     again = asked(poisoned, folds=str(file))
     np.testing.assert_array_equal(held(again, "ridge"), held(made, "ridge"))
     assert made.path["score"].to_list() == pytest.approx(again.path["score"].to_list())
-    assert content(again.model) != content(made.model)  # the model is of everything
-    assert asked(scores, folds=file).to_dict()["provenance"] == made.to_dict()["provenance"]  # a path is a file, too
+    assert content(again.model) != content(made.model)  # the final model uses all items
+    assert (
+        asked(scores, folds=file).to_dict()["provenance"] == made.to_dict()["provenance"]
+    )  # a path works as a string does
 
 
 def test_a_trial_is_scored_fold_by_fold_and_averaged_over_repeats() -> None:

@@ -1,4 +1,4 @@
-"""The question `validate`: a saved combination on another study, against an independent reckoning; names and scales."""
+"""The question `validate`: a saved combination on another study, against an independent computation."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__ = ["custodes"]  # the fixture
 pytestmark = pytest.mark.usefixtures("small")
 
 OTHER = planted(7, items=30, systems=5)
-"""Other items and systems, where the same holds."""
+"""Other items and systems with the same relation."""
 
 
 @pytest.fixture
@@ -74,7 +74,7 @@ def test_figures_are_those_of_scipy_on_the_scored_outputs(model: Path) -> None:
 
 
 def test_where_nothing_is_gained_it_says_so(model: Path) -> None:
-    # Here people value the first metric alone.
+    # Here the human ratings follow the first metric alone.
     scores = {**OTHER, ("ann", ""): np.round(3 * OTHER["a", ""])}
     gains = asked(model, scores).gains.filter(rater=SINGLE)
     assert gains["conclusion"].to_list() == [NO_GAIN, NO_GAIN]

@@ -1,4 +1,4 @@
-"""Files of studies of people's answers, written row by row as a server would have left them."""
+"""Annotation study files for tests, written row by row as an annotation server leaves them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from custodes.data.loading.live_study import ANNOTATION_STUDY
 
 @dataclass(frozen=True, kw_only=True)
 class Said:
-    """An answer of a worker about an item; `second` '' for a rating; `answer` None: it cannot be judged."""
+    """An answer of a worker about an item; `second` is empty for a rating, `answer` is None for a refusal."""
 
     worker: int
     item: str
@@ -42,8 +42,8 @@ def connected(path: Path) -> sqlite3.Connection:
 def new_file(
     path: Path, *, items: Iterable[str], systems: Iterable[str], plan: StudyPlan | None = None, running: bool = False
 ) -> Path:
-    """A study of which nobody has answered yet, stopped unless it is `running`; every pair has its units in the order
-    of the items."""
+    """Create a study without answers, stopped unless `running`; the units of each pair are in the order of the
+    items."""
     plan = plan or StudyPlan(name=path.stem)
     items, systems = tuple(items), tuple(systems)
     base = connected(path)
@@ -76,7 +76,7 @@ def new_file(
 
 
 def say(base: sqlite3.Connection, *answers: Said) -> list[int]:
-    """Write answers, each in a transaction of its own; the numbers of their assignments."""
+    """Write answers, one transaction each, and return the numbers of their assignments."""
     return [_say(base, own) for own in answers]
 
 
@@ -119,7 +119,7 @@ def exclude(base: sqlite3.Connection, worker: int) -> None:
 def look(
     base: sqlite3.Connection, pair: int, number: int, counts: tuple[int, int, int], decision: int, **more: float
 ) -> None:
-    """A look of a pair, numbered from 1: how often it won, tied and lost."""
+    """Write interim analysis `number` (from 1) of a pair with its counts of wins, ties and losses."""
     told = {"theta": 0.99, "margin": 0.4, "low": 0.1, "high": 0.6, "is_open": 0} | more
     base.execute(
         "INSERT INTO look VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, '[]', 0)",

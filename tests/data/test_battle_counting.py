@@ -1,4 +1,4 @@
-"""Battles counted inside an engine are those of the study that the same table makes."""
+"""Battles counted inside an engine equal those of the study read from the same table."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def connection() -> Iterator[Any]:
 
 
 def verdicts(seed: int, *, people: int, orders: bool, repeats: int, items: int = 6) -> pl.DataFrame:
-    """Random verdicts of people and a judge: words, names of systems, empty cells, both orders, repeats."""
+    """Return random verdicts of annotators and a judge: words, system names, empty cells, both orders, repeats."""
     rng = np.random.default_rng(seed)
     rows = []
     for rater in (*(f"p{k}" for k in range(people)), "judge"):
@@ -54,7 +54,7 @@ def verdicts(seed: int, *, people: int, orders: bool, repeats: int, items: int =
 
 
 def of_study(frame: pl.DataFrame, orders: str) -> tuple[pl.DataFrame, dict[str, int]]:
-    """The same counts, from the battles that a leaderboard of the study uses."""
+    """Return the counts from the battles of the study's leaderboard."""
     (comparison,) = compared_by_any(cu.read(frame).select(), filled({"orders": orders}))
     table, frames, items = comparison.preferences, [], {}
     for rater in comparison.compared:
@@ -78,7 +78,7 @@ def of_study(frame: pl.DataFrame, orders: str) -> tuple[pl.DataFrame, dict[str, 
 
 
 def pairs_of_study(frame: pl.DataFrame, orders: str) -> OutcomeCounts:
-    """What favoritism makes of the study."""
+    """Return the pairs and the counts that favoritism uses."""
     (own,) = counted(cu.read(frame), filled({"orders": orders}))
     return own.counts
 
@@ -110,7 +110,7 @@ def test_engines_and_the_study_count_the_same(
 
 
 def test_each_battle_of_an_item_of_its_own_needs_no_settling(connection: Any) -> None:
-    """The path without settling gives what the path with it gives: a second person who never speaks forces it."""
+    """A second annotator without a verdict forces the general path, which must give the same counts."""
     frame = verdicts(3, people=1, orders=False, repeats=1, items=30)
     frame = frame.with_columns(item=pl.int_range(pl.len()).cast(pl.String))
     plain = count_battles(frame)
@@ -130,7 +130,7 @@ def test_each_battle_of_an_item_of_its_own_needs_no_settling(connection: Any) ->
 
 
 def test_there_are_pairs_where_people_and_a_metric_judged() -> None:
-    """Of every two raters on one item, by a loop over items."""
+    """Reference: a loop over items for every two raters."""
     frame = verdicts(8, people=1, orders=False, repeats=1).filter(pl.col("winner") != "both_bad")
     own = count_battles(frame)
     signs: dict[tuple[str, str, str], dict[str, int]] = {}
@@ -236,7 +236,7 @@ def test_second_opinions_are_not_counted(connection: Any) -> None:
 
 
 def test_what_was_left_out_is_told_by_every_question_of_the_counts() -> None:
-    """By hand: one verdict is empty, and j2 said nothing else."""
+    """By hand: one verdict is empty, and it is the only one of j2."""
     rows = [(item, "A", "B", said, rater) for item in ("1", "2") for rater, said in (("ann", "A"), ("j", "model_b"))]
     rows.append(("1", "A", "B", "", "j2"))
     made = count_battles(
@@ -262,7 +262,7 @@ def test_counts_of_people_and_metrics_on_different_items_are_refused() -> None:
 
 
 def test_items_stand_in_one_order() -> None:
-    """What was counted twice has one digest, whatever order the engine answers in."""
+    """The digest does not depend on the order in which the engine returns items."""
     names = [f"r{i}" for i in range(30)]
     rows = {"item": [*names], "model_a": "A", "model_b": "B", "winner": "tie", "rater": names, "kind": "metric"}
     made = count_battles(pl.DataFrame(rows).sample(fraction=1.0, shuffle=True, seed=1))

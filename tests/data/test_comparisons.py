@@ -1,4 +1,4 @@
-"""The table of comparisons against loops by definition: ties, annotators combined, presentation orders merged."""
+"""The table of comparisons against loops by definition: ties, aggregation of annotators, merged presentation orders."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Key = tuple[str, str, str]
 
 
 def merged(verdicts: list[dict[str, Any]], orders: str) -> tuple[int | None, float]:
-    """The sign and the order of the verdicts of a rater on one comparison, as they stand in the file."""
+    """Return the sign and the order of a rater's verdicts on one comparison, given in the order of the file."""
     if orders == "first":
         first = next(row for row in verdicts if row["preference"] is not None)
         return first["preference"], first["order"]
@@ -54,7 +54,7 @@ def sign(difference: float, threshold: float) -> int:
 def by_definition(
     whole: Study, *, human: tuple[str, ...], aggregate: str, ties: float, human_ties: float, orders: str
 ) -> dict[str, dict[Key, int]]:
-    """Rater ('human': annotators combined) to comparison to sign."""
+    """Return {rater: {comparison: sign}}, with the combined annotators as 'human'."""
     scores, verdicts = defaultdict(dict), defaultdict(list)
     for row in whole.ratings.frame.iter_rows(named=True):
         scores[row["rater"]][row["item"], row["system"]] = row["score"]
@@ -130,7 +130,7 @@ def test_batches_of_items_change_nothing(monkeypatch: pytest.MonkeyPatch) -> Non
     frame = frame.with_columns(score=pl.Series(rng.integers(1, 6, len(rater)).astype(float)), threshold=0.5)
     none = pl.DataFrame(schema=["rater", "item", "system_a", "system_b", "sign", "order"]).cast(pl.Int32)
     parts = []
-    for repeats in (1, 40):  # 40 raters more of the same make several batches
+    for repeats in (1, 40):  # 40 times the raters need several batches
         wide = pl.concat([frame.with_columns(pl.col("rater") + 3 * k) for k in range(1000 * (repeats - 1) // 39 + 1)])
         each, people = compare_in_memory(wide, none, annotators=2, aggregate="mean")
         names = ["rater", "item", "system_a", "system_b"]
@@ -155,7 +155,7 @@ def test_orders_of_presentation_come_along() -> None:
 
 @pytest.mark.parametrize("orders", ["mean", "consistent", "first"])
 def test_merging_of_orders_in_two_engines(orders: str) -> None:
-    """Every list of up to three verdicts on a comparison, and some longer ones."""
+    """Cases: all lists of up to three verdicts on a comparison, and some longer ones."""
     duckdb = pytest.importorskip("duckdb")
     kinds = list(product((1, -1, 0), (1, 0, -1, None)))
     lists = [own for length in (1, 2, 3) for own in product(kinds, repeat=length)]

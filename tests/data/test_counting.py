@@ -1,4 +1,4 @@
-"""Counting inside an engine by definition, on any engine and any sparse study."""
+"""Counting inside an engine against loops by definition, for several engines and sparse studies."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ def connection() -> Iterator[Any]:
 
 
 def sparse_ratings(seed: int, density: float) -> pl.DataFrame:
-    """Random ratings of few items, with aspects, repeats, system-level scores and a rater nobody asks for.
+    """Return random ratings of few items with aspects, repeats, system-level scores and a rater outside the selection.
 
-    Scores are quarters, so that means and differences are exact on every engine whatever the order of the rows.
+    Scores are multiples of 1/4, so means and differences are exact on every engine.
     """
     rng = np.random.default_rng(seed)
     levels = (["1", "2", "3", "4", ""], SYSTEMS, (*PEOPLE, *METRICS), ["", "x"], ["0", "1"])
@@ -46,7 +46,7 @@ def sparse_ratings(seed: int, density: float) -> pl.DataFrame:
     frame = pl.DataFrame(list(product(*levels)), schema=names, orient="row")
     frame = frame.filter(pl.Series(rng.random(frame.height) < density))
     frame = frame.with_columns(score=pl.Series(rng.integers(0, 9, frame.height) / 4, dtype=pl.Float64))
-    # Everybody is known, some person rated each aspect, and every system exists.
+    # ensure that every rater and system exists and that each aspect has a human rating
     known = [("9", SYSTEMS[0], rater, aspect, "0", 1.0) for rater in (*PEOPLE, *METRICS[:1]) for aspect in ("", "x")]
     known += [("9", SYSTEMS[0], METRICS[1], "", "0", 1.0)]
     known += [("9", system, "other", "", "0", 1.0) for system in SYSTEMS]
@@ -62,7 +62,7 @@ def by_definition(
     human_ties: float | None,
     systems: Sequence[str],
 ) -> OutcomeCounts:
-    """Loops over items and pairs; scores are quarters, so that no tie hangs on rounding."""
+    """Count with loops over items and pairs; scores are multiples of 1/4, so no tie depends on rounding."""
     own = set(frame.filter(aspect=aspect)["rater"])
     aspects = {rater: aspect if rater in own or rater in people else "" for rater in (*people, *METRICS)}
     scores = defaultdict[tuple[str, str, str], list[float]](list)
@@ -132,7 +132,7 @@ def test_engines_count_by_definition(
 
 @pytest.fixture(scope="module")
 def hand() -> pl.DataFrame:
-    """Two items, three systems; what is expected of it is counted by hand."""
+    """Return ratings of two items and three systems, whose counts follow by hand."""
     return pl.DataFrame(
         [
             ("1", "A", "ann", 5.0),
@@ -164,7 +164,7 @@ def test_a_metric_threshold_reaches_as_far_as_it_says(hand: pl.DataFrame) -> Non
 
 
 def test_people_tie_up_to_float_noise_of_their_range(hand: pl.DataFrame) -> None:
-    # The mean of 0.1 - 0.3 and 0.3 - 0.1 + 5e-10 is noise for people who span 2.9, and no tie for a metric.
+    # The mean of 0.1 - 0.3 and 0.3 - 0.1 + 5e-10 is rounding error for humans with a range of 2.9; a metric has no tie.
     scores = [("1", "A", 0.1), ("1", "B", 0.3), ("2", "A", 3.0)]
     other = [("1", "A", 0.3 + 1e-9), ("1", "B", 0.1)]
     rows = [(i, s, r, v) for r, values in (("p", scores), ("q", other)) for i, s, v in values]

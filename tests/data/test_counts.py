@@ -1,4 +1,4 @@
-"""Files of counts: read back as they were, refused when they are none, and taken by the questions that can."""
+"""Files of counts: round trips, errors for other files, and the questions that accept them."""
 
 from __future__ import annotations
 
@@ -175,7 +175,7 @@ def test_answers_tell_how_counts_were_counted_and_of_which_file(scores: pl.DataF
     head = f"favoritism | study=v.counts.json | digest={digest} | human=ann | aggregate=vote | ties=2.0 | human_ties=1"
     assert str(made.provenance).startswith(head)
     assert " | lower=bleu | confidence=0.95 | " in str(made.provenance)
-    assert "orders" not in str(made.provenance)  # scores have none
+    assert "orders" not in str(made.provenance)  # scores have no presentation order
     assert made.to_dict()["provenance"]["counted"]["aggregate"] == "vote"
     assert made.provenance.replay(place).to_dict() == made.to_dict()
     unsaved = cu.leaderboard(counts).provenance

@@ -1,4 +1,4 @@
-"""Labels of any characters are the same in and out of every format, and what a user hands in is never changed."""
+"""Labels of any characters survive every format, and the user's data are not modified."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ LABELS = st.one_of(NASTY, st.text(st.characters(exclude_categories=["Cs"]), min_
 
 
 def kept(label: str) -> bool:
-    """Not blank at an end, where labels are stripped, and not one that is refused."""
+    """Return whether reading keeps the label: no surrounding whitespace, and not refused."""
     return label == pl.Series([label]).str.strip_chars()[0] and bool(label) and not label.endswith("\0")
 
 
 @st.composite
 def tables(draw: st.DrawFn) -> pl.DataFrame:
-    """Scores of two systems on two items by a person and a metric, all under labels of any kind."""
+    """Draw scores of two systems on two items by an annotator and a metric, with arbitrary labels."""
     two = st.lists(LABELS.filter(kept), min_size=2, max_size=2, unique=True)
     items, systems, raters, (aspect, _) = draw(two), draw(two), draw(two), draw(two)
     rows = [

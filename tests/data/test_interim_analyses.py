@@ -1,4 +1,4 @@
-"""Studies that were stopped by their answers say so wherever something is asked of people."""
+"""Results based on human labels note that the study was stopped by an interim analysis."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from custodes.evaluate.verdict.verdict import verdict_of
 
 
 def looks(*rows: tuple[str, str, int, int, bool]) -> pl.DataFrame:
-    """Looks of pairs: systems, number, decision, whether it goes on."""
+    """Return interim analyses from pair, number, decision and whether the pair is undecided."""
     return pl.DataFrame(
         [
             (a, b, n, 10 * n, 6 * n, n, 3 * n, decision, is_open, 0.9, 0.3, 0.1, 0.5)
@@ -42,7 +42,7 @@ def test_a_leaderboard_says_so(study: Study) -> None:
 
 
 def test_a_verdict_tells_no_win_rate(study: Study) -> None:
-    """Its interval does not hold: see tests/simulation/test_stopped_leaderboard.py."""
+    """The interval does not hold after stopping: see tests/simulation/test_stopped_leaderboard.py."""
     told = verdict_of({"check": cu.check(study), "leaderboard": cu.leaderboard(study, resamples=20)})
     (best,) = [text for text in told.verdict.filter(kind="best")["text"] if "interim analyses" not in text]
     assert "times as often as it loses" in best

@@ -1,4 +1,4 @@
-"""`rates` of counted labels has the answer of `rates` of the labels themselves, by any engine."""
+"""`rates` of counted labels equals `rates` of the labels, for every engine."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TABLES = ("rates", "judges", "differences", "slices", "confusion", "replacement"
 
 
 def traces(n: int = 900, *, labelled: float = 0.15, seed: int = 0, tnr: float = 0.7) -> pl.DataFrame:
-    """Labels of one application by two judges, one of whom lacks some, and by an expert on a random part."""
+    """Return labels of one application by two judges, one with gaps, and by an expert on a random subset."""
     rng = np.random.default_rng(seed)
     good = rng.random(n) < 0.7
 
@@ -43,13 +43,13 @@ def traces(n: int = 900, *, labelled: float = 0.15, seed: int = 0, tnr: float = 
 
 
 def versions() -> pl.DataFrame:
-    """Two versions on the same traces."""
+    """Return labels of two versions on the same traces."""
     parts = [traces(seed=k, tnr=tnr).with_columns(version=pl.lit(f"v{k}")) for k, tnr in ((1, 0.8), (2, 0.4))]
     return pl.concat(parts)
 
 
 def conversations() -> pl.DataFrame:
-    """Traces of conversations of one to five turns, some of them labelled, and traces without a conversation."""
+    """Return traces of conversations of one to five turns, some labelled, and traces without a conversation."""
     rng = np.random.default_rng(4)
     of = np.repeat(np.arange(400), rng.integers(1, 6, 400))[:900]
     table = traces(labelled=0.9).with_columns(conversation_id=pl.Series(of), topic=pl.lit("x"))
@@ -58,7 +58,7 @@ def conversations() -> pl.DataFrame:
 
 
 def criteria() -> pl.DataFrame:
-    """Two criteria, each with labels by an expert and a judge."""
+    """Return labels of an expert and a judge for two criteria."""
     tone, facts = traces(seed=1), traces(seed=2)
     return pl.DataFrame(
         {
@@ -73,7 +73,7 @@ def criteria() -> pl.DataFrame:
 
 
 def long_rows() -> pl.DataFrame:
-    """A row for each label, of two versions."""
+    """Return a row per label, of two versions."""
     columns = {"judge_a": "judge", "judge_b": "judge", "expert": "human"}
     return (
         versions()
@@ -187,7 +187,7 @@ def test_what_cannot_be_counted_is_named(change: dict[str, pl.Expr], error: str)
 
 
 def test_repeats_are_refused_and_a_single_run_is_counted() -> None:
-    counts = cu.count_labels(traces().lazy(), name="table")  # in the layout that `judge` writes, with a column `repeat`
+    counts = cu.count_labels(traces().lazy(), name="table")  # the layout of `judge`, with a column `repeat`
     again = counts.drop("n_outputs").with_columns(repeat=pl.lit("0"))
     assert cu.count_labels(again.lazy(), name="again")["n_outputs"].sum() > 0
     with pytest.raises(InputError, match="column 'n_outputs' holds counts; give the table to rates"):

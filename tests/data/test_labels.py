@@ -1,4 +1,4 @@
-"""Tables of labels in layouts and under names that people use."""
+"""Tables of labels with typical layouts and names of users."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_a_column_for_each_rater(item: str, human: str, judge: str, pair: tuple[
     assert scores[judge].mean() == pytest.approx(JUDGE.mean())
     assert scores[human].mean() == pytest.approx(np.mean([label for label in EXPERT if label is not None]))
     assert "latency_ms" in study.attributes.columns
-    # the note prints the mapping, which reads the same
+    # the note prints a mapping that reads the same table
     note = next(note.message for note in study.notes if note.rule == "label-columns")
     assert f"human:{{rater:{human}}}" in note
     again = (

@@ -1,4 +1,4 @@
-"""Outputs: what a reader makes has the declared columns."""
+"""Outputs from a reader have the declared columns."""
 
 from __future__ import annotations
 

@@ -165,7 +165,7 @@ def test_the_reason_of_an_invalid_verdict_is_kept() -> None:
 
 
 def asked(*rows: tuple[object, ...]) -> Preferences:
-    """Rows item, system_a, system_b, preference (None: not answered), order, repeat."""
+    """Return verdicts from item, system_a, system_b, preference (None: missing), order and repeat."""
     names = ["item", "system_a", "system_b", "preference", "order", "repeat"]
     frame = pl.DataFrame([list(row) for row in rows], schema=names, orient="row", strict=False)
     return Preferences.make(frame.with_columns(rater=pl.lit("j")))[0]
@@ -175,11 +175,11 @@ def test_what_was_asked_in_both_orders_and_answered_in_one_does_not_count() -> N
     verdicts = asked(
         *((1, "A", "B", 1, "ab", 0), (1, "A", "B", None, "ba", 0)),
         *((2, "A", "B", 1, "ab", 0), (2, "A", "B", 0, "ba", 0)),
-        (3, "A", "B", 1, "ab", 0),  # asked in one order by design
+        (3, "A", "B", 1, "ab", 0),  # queried in one order by design
         *((4, "A", "B", 1, "ab", 0), (4, "A", "B", None, "ab", 1)),  # one run of one order failed
-        *((5, "A", "B", 1, "", 0), (5, "A", "B", None, "", 1)),  # the order is not known
-        *((6, "B", "A", -1, "ba", 0), (6, "A", "B", None, "ba", 0)),  # the same, written the other way round
-        *((7, "A", "B", 1, "ab", 0), (7, "A", "B", None, "ba", 0), (7, "A", "B", -1, "ba", 1)),  # asked again
+        *((5, "A", "B", 1, "", 0), (5, "A", "B", None, "", 1)),  # unknown order
+        *((6, "B", "A", -1, "ba", 0), (6, "A", "B", None, "ba", 0)),  # the same, with the systems swapped
+        *((7, "A", "B", 1, "ab", 0), (7, "A", "B", None, "ba", 0), (7, "A", "B", -1, "ba", 1)),  # queried twice
         *((8, "A", "B", None, "ab", 0), (8, "A", "B", None, "ba", 0)),
     )
     assert verdicts.half()["item"].to_list() == ["1", "6"]
@@ -203,7 +203,7 @@ ASKED_ROWS = st.tuples(
 def test_half_judged_comparisons_do_not_hang_on_names_or_orders(
     rows: list[tuple[str, tuple[str, str], int | None, str]], swapped: bool, relabelled: bool
 ) -> None:
-    """Naming the systems the other way round changes nothing; calling ab ba and ba ab turns only what was shown."""
+    """Swapping system_a and system_b changes nothing; swapping ab and ba changes only the order."""
     turn = {"ab": "ba", "ba": "ab", "": ""}
     one = asked(*((item, a, b, said, order, k) for k, (item, (a, b), said, order) in enumerate(rows)))
     turned = []

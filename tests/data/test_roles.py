@@ -1,4 +1,4 @@
-"""Second opinions: told from first ones by `role`, kept apart everywhere, written and read back."""
+"""Second opinions have a separate `role`, which every question respects and every format stores."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The raters table beside a file is read by itself, so that no metric is ranked the wrong way round."""
+"""The raters table next to a file is read automatically, so that metrics have the correct direction."""
 
 from __future__ import annotations
 
@@ -287,7 +287,7 @@ def test_convert_keeps_what_raters_are(here: Path, capsys: pytest.CaptureFixture
     assert capsys.readouterr().out.split() == ["made.csv", "made.raters.csv"]
     before, after = cu.read("s.csv"), cu.read("made.csv")
     assert after.raters.frame.equals(before.raters.frame)
-    for output in ("s.parquet", "made.tsv"):  # the table that lies there already says it
+    for output in ("s.parquet", "made.tsv"):  # the existing sidecar already declares the direction
         assert cli.run(["convert", "made.csv", "-o", output]) == 0
         assert capsys.readouterr().out.split() == [output]
         assert said(cu.read(output))[1] is False

@@ -1,4 +1,4 @@
-"""What is planted is found again, by means that do not go through the code that planted it."""
+"""Planted parameters of simulated studies are recovered by independent computations."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ DEMO = demo_simulation()
 
 
 def preferences(made: Simulation, aspect: str) -> Comparisons:
-    """People averaged, then every metric."""
+    """Return the comparisons of the averaged annotators and of every metric."""
     return compare(made.study, aspect=aspect)[0].preferences
 
 
 def decision(outcome: np.ndarray[Any, Any]) -> int:
-    """Win, tie, loss counts -> 1, 0, -1 by the exact sign test at .05 (scipy)."""
+    """Return 1, 0 or -1 from counts of wins, ties and losses by the exact sign test at .05 (scipy)."""
     wins, _, losses = (int(count) for count in outcome)
     if wins + losses == 0 or stats.binomtest(wins, wins + losses).pvalue >= 0.05:
         return 0
@@ -138,7 +138,7 @@ def large() -> Simulation:
     )
 
 
-# Signal, favours of A, B, C, variance of the difference of two scores given the qualities, whether aspects are rated.
+# Signal, favours of A, B, C, variance of the difference of two scores given the qualities, whether rated by aspect.
 VIEWS = {
     "plain": (0.8, (0, 0, 0), 0.8**2 * 0.4**2 / 2 + 0.6**2, False),
     "biased": (1.0, (0, 0, 0.7), 0.4**2 + 0.5**2, True),
@@ -150,7 +150,7 @@ VIEWS = {
 
 @pytest.mark.parametrize("aspect", [0, 1])
 def test_preferences_of_metrics_follow_the_normal_model(aspect: int) -> None:
-    """The probability of a win is the normal cdf of the difference of levels over its standard deviation (scipy)."""
+    """The win rate is the normal cdf of the difference of levels over its standard deviation (scipy)."""
     truth = large().truth
     counts = OutcomeCounts.of(preferences(large(), truth.aspects[aspect]))
     first, second = np.array(list(combinations(range(3), 2))).T
@@ -159,7 +159,7 @@ def test_preferences_of_metrics_follow_the_normal_model(aspect: int) -> None:
         level = signal * quality + np.array(favours)
         expected = stats.norm.cdf((level[first] - level[second]) / np.sqrt(2 * variance))
         wins = counts.metric[:, truth.metrics.index(name), 0] / 40_000
-        # Four standard errors of a share of 40,000 items; 30 shares are looked at.
+        # Four standard errors of a proportion of 40,000 items, for 30 proportions.
         np.testing.assert_allclose(wins, expected, atol=4 * 0.5 / 200)
     assert counts.metric[:, truth.metrics.index("coarse"), 1].min() > 0
     better = (truth.latent[:, first, aspect] > truth.latent[:, second, aspect]).mean(axis=0)
@@ -175,7 +175,7 @@ def test_annotators_are_as_reliable_as_planted() -> None:
     )
     for k, reliability in enumerate((1.0, 0.9, 0.5)):
         seen = np.corrcoef(panel.values[k, :, 1], truth.latent[:, 1, 0])[0, 1]
-        # Rounding an impression of sd .72 / reliability to whole points adds a variance of 1/12.
+        # Rounding an impression of sd .72 / reliability to integers adds a variance of 1/12.
         variance = (0.6**2 + 0.4**2) / reliability**2
         assert seen == pytest.approx(reliability * np.sqrt(variance / (variance + 1 / 12)), abs=0.02)
 
@@ -192,7 +192,7 @@ def test_items_share_their_document_and_systems_share_their_item() -> None:
         rng=3,
     )
     latent = made.truth.latent[:, :, 0]
-    # Variances: document 1/2, item 1/2, item by system 1/4; correlations of neighbours are their shares of 5/4.
+    # Variances: document 1/2, item 1/2, item by system 1/4; correlations are the shared proportions of 5/4.
     in_item = np.corrcoef(latent[:, 0], latent[:, 1])[0, 1]
     assert in_item == pytest.approx(1 / 1.25, abs=0.03)
     in_document = np.corrcoef(latent[0::4, 0], latent[3::4, 1])[0, 1]

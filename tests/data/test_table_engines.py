@@ -1,4 +1,4 @@
-"""Counting on engines of clusters: the same counts to the bit, each in a process with the packages of .venv-engines."""
+"""Counts of cluster engines equal those of Polars, each in a process with the packages of .venv-engines."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ print(json.dumps({"pairs": tables, "battles": counts.frame.rows(), "items": coun
 
 @pytest.fixture(scope="module")
 def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Ratings with gaps, and verdicts in both orders with repeats and empty cells."""
+    """Write ratings with gaps, and verdicts in both orders with repeats and empty cells."""
     folder, rng = tmp_path_factory.mktemp("engines"), np.random.default_rng(0)
     keys = [(f"i{i}", s, r) for i in range(40) for s in SYSTEMS for r in ("ann", "bob", "bleu", "comet")]
     rated = pl.DataFrame(keys, schema=["item", "system", "rater"], orient="row")

@@ -1,4 +1,4 @@
-"""Long tables out: what is written is what `read` takes back, the same bytes each time."""
+"""Long tables are written byte for byte the same, and `read` takes them back."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FORMS = [*SUFFIXES, ".csv.gz", ".jsonl.gz", ".TSV"]
 
 @pytest.fixture
 def study(tmp_path: Path) -> Study:
-    """Scores, verdicts, texts, and what is known of raters and items."""
+    """Return a study with scores, verdicts, texts and metadata of raters and items."""
     scores = pl.DataFrame(
         {"item": ["i,1", "i,1", "2"], "system": ["A", "B", "A"], "rater": "ann", "score": [1.5, 2, 3]}
     )

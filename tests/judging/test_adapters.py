@@ -1,4 +1,4 @@
-"""Clients by name: pydantic-ai, functions, other packages."""
+"""Clients by name: pydantic-ai, functions and other packages."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def reply(client: Client, **more: Any) -> Any:
 
 @pytest.fixture
 def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
-    """Writes a module beside where the user stands."""
+    """Return a function that writes a module into the working folder."""
     monkeypatch.chdir(tmp_path)
 
     def put(code: str) -> None:
@@ -138,7 +138,7 @@ def test_functions_that_wait_wait_at_once() -> None:
     together = threading.Barrier(8, timeout=PATIENCE)
 
     def wait(body: Any) -> Any:
-        if body["n"] > 15:  # by then all that may be at once are
+        if body["n"] > 15:  # by then the maximum of concurrent requests is reached
             together.wait()
         return completion()
 
@@ -150,12 +150,12 @@ def test_functions_that_wait_wait_at_once() -> None:
 
 @pytest.fixture
 def function_model() -> Iterator[Callable[..., PydanticAI]]:
-    """A client of a model of pydantic-ai that is a function."""
+    """Return a client of a pydantic-ai model that calls a function."""
     from pydantic_ai import models
     from pydantic_ai.models.function import FunctionModel
 
     before = models.ALLOW_MODEL_REQUESTS
-    models.ALLOW_MODEL_REQUESTS = False  # nothing but functions
+    models.ALLOW_MODEL_REQUESTS = False  # only models that are functions
     yield lambda function: PydanticAI(FunctionModel(function))
     models.ALLOW_MODEL_REQUESTS = before
 

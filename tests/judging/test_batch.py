@@ -1,5 +1,3 @@
-"""Requests and replies as files of a batch."""
-
 from __future__ import annotations
 
 import json

@@ -1,4 +1,4 @@
-"""Addresses, keys and headers of a server that is asked."""
+"""Addresses, keys and headers of requests to a server."""
 
 from __future__ import annotations
 
@@ -167,9 +167,9 @@ def test_what_is_sent_says_nothing_of_this_machine(server: Server) -> None:
         ({"retry-after": "7"}, 7),
         ({"retry-after": "1.5"}, 1.5),
         ({"retry-after": "Sun, 22 Nov 2026 10:00:30 GMT"}, 30),
-        ({"retry-after": "Sunday, 22-Nov-26 10:00:30 GMT"}, 30),  # RFC 850, which RFC 9110 still has one read
-        ({"retry-after": "Sun Nov 22 10:00:30 2026"}, 30),  # asctime, too
-        ({"retry-after": "Sun, 22 Nov 2026 09:00:00 GMT"}, 0),  # it is over
+        ({"retry-after": "Sunday, 22-Nov-26 10:00:30 GMT"}, 30),  # RFC 850, still required by RFC 9110
+        ({"retry-after": "Sun Nov 22 10:00:30 2026"}, 30),  # asctime
+        ({"retry-after": "Sun, 22 Nov 2026 09:00:00 GMT"}, 0),  # in the past
         ({"retry-after": "soon"}, None),
         ({"retry-after": "-5"}, None),
         ({"retry-after": "Mon, 01 Jan 99999999999 00:00:00 GMT"}, None),
@@ -193,5 +193,5 @@ def test_how_long_a_server_wants_to_be_left_alone(headers: dict[str, str], secon
 )
 def test_whatever_a_server_says_is_one_short_line(said: object) -> None:
     told = words(said)
-    assert len(told) <= MOST_WORDS * 10  # escapes are longer than what they stand for
+    assert len(told) <= MOST_WORDS * 10  # escapes are longer than the characters that they represent
     assert told.isprintable() or not set(told) & set("\n\r\x1b\x00\u202e")

@@ -1,4 +1,4 @@
-"""What asking costs, before and after."""
+"""Estimated and actual cost of a judging run."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ def test_an_estimate_counts_each_key_once() -> None:
     assert made.expected_out == 8
     assert made.expected_dollars == pytest.approx(0.111 + 0.08)
     long = estimate(requests, price=None, answer=50.0)
-    assert (long.expected_out, long.tokens_out) == (20, 20)  # an answer is no longer than its limit
+    assert (long.expected_out, long.tokens_out) == (20, 20)  # an answer cannot exceed its limit
     assert (long.dollars, long.expected_dollars) == (None, None)
 
 
 def test_the_figures_of_a_known_study() -> None:
-    # 24,000 calls on SummEval, 16.8 million tokens in and .5 out, at the .25 and 2 dollars of gpt-5-mini.
+    # 24,000 calls on SummEval, 16.8 million tokens in and .5 out, at the prices of gpt-5-mini ($.25 and $2).
     price = known_price("gpt-5-mini", base_url="https://api.openai.com/v1")
     assert price is not None
     assert price.of(16_800_000, 500_000) == pytest.approx(5.2)

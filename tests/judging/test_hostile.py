@@ -1,4 +1,4 @@
-"""Outputs that attack the prompt: they change no other item's request, close no fence, and forge no verdict."""
+"""Prompt injection: outputs change no other request, close no fence and forge no verdict."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_an_output_stands_whole_in_its_fence_and_changes_nothing_else(attack: st
 
 @pytest.mark.parametrize("attack", ATTACKS.values(), ids=ATTACKS.keys())
 def test_a_judge_that_quotes_an_output_before_its_verdict_is_read_right(attack: str) -> None:
-    """It quotes all that it was shown, in prose and in its reason, and prefers what was shown second."""
+    """The judge quotes both outputs in prose and in its reason, and prefers the second."""
     frame = texts(attack)
 
     def prose(body: Mapping[str, Any]) -> dict[str, Any]:

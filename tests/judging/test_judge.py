@@ -1,4 +1,4 @@
-"""`cu.judge`: texts in, verdicts or ratings out, by clients that are functions."""
+"""`cu.judge` with functions as clients: verdicts and ratings from texts."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_two_pairs_of_the_same_texts_are_asked_once() -> None:
         return judging(longer)(body)
 
     made = judge(TEXTS, ONE, client=client)
-    assert len(asked) == 8  # 12 less the 2 of equal texts, less the 2 of X and Z that show what X and Y show
+    assert len(asked) == 8  # 12 less the 2 of equal texts, less the 2 of X and Z with the texts of X and Y
     assert made.usage.select("questions", "asked").row(0) == (10, 8)
     assert ["dddd", "ee"] in asked
 
@@ -96,7 +96,7 @@ def test_a_second_request_where_the_first_had_no_verdict(tmp_path: Path) -> None
     made = judge(TEXTS, ONE, client=client, cache=tmp_path / "c.db")
     assert made.verdicts["preference"].null_count() == 0
     assert made.usage["asked"].item() == 16
-    assert made.usage["tokens_in"].item() == 1600  # the first replies were paid, too
+    assert made.usage["tokens_in"].item() == 1600  # the first replies were paid too
     again = judge(TEXTS, ONE, client=client, cache=tmp_path / "c.db")
     assert again.usage["asked"].item() == 0
     assert again.verdicts.equals(made.verdicts)
@@ -198,4 +198,4 @@ def test_a_comparison_that_the_budget_stopped_between_its_orders_is_half_one() -
         stopped = made.verdicts.filter(invalid="budget")
         assert made.preferences.half().height == stopped.height
         halves.append(stopped.height)
-    assert halves == [0, 2, 0]  # two questions are one request
+    assert halves == [0, 2, 0]  # two questions share one request

@@ -1,4 +1,4 @@
-"""`custodes judge`: files, exit statuses, what is refused before anything is sent, and resuming."""
+"""`custodes judge`: files, exit statuses, early errors and resuming."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ TEXTS = [
 
 @pytest.fixture(autouse=True)
 def texts(custodes: Run, quick: None) -> None:
-    """`texts.jsonl` in the working folder."""
+    """Write `texts.jsonl` into the working folder."""
     Path("texts.jsonl").write_text("".join(json.dumps(row) + "\n" for row in TEXTS))
 
 
@@ -120,7 +120,7 @@ def test_batches(custodes: Run, server: Server, tmp_path: Path) -> None:
         replies.append({"custom_id": row["custom_id"], "response": {"status_code": 200, "body": body}, "error": None})
     Path("replies.jsonl").write_text("".join(json.dumps(row) + "\n" for row in replies))
     read = custodes(*asked(server, "--replies", "replies.jsonl"))
-    assert read.status == 1  # one is to be asked once more
+    assert read.status == 1  # one answer is still to be queried
     assert (
         "1 of 24 queries have no reply: 1 unavailable (not sent yet); run the same command again to "
         "send only these queries\ncustodes: note: 24 replies report no"
@@ -238,7 +238,7 @@ def test_mostly_unreadable_replies_are_a_failure(custodes: Run, server: Server, 
     assert f"{readable} a verdict" in made.err
     assert made.status == (1 if readable < 12 else 0)
     assert (f"only {readable} of 24 replies" in made.err) == (readable < 12)
-    assert custodes(*asked(server)).status == made.status  # from the cache, too
+    assert custodes(*asked(server)).status == made.status  # also from the cache
 
 
 def test_requests_sent_are_counted_with_retries(custodes: Run, server: Server) -> None:
@@ -246,7 +246,7 @@ def test_requests_sent_are_counted_with_retries(custodes: Run, server: Server) -
 
     def busy(seen: Seen, tried: int) -> Manner:
         if "Question 1" in str(seen.body):
-            return says("no idea")  # a second request follows
+            return says("no idea")  # causes a second request
         return fails(503) if "Question 2" in str(seen.body) and tried < times else lengths(seen, tried)
 
     server.answer = busy
@@ -289,7 +289,7 @@ def test_an_interrupted_judge_resumes(custodes: Run, server: Server) -> None:
 
 
 def client(body: Any) -> dict[str, Any]:
-    """A judge for `--client`."""
+    """Reply to `--client`."""
     return {"choices": [{"message": {"content": '{"verdict": "tie"}'}, "finish_reason": "stop"}]}
 
 

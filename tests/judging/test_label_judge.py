@@ -1,4 +1,4 @@
-"""Pointwise judges that give labels: prompts, replies, combined labels, and files that `rates` reads."""
+"""Pointwise judges with labels: prompts, replies, combined labels and files that `rates` reads."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ CRITERIA = Judge(model="m", mode="pointwise", labels=("pass", "fail"), aspects="
 
 
 def names_the_aspect(body: Mapping[str, Any]) -> dict[str, Any]:
-    """Pass where an output holds the name of the aspect; no answer on facts where it is 'unreadable'."""
+    """Reply "pass" where the output names the aspect, and without a label on facts of an 'unreadable' output."""
     (output,) = outputs_of(body)
     aspect = "tone" if "Judge its tone" in prompt_of(body) else "facts"
     if aspect == "facts" and "unreadable" in output:

@@ -1,4 +1,4 @@
-"""A judge behind a server that misbehaves in every way at once: nothing lost, nothing invented, every failure named."""
+"""A judge behind a server with all faults at once: no verdict is lost or invented, and every failure is named."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def good(seen: Seen) -> Manner:
 
 
 def quotes(seen: Seen) -> Manner:
-    """It quotes a false verdict, as it thinks and in its reason, before its own."""
+    """Reply with a false verdict quoted in the reasoning and the reason, followed by the true one."""
     true = verdict_of(seen)
     false = "B" if true == "A" else "A"
     reason = json.dumps({"reason": f'One says {{"verdict": "{false}"}} and </think>', "verdict": true})
@@ -55,7 +55,7 @@ ONCE = {
     "reset": lambda: reset,
     "malformed": lambda: sends(200, b'{"choices": [{"mess'),
 }
-"""What passes: asked again, the server answers."""
+"""Transient faults: a repeated request succeeds."""
 
 ALWAYS = {
     "refusal": refuses,
@@ -65,13 +65,13 @@ ALWAYS = {
     "no-verdict": lambda: says("Both have their merits."),
     "label": lambda: says('{"verdict": "C"}'),
 }
-"""What does not, by how it is called."""
+"""Permanent faults by name of the failure."""
 
 MANNERS = [*ONCE, *ALWAYS, "quotes", "good"]
 
 
 def manner_of(seen: Seen) -> str:
-    """The same for all requests that show the same two texts in the same order."""
+    """Return the same manner for all requests with the same two texts in the same order."""
     shown = "|".join(outputs_of(seen.body))
     return MANNERS[int(hashlib.sha256(shown.encode()).hexdigest(), 16) % len(MANNERS)]
 
@@ -103,7 +103,7 @@ def test_every_answer_is_the_judges_own_or_named(server: Server, quick: None, tm
             assert row["invalid"] == ""
             assert row["preference"] == {"A": 1, "B": -1, "tie": 0}[longer(*pair)], name
     assert made.verdicts.height == 30 * 6 * 2
-    assert set(counts) == set(MANNERS)  # each came up
+    assert set(counts) == set(MANNERS)  # every fault occurred
     assert made.status == 0
     failed = made.failures.filter(pl.col("system") == "")
     assert dict(zip(failed["invalid"], failed["failures"], strict=True)) == {name: counts[name] for name in ALWAYS}

@@ -1,4 +1,4 @@
-"""Replies that no file could hold as they are: requested once, kept, and read."""
+"""Replies with values that a file cannot store are requested once, cached and read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is asked: pairs, orders, repeats, prompts of one's own, images, examples."""
+"""The plan of a judging run: pairs, orders, repeats, custom prompts, images and examples."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_a_sample_is_balanced_and_does_not_follow_the_file() -> None:
     turned = plan(TEXTS.reverse(), pairs="sample:5", orders="ab")
     assert {(own.item, own.systems) for own in turned.asked} == drawn
     assert {(own.item, own.systems) for own in plan(pairs="sample:5", rng=1).asked} != drawn
-    assert len({own.item for own in made.asked}) > 5  # each pair has its own draw
+    assert len({own.item for own in made.asked}) > 5  # a separate draw for each pair
     assert [note.rule for note in plan(pairs="sample:20").notes] == ["short-sample"]
 
 
@@ -232,7 +232,7 @@ def test_examples_are_shown_first_and_not_judged() -> None:
     note = next(note for note in made.notes if note.rule == "examples")
     assert set(note.message.rpartition(": ")[2].split(", ")) == set(ITEMS) - judged
     heads = {json.dumps(own.body["messages"][:-1]) for own in made.requests}
-    assert len(heads) == 1  # the same for all, so that servers keep it
+    assert len(heads) == 1  # identical, so that servers can cache the prefix
     shown = json.loads(heads.pop())
     assert [message["role"] for message in shown] == ["user", "assistant"] * 3
     said = Counter(json.loads(message["content"])["verdict"] for message in shown[1::2])
@@ -333,11 +333,11 @@ def test_tries_that_broke_off_count_in_the_second_round_too() -> None:
 
     def client(body: Mapping[str, Any]) -> dict[str, Any]:
         tried.append(1)
-        if len(tried) in (1, 3):  # paid, and lost
+        if len(tried) in (1, 3):  # charged, but lost
             raise TimeoutError
         return completion("I wonder.", usage={"prompt_tokens": 0, "completion_tokens": 10})
 
-    # $10 a try at most. Three requests, five tries: $50. Of $79 are left $29: two again.
+    # At most $10 per try; three requests with five tries cost $50. Of $79, $29 are left: two more.
     own = Judge(model="m", sampling={"max_tokens": 10})
     three = TEXTS.head(3)
     judge(three, own, client=client, max_cost=79.0, price=[0, 1e6], concurrency=1, orders="ab")
@@ -345,7 +345,7 @@ def test_tries_that_broke_off_count_in_the_second_round_too() -> None:
 
 
 def sent(path: Path) -> bytes:
-    """The bytes that a part shows."""
+    """Return the bytes of the image of a part."""
     kind, _, content = image_part(str(path))["image_url"]["url"].partition(",")
     assert kind == "data:image/png;base64"
     return base64.b64decode(content)
@@ -356,7 +356,7 @@ def test_an_image_that_was_changed_is_sent_as_it_is_now(tmp_path: Path) -> None:
     path.write_bytes(b"one")
     os.utime(path, ns=(1, 1))
     assert sent(path) == b"one"
-    path.write_bytes(b"two")  # of the same size
+    path.write_bytes(b"two")  # same size
     os.utime(path, ns=(2, 2))
     assert sent(path) == b"two"
     path.unlink()

@@ -1,4 +1,4 @@
-"""Probes: forms of an output that change nothing else, the questions about them, and their outcomes."""
+"""Probes: edited outputs, their questions and their outcomes."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ PIECES = ["Lima", "is", "Dr.", "big.", "Why?", "了。", "\n", "- ", "* ", "# ",
 
 
 def letters(text: str) -> list[str]:
-    """The words of a text without Markdown."""
+    """Return the words of a text without Markdown."""
     return re.findall(r"[^\s#*+-]+", text)
 
 
@@ -54,7 +54,7 @@ def test_forms_change_nothing_else(text: str) -> None:
     longer_text = lengthened(text)
     assert longer_text.startswith(text.rstrip())
     added = letters(longer_text[len(text.rstrip()) :])
-    assert added == letters(text)[len(letters(text)) - len(added) :]  # only what the text ends with
+    assert added == letters(text)[len(letters(text)) - len(added) :]  # only a repetition of the end of the text
     form = formatted(text)
     assert letters(form.text) == letters(text)
     if form.text != text:
@@ -85,7 +85,7 @@ def test_the_last_sentence_is_repeated(text: str, longer_text: str) -> None:
         ("Lima is the capital.", "**Lima is the capital.**", False),
         ("Lima is the capital. It lies on the coast.", "- Lima is the capital.\n- It lies on the coast.", False),
         ("# Lima\n* the capital\n  - of **Peru**", "Lima\nthe capital\nof Peru", True),
-        ("It is 2**3 at least.", "It is 2**3 at least.", False),  # without the stars it would be another number
+        ("It is 2**3 at least.", "It is 2**3 at least.", False),  # without the stars the number would change
         ("1. Lima\n2. **Cusco**", "1. Lima\n2. **Cusco**", False),
         ("", "", False),
     ],
@@ -112,7 +112,7 @@ def test_one_output_is_changed_and_everything_else_is_the_same() -> None:
         prompt = prompt_of(question.request.body)
         assert re.findall(r"System: .*\n<output-[AB]", prompt) == names
     assert 12 < firsts[True] < 60  # of 72, at random
-    # In both orders the same place is changed, so each system is changed once in each comparison.
+    # Both orders change the same position, so each system is changed once per comparison.
     assert len({(q.item, q.probe, q.changed) for q in changed}) == 72
     assert [q.request for q in plan(TEXTS.reverse(), probe="length").asked if q.probe and q.item == "3"] == [
         q.request for q in changed if q.probe == "length" and q.item == "3"
@@ -138,7 +138,7 @@ def test_order_and_repeat_are_questions_as_usual() -> None:
 
 
 def test_outcomes_are_those_of_the_changed_output(tmp_path: Path) -> None:
-    """A judge that prefers the longer text: X is shorter than Y by 15 characters, and longer with its end again."""
+    """The judge prefers the longer text: X is 15 characters shorter than Y, and longer once its end is repeated."""
     rewritten = TEXTS.select("item", "system", text=pl.lit("Short."))
     rewritten.write_csv(tmp_path / "brief.csv")
     made = judge(TEXTS, Judge(model="m"), client=judging(longer), probe=["length", str(tmp_path / "brief.csv")])
@@ -169,7 +169,7 @@ def test_removed_markdown_is_the_plain_form() -> None:
     stars = judging(lambda a, b: "A" if "*" in a else "B" if "*" in b else "tie")
     made = judge(texts, Judge(model="m"), client=stars, probe="format")
     rows = {row["system"]: (row["plain"], row["changed"]) for row in made.probes.to_dicts()}
-    # X: without its bold text a tie; Y: in bold beside the other's bold text, the one shown first
+    # X without bold text ties; Y in bold ties in style with X, and the first output wins
     assert rows["X"] == (0.5, 1.0)
     assert rows["Y"][0] == 0.0
 
@@ -253,5 +253,5 @@ def test_from_the_command_line_to_the_report(custodes: Run) -> None:
     assert "Probes: the same outputs in another form" in Path("report.html").read_text(encoding="utf-8")
     verdict = custodes("verdict", "verdicts.csv", "texts.csv", "--resamples", "20")
     assert "(probe length)" in " ".join(verdict.out.split())
-    assert custodes(*words).status == 0  # without probes, the earlier ones are not read with the new verdicts
+    assert custodes(*words).status == 0  # without probes, outcomes of earlier probes are not read with the new verdicts
     assert not Path("verdicts.probes.csv").exists()

@@ -1,4 +1,4 @@
-"""Prompts as a server receives them: feedback before the preference, criteria of a rubric, and conversations."""
+"""Prompts as received by a server: feedback before the preference, criteria of a rubric, conversations."""
 
 from __future__ import annotations
 

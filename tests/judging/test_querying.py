@@ -1,4 +1,4 @@
-"""Requests over HTTP to a server that misbehaves: nothing lost, nothing invented, every failure named."""
+"""HTTP requests to a misbehaving server: no reply is lost or invented, and every failure is named."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def client(server: Server, *, key: str | None = KEY, timeout: float = PATIENCE) 
 
 
 def texts(answers: Received, requests: list[Request]) -> list[str]:
-    """What the replies to requests say, which are all there and no others."""
+    """Return the texts of the replies, after checking that there is one per request."""
     assert answers.replies.keys() == {request.key for request in requests}
     return [answers.replies[request.key].body["choices"][0]["message"]["content"] for request in requests]
 
@@ -114,7 +114,7 @@ def test_what_passes_is_asked_again(server: Server, manner: Manner) -> None:
 
 @pytest.mark.parametrize("manner", [servers.silence, servers.trickle], ids=["silence", "trickle"])
 def test_a_reply_that_does_not_come_in_time_is_asked_for_again(server: Server, manner: Manner) -> None:
-    """The first try of request 1 has little time, all others have plenty."""
+    """Only the first try of request 1 has a short timeout."""
     given_up: list[str] = []
     server.answer = lambda seen, tried: manner if number(seen) == 1 and not given_up else says()
     hasty, patient = client(server, timeout=0.05), client(server)
@@ -216,7 +216,7 @@ def test_a_server_that_answers_nothing_is_asked_once(server: Server, manner: Man
     assert len(server.seen) == 1
     server.answer = lambda seen, tried: says()
     asked(bodies(3), client(server), cache)
-    server.answer = lambda seen, tried: manner  # a key that is withdrawn
+    server.answer = lambda seen, tried: manner  # a revoked key
     answers = asked(bodies(30), client(server), cache, concurrency=1)
     assert (len(answers.replies), len(answers.failures)) == (3, 27)
     assert {failure.reason for failure in answers.failures.values()} == {"denied"}
@@ -250,7 +250,7 @@ def test_a_redirect_is_not_followed_and_the_key_goes_nowhere(server: Server) -> 
     [
         lambda key: json.dumps(key).replace("/", "\\/"),
         lambda key: '"' + "".join(f"\\u{ord(letter):04X}" for letter in key) + '"',
-        lambda key: json.dumps(json.dumps(key).replace("/", "\\/")),  # in the JSON of an answer
+        lambda key: json.dumps(json.dumps(key).replace("/", "\\/")),  # inside the JSON of an answer
         lambda key: json.dumps("".join(f"\\u{ord(letter):04x}" for letter in key)),
     ],
     ids=["solidus", "numbers", "solidus within", "numbers within"],
@@ -337,25 +337,25 @@ def test_the_window_halves_when_the_server_is_busy_and_grows_with_answers(server
         bodies(150), client(server), concurrency=64, patience=Patience(tries=10_000, first=0.002, longest=0.02)
     )
     assert (len(answers.replies), answers.failures) == (150, {})
-    assert at_once[1] == 1  # the first is alone
+    assert at_once[1] == 1  # the first request is alone
     assert 4 < server.most_at_once < 40
 
 
 @pytest.mark.parametrize("rate", [{"rpm": 6_000}, {"tpm": 60_000}], ids=["rpm", "tpm"])
 def test_rates_space_requests_evenly(server: Server, rate: dict[str, float]) -> None:
-    # 10 ms apart: 100 requests a second; or 1,000 tokens, 2 in and at most 8 out each, and in truth 12.
+    # 10 ms apart: 100 requests a second, or 1,000 tokens with 2 in and at most 8 out each (12 in fact).
     start = time.monotonic()
     assert len(asked(bodies(6, max_tokens=8), client(server), **rate).replies) == 6
     assert time.monotonic() - start >= 5 * 0.010
 
 
-PRICE = Price(input=0.0, output=1e6)  # a dollar a token of the answers
+PRICE = Price(input=0.0, output=1e6)  # a dollar per output token
 
 
 def test_the_budget_is_never_passed_and_a_run_goes_on_where_it_ended(server: Server) -> None:
-    cache, requests = Cache(), bodies(20, max_tokens=5)  # at most $5 each, in truth 2
+    cache, requests = Cache(), bodies(20, max_tokens=5)  # at most $5 each, $2 in fact
     answers = asked(requests, client(server), cache, budget=Budget(limit=21, price=PRICE))
-    # Nine cost 18; the tenth could cost 5, and 18 + 5 > 21.
+    # Nine cost $18; the tenth could cost $5, and 18 + 5 > 21.
     assert (len(answers.replies), len(answers.failures), len(server.seen)) == (9, 11, 9)
     assert {(failure.reason, failure.message) for failure in answers.failures.values()} == {
         ("budget", "not sent: the request could exceed the cost limit of $21, of which $18.0000 are spent")
@@ -447,7 +447,7 @@ def test_progress_counts_every_request_and_an_interrupt_keeps_what_came(server: 
     interrupt = False
     rest = asked(bodies(400), client(server), cache, progress=counting)
     assert (len(rest.replies), rest.asked) == (400, 400 - had)
-    assert len(server.seen) <= 400 + 8  # what was on its way is lost, and no more
+    assert len(server.seen) <= 400 + 8  # only the requests in flight are lost
 
 
 def test_a_cache_that_cannot_be_written_is_one_line(server: Server) -> None:

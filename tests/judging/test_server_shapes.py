@@ -1,6 +1,6 @@
-"""Replies and errors in the shapes that vLLM, TGI, LiteLLM and Ollama document, from a scripted server.
+"""Replies and errors in the documented formats of vLLM, TGI, LiteLLM and Ollama, from a scripted server.
 
-Shapes: vLLM `entrypoints/openai/protocol.py`, TGI `router/src/lib.rs` and `validation.rs`, OpenAI's errors with the
+Formats: vLLM `entrypoints/openai/protocol.py`, TGI `router/src/lib.rs` and `validation.rs`, OpenAI's errors with the
 types of the LiteLLM proxy, Ollama's page on OpenAI compatibility.
 """
 
@@ -23,7 +23,7 @@ PROBABILITIES = {"A": 0.7, "B": 0.2, "tie": 0.1}
 
 
 def tokens(**more: Any) -> dict[str, Any]:
-    """Log-probabilities of the answer `A`, a single token."""
+    """Return log-probabilities of the answer `A`, a single token."""
     entries = [{"token": word, "logprob": math.log(p), **more} for word, p in PROBABILITIES.items()]
     return {"content": [{**entries[0], "top_logprobs": entries}]}
 

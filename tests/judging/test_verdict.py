@@ -1,4 +1,4 @@
-"""Reading replies: verdicts, scores, reasons and probabilities, and why there is none."""
+"""Parsing of replies: verdicts, scores, reasons, probabilities and reasons for failure."""
 
 from __future__ import annotations
 
@@ -227,7 +227,7 @@ def test_model_and_tokens() -> None:
 
 
 def logprobs(tokens: list[str], place: int, top: dict[str, float]) -> dict[str, Any]:
-    """Tokens of an answer, with the alternatives of one of them."""
+    """Return the tokens of an answer, with the alternatives of one of them."""
     content: list[dict[str, Any]] = [{"token": own, "logprob": -0.1, "top_logprobs": []} for own in tokens]
     content[place]["logprob"] = math.log(top[tokens[place]])
     content[place]["top_logprobs"] = [{"token": own, "logprob": math.log(chance)} for own, chance in top.items()]
@@ -243,7 +243,7 @@ def chances(tokens: list[str], place: int, top: dict[str, float], judge: Judge) 
 def test_probabilities_are_parts_of_the_labels_alone() -> None:
     own = Judge(model="m", logprobs=True)
     tokens = ['{"', "verdict", '":', ' "', "A", '"}']
-    # The unconstrained model would rather have said something else: .6 of 1 are not for a label.
+    # The unconstrained model prefers another token: .6 of the probability is for no label.
     found = chances(tokens, 4, {"The": 0.6, "A": 0.2, "B": 0.1, "t": 0.04, "tie": 0.06}, own)
     assert found == pytest.approx({"A": 0.5, "B": 0.25, "tie": 0.25})
 
@@ -305,7 +305,7 @@ ODD = st.recursive(
 
 
 def changed(body: Any, path: tuple[Any, ...], value: Any) -> Any:
-    """A body with another value at a place."""
+    """Return a body with another value at a path."""
     if not path:
         return value
     made = copy.copy(body)
@@ -319,7 +319,7 @@ FULL["choices"][0]["message"]["refusal"] = None
 
 
 def places(value: Any) -> list[tuple[Any, ...]]:
-    """All places of a JSON value."""
+    """Return the paths of all values in a JSON value."""
     inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     return [(), *((key, *rest) for key, own in inner for rest in places(own))]
 
@@ -343,6 +343,6 @@ def test_whatever_a_reason_quotes_the_verdict_counts(quoted: str, label: str) ->
 
 @given(TEXT, st.sampled_from(["A", "B", "tie"]))
 def test_what_comes_after_quoting_counts(quoted: str, label: str) -> None:
-    """Quoted in prose, as it is: the verdict on the last line counts, or nothing does."""
+    """After unescaped quotes in prose, only the verdict on the last line may count."""
     answer = said(f'It says: {quoted}\nSo:\n{{"verdict": "{label}"}}', shown=(quoted, "two"))
     assert answer.label in (label, "")

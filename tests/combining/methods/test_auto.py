@@ -1,5 +1,3 @@
-"""The automatic choice against its definition."""
-
 from __future__ import annotations
 
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""A formula and training data: rows predicted one by one, folds that keep groups whole, weights on people's scale."""
+"""Formulas and training data: prediction by row, grouped folds, weights on the human scale."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_a_formula_by_hand() -> None:
     formula = Formula(weights=np.array([2.0, 0.0, -1.0]), fill=np.array([0.5, 0.5, 0.25]), intercept=1.0)
     assert formula.used.tolist() == [0, 2]
     assert formula.predict(np.array([[0.5, 9, 0.5], [np.nan, 9, np.nan]])).tolist() == [1.5, 1.75]
-    # what no metric has a weight in is the intercept alone
+    # without weights the prediction is the intercept
     assert replace(formula, weights=np.zeros(3)).predict(np.ones((2, 3))).tolist() == [1.0, 1.0]
 
 
@@ -96,13 +96,13 @@ def test_weights_are_put_on_people_s_scale_by_least_squares_and_never_turn() -> 
 
 
 def test_groups_are_drawn_whole_and_copies_are_items_of_their_own() -> None:
-    of = training(4, items=10)  # five groups of two items of four systems
+    of = training(4, items=10)  # five groups of two items with four systems
     again = of.resampled(np.random.default_rng(0))
     drawn = np.random.default_rng(0).choice(np.arange(5), size=5)
     assert len(set(drawn)) < 5
     np.testing.assert_array_equal(again.y, np.concatenate([of.y[of.groups == group] for group in drawn]))
     np.testing.assert_array_equal(again.groups, np.repeat(drawn, 8))
-    # two copies of an item are never compared with each other
+    # copies of an item are separate items
     assert len(set(again.items)) == 10
     assert (np.bincount(again.items) == 4).all()
     fold = again.inner_folds()

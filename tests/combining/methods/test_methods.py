@@ -1,4 +1,4 @@
-"""What all methods have in common: rows one by one, metrics not used, scales of people."""
+"""Properties that all methods share: prediction by row, unused metrics, human scales."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parquet and Arrow: the same table with PyArrow and without it; damaged bytes are one line and nothing else."""
+"""Parquet and Arrow files with and without PyArrow, and the error for damaged bytes."""
 
 from __future__ import annotations
 

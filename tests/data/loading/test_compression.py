@@ -1,4 +1,4 @@
-"""Compressed files are read up to a declared size, and no further."""
+"""Compressed files are read up to the size limit only."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_a_bomb_is_refused_while_it_unpacks(tmp_path: Path, suffix: str, monkeyp
     with pytest.raises(InputError, match="unpacks to more than"):
         load_table(path)
     assert all(size < len(bomb) / 2 for size in taken)
-    assert bool(taken) == (suffix in PACK)  # an archive says its size
+    assert bool(taken) == (suffix in PACK)  # an archive states its uncompressed size
 
 
 def test_a_zip_of_one_table(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""SQLite and DuckDB: known by their first bytes, opened for reading only, nothing written beside them."""
+"""SQLite and DuckDB files are recognised by their first bytes and opened read-only."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_a_table_a_view_or_a_query(tmp_path: Path, kind: str) -> None:
     assert (table.frame.rows(), table.name) == ([(1, "A", 3.5)], f"s.db::{query}")
     assert load_table(f"{path}::\nwith a as (select 1 as b) select * from a").frame.rows() == [(1,)]
     long = [load_table(f"{path}::SELECT 1 AS a,{' ' * 100}'{'x' * 100}{end}' AS b").name for end in "yz"]
-    assert long[0] != long[1]  # the digest of the file says nothing of the query
+    assert long[0] != long[1]  # the names differ by a digest of the query
     assert all(name.startswith("s.db::SELECT 1 AS a, 'xxx") and len(name) == 6 + 60 for name in long)
 
 
@@ -130,7 +130,7 @@ def test_changes_that_are_not_in_the_file_yet(tmp_path: Path) -> None:
     ):
         load_table(path)
     assert {own.name: own.read_bytes() for own in tmp_path.iterdir()} == before
-    connection.close()  # which writes them into the file, whose header still says WAL
+    connection.close()  # closing writes the changes into the file, whose header still says WAL
     assert load_table(path).frame.height == 2
     assert [own.name for own in tmp_path.iterdir()] == ["s.db"]
 

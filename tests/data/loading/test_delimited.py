@@ -1,4 +1,4 @@
-"""Separators and decimals: what spreadsheets of other countries write is read, and what is assumed is told."""
+"""Separators and decimal commas of delimited files, and the notes on what was assumed."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_semicolons_and_decimal_commas(tmp_path: Path, encoding: str, separator:
 @pytest.mark.parametrize(
     ("text", "columns"),
     [
-        ("item,system,ann\n1,A;B;C;D,3\n", ["item", "system", "ann"]),  # semicolons in cells only
+        ("item,system,ann\n1,A;B;C;D,3\n", ["item", "system", "ann"]),  # semicolons only inside cells
         ("item;system;note, long\n1;A;3,5\n1;B;2,5\n", ["item", "system", "note, long"]),
         ("item|system|ann\n1|A|3\n", ["item", "system", "ann"]),
         ('item,"a;b;c;d",ann\n1,A,3\n', ["item", "a;b;c;d", "ann"]),
@@ -54,7 +54,7 @@ def test_the_separator_is_that_which_parts_header_and_rows_alike(tmp_path: Path,
         (["3,5", "4"], ["3.5", "4"]),
         (["1,234", "2,5"], ["1.234", "2.5"]),
         (["0,125", "0,250"], ["0.125", "0.250"]),
-        (["1,234", "2,500"], ["1,234", "2,500"]),  # may be thousands
+        (["1,234", "2,500"], ["1,234", "2,500"]),  # possibly thousands separators
         (["1.234,5", "4"], ["1.234,5", "4"]),
         (["3,5", "2.5"], ["3,5", "2.5"]),
         (["1,234,567", "4"], ["1,234,567", "4"]),

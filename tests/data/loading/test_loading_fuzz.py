@@ -1,4 +1,4 @@
-"""Damaged files of every container make a table or raise one line: nothing else is raised, printed or changed."""
+"""Damaged files of every format give a table or a one-line error and print nothing."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def workbook() -> bytes:
 
 
 def stored(archive: bytes) -> bytes:
-    """The same archive without compression, so that a changed byte is one of its files'."""
+    """Return the archive without compression, so that an edited byte belongs to a member."""
     made = io.BytesIO()
     with zipfile.ZipFile(io.BytesIO(archive)) as old, zipfile.ZipFile(made, "w") as new:
         for name in old.namelist():
@@ -85,7 +85,7 @@ def written(method: str, frame: pl.DataFrame = FRAME) -> bytes:
 
 
 def tar() -> bytes:
-    """A test set of mt-metrics-eval."""
+    """Return a test set of mt-metrics-eval as a tar archive."""
     made = io.BytesIO()
     with tarfile.open(fileobj=made, mode="w") as archive:
         for name, text in {"wmt/sources/en-de.txt": "a\n", "wmt/metric-scores/en-de/m.seg.score": "S\t1\n"}.items():
@@ -97,7 +97,7 @@ def tar() -> bytes:
 
 @cache
 def seeds() -> dict[str, tuple[bytes, ...]]:
-    """Good files by suffix, to be damaged."""
+    """Return valid files by suffix."""
     csv = TEXT.write_csv().encode()
     german = TEXT.write_csv(separator=";").replace(".", ",")
     lines = written("write_ndjson")
@@ -146,7 +146,7 @@ def check(case: tuple[str, int], edits: list[tuple[float, bytes, int]], cut: flo
         else:
             error = ""
             assert table.frame.height
-            assert table.frame.write_ipc(None).getvalue()  # whatever it holds is valid
+            assert table.frame.write_ipc(None).getvalue()  # raises if the frame is invalid
         assert len(error.splitlines()) < 2
         assert path.read_bytes() == data
         assert [own.name for own in Path(folder).iterdir()] == [path.name]
@@ -169,7 +169,7 @@ def test_damaged_files(
 
 @pytest.mark.slow
 def test_ten_thousand_damaged_files(capfd: pytest.CaptureFixture[str]) -> None:
-    """Those of DuckDB, which may end the process, are kept at their length."""
+    """DuckDB files keep their length, because a truncated one may end the process."""
     settings(max_examples=10_000)(given(case=CASES, edits=EDITS, cut=CUT, other=OTHER)(check))()
     whole = database("duckdb")
 

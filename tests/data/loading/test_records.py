@@ -10,7 +10,7 @@ from custodes.data.loading.records import from_lines
 from custodes.errors import InputError
 
 VALUES = ["text", "", None, 1, 2.50, True, [1, {"x": 2}], {"k": "v"}, "é"]
-"""Cells of every kind, nested ones too."""
+"""Cells of every type, including nested ones."""
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -1,4 +1,4 @@
-"""What would not fit in memory is refused before it is parsed, in one line that says how much it is."""
+"""Files too large for memory are refused before parsing, with their size in the message."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_a_file_larger_than_memory_is_not_opened(tmp_path: Path, monkeypatch: py
 
 
 def workbook(path: Path, change: tuple[bytes, bytes], text: str = "x", rows: int = 2) -> Path:
-    """A workbook of three columns with an edit in its sheet."""
+    """Write a workbook of three columns after one edit of the XML of its sheet."""
     made = io.BytesIO()
     book = Workbook(made, {"in_memory": True})
     sheet = book.add_worksheet()

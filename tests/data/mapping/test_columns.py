@@ -1,4 +1,4 @@
-"""Mapping of columns: roles, patterns, facts of items, several inputs, and what is refused."""
+"""Column mappings: roles, patterns, item metadata, several inputs and errors."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_a_wide_table_of_two_aspects() -> None:
     study = read(frame, columns={**OUTPUT, "score": BOTH})
     assert frame.equals(before)
     assert (study.humans, study.metrics, study.aspects) == (("ann1", "ann2"), ("bleu",), ("coherence", "fluency"))
-    # by hand: the same scores melted one column at a time
+    # reference: the same scores, melted one column at a time
     scores = study.ratings.frame
     for name, rater, aspect in (("human_fluency_ann2", "ann2", "fluency"), ("bleu", "bleu", "")):
         assert scores.filter(rater=rater, aspect=aspect)["score"].to_list() == frame[name].cast(pl.Float64).to_list()

@@ -1,4 +1,4 @@
-"""What a refused table answers: a mapping that reads it, with the people, aspects and kinds that its names say."""
+"""The error for a table that no reader matches proposes a mapping that reads it."""
 
 from __future__ import annotations
 
@@ -69,10 +69,10 @@ human_style_ann1, human_style_ann2, human_depth_ann1, human_confidence, bleu
 human a's, metric
     human:{rater:human a's} & metric:{rater} | human a's |
 """
-"""Columns of a wide table; and below them the patterns suggested, the people and the aspects by these."""
+"""Columns of a wide table, followed by the suggested patterns, the raters and the aspects."""
 
 Case = tuple[pl.DataFrame, list[str], list[str], list[str]]
-"""A table, the options suggested, people and aspects."""
+"""A table, the suggested options, the annotators and the aspects."""
 
 
 def split(text: str, sign: str = ", ") -> list[str]:
@@ -241,7 +241,7 @@ def test_what_looks_human() -> None:
     human = ["expert_2", "Human Score", "turker1", "mqm", "da-sqm", "goldLabel", "annotatorA"]
     others = ["bleu", "comet-da", "judge", "llm_rater", "GPT4-annotator", "qwen-coder", "humane", "gpt4", "x-mqm", ""]
     assert [name for name in [*human, *others, "standard"] if looks_human(name)] == human
-    assert not looks_human("mqm", declared=True)  # a declared metric is one unless its name is plain
+    assert not looks_human("mqm", declared=True)  # a declared metric counts as human only if its name is unambiguous
     assert looks_human("human_mqm", declared=True)
 
 
@@ -296,7 +296,7 @@ def test_a_verdict_that_may_be_a_tie_or_a_loss_is_not_taken_for_a_tie() -> None:
     with pytest.raises(
         cu.InputError,
         match="match no reader; the most similar reader is battles",
-    ):  # an order that cannot be read
+    ):  # unreadable presentation orders
         cu.read(frame.with_columns(winner=pl.lit("left"), position=pl.Series(["odd", "even"] * 3)))
 
 

@@ -1,4 +1,4 @@
-"""Nested tables: cells below a path as columns, and what a refusal proposes for them."""
+"""Nested tables: cells addressed by a path, and the columns that an error proposes."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def test_an_object_of_similar_objects_is_a_table() -> None:
 
 
 def mapping_of(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """The mapping that the refusal of a nested table proposes."""
+    """Return the mapping that the error for a nested table proposes."""
     with pytest.raises(cu.InputError) as error:
         cu.read(pl.DataFrame(rows))
     columns: dict[str, Any] = ast.literal_eval(str(error.value).split("(in Python columns=")[1][:-1])
@@ -210,7 +210,7 @@ def test_a_mapped_column_that_is_an_object_is_refused_in_one_line() -> None:
 
 
 def segment(k: int) -> dict[str, Any]:
-    """A segment in the layout that the scripts of WMT25's human evaluation write."""
+    """Return a segment in the layout of the scripts of WMT25's human evaluation."""
     systems = {"GPT-4.1": 80, "NLLB": 60, "B.X": 70}
     scores = {
         name: {

@@ -1,4 +1,4 @@
-"""Patterns of column names: what they match, what they take apart, and where they cannot tell."""
+"""Patterns of column names: matches, extracted parts and ambiguous patterns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Verdicts in phrases: patterns that a mapping gives, and those that a refusal proposes."""
+"""Verdicts as phrases: patterns of a mapping, and patterns that an error proposes."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_a_table_of_phrases_answers_with_a_mapping_that_reads_it() -> None:
     assert "--column order=swapped --column 'phrase={position}:*'" in str(error.value)
     columns = ast.literal_eval(str(error.value).split("(in Python columns=")[1][:-1])
     study = cu.read(frame, columns=columns)
-    assert study.preferences.frame["preference"].to_list() == [1] * 7  # the position shown
+    assert study.preferences.frame["preference"].to_list() == [1] * 7  # the position displayed to the judge
     assert {note.rule: note.count for note in study.notes}["unread-phrases"] == 1
     assert study.preferences.missing["why"].to_list() == ["unreadable"]
 

@@ -1,4 +1,4 @@
-"""The schema file: what is read from it, what counts more, what is refused, and that it comes back as written."""
+"""Schema files: reading, precedence of arguments, errors and round trips."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_a_schema_reads_and_selects(schema: Path, frame: pl.DataFrame) -> None:
     assert study.aspects == ("coherence", "fluency")
     answer = cu.check(study)
     assert answer.summary.select("aspect", "humans").rows() == [("coherence", 1)]
-    # a provenance tells what was asked, wherever it was said, and replays it
+    # the provenance records options of a schema too, and replays them
     assert answer.provenance.options["human"] == "ann*"
     assert answer.provenance.replay(study).summary.equals(answer.summary)
 

@@ -1,4 +1,4 @@
-"""AlpacaEval annotations, in the layouts of its leaderboards and of its files of people."""
+"""AlpacaEval annotations in the layouts of the leaderboards and of the human annotations."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from custodes.errors import InputError
 
 
 def annotation(instruction: str, preference: object, **more: object) -> dict[str, object]:
-    """One record of a leaderboard's annotations.json (github.com/tatsu-lab/alpaca_eval)."""
+    """Return a record of a leaderboard's annotations.json (github.com/tatsu-lab/alpaca_eval)."""
     return {
         "instruction": instruction,
         "output_1": f"Reference text on {instruction}.",
@@ -43,7 +43,7 @@ def test_preferences_between_1_and_2(tmp_path: Path) -> None:
         "from 1 (output_1 better) to 2 (output_2 better), or 0"
     )
     study = read(path, invalid="force")
-    # model < reference, so that generator_1 = reference is system_b
+    # model < reference, so generator_1 = reference is system_b
     assert study.preferences.frame["preference"].to_list() == [-1, 1, 0, -1, 1, 0, 0, -1]
     assert study.raters.kind == {"weighted_alpaca_eval_gpt4_turbo": ""}
     assert {note.rule: note.count for note in study.notes} == {
@@ -97,7 +97,7 @@ def test_people_number_themselves_and_have_no_generators(tmp_path: Path) -> None
     assert study.items.frame["cluster"].to_list() == ["sing", "sing", ""]
     assert "no-generators" in {note.rule for note in study.notes}
     alone = read(write(tmp_path, records[4:6] + records[:1]))
-    assert set(alone.preferences.frame["item"]) == {marked, other}  # whatever stands before them in the file
+    assert set(alone.preferences.frame["item"]) == {marked, other}  # whatever precedes them in the file
 
 
 def test_the_reference_against_itself_is_left_out(tmp_path: Path) -> None:
@@ -117,7 +117,7 @@ def test_other_names_and_an_input_beside_the_instruction(tmp_path: Path) -> None
 
 
 def results(folder: Path, models: dict[str, list[object]]) -> Path:
-    """`results/MODEL/ANNOTATOR/annotations.json`, as the leaderboard keeps them."""
+    """Write `results/MODEL/ANNOTATOR/annotations.json` as in the leaderboard's repository."""
     for name, preferences in models.items():
         for annotator in ("gpt4", "claude"):
             place = folder / "results" / name / annotator

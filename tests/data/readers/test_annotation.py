@@ -1,4 +1,4 @@
-"""A study of people's answers is read through its views, as of one moment, and nothing is left beside it."""
+"""Annotation studies are read through the views of their file in one snapshot, without leaving other files."""
 
 from __future__ import annotations
 
@@ -20,12 +20,13 @@ from custodes.errors import InputError
 from tests.data.annotation_files import Said, connected, exclude, look, new_file, say
 
 ITEMS = [f"d{n}" for n in range(6)]
-SYSTEMS = ["Birch", "Aster", "Cedar"]  # in this order in the file
+SYSTEMS = ["Birch", "Aster", "Cedar"]  # their order in the file
 
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """Two people on three items, second opinions, a refusal, a corrected answer, and somebody who is excluded."""
+    """Return a study of two workers and three items with second opinions, a refusal, a correction and an excluded
+    worker."""
     made = new_file(
         tmp_path / "study.db", items=ITEMS, systems=SYSTEMS, plan=StudyPlan(money=Money(price=0.2, fee=0.25))
     )
@@ -223,7 +224,7 @@ def test_what_is_no_whole_study(path: Path) -> None:
     with closing(sqlite3.connect(path)) as base:
         base.execute("CREATE TABLE ratings AS SELECT 1 AS item, 'A' AS system, 3.5 AS ann UNION ALL SELECT 2, 'B', 4")
         base.commit()
-    assert read(path).ratings.frame.height == 2  # a database like any other
+    assert read(path).ratings.frame.height == 2  # read as an ordinary database
 
 
 def test_the_reader_may_be_named(path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Battles of Chatbot Arena and MT-bench, in the layouts of their data cards."""
+"""Battles of Chatbot Arena and MT-bench in the layouts of their data cards."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every Eval Ever: what is written is read back, with the fields that version 0.3.0 of the schema requires."""
+"""Round trip of Every Eval Ever files with the fields that schema version 0.3.0 requires."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ AGGREGATE = {"schema_version", "evaluation_id", "retrieved_timestamp", "source_m
 AGGREGATE |= {"model_info", "evaluation_results"}
 INSTANCE = {"schema_version", "evaluation_id", "model_id", "evaluation_name", "sample_id", "interaction_type", "input"}
 INSTANCE |= {"answer_attribution", "evaluation"}
-"""What `required` lists in eval.schema.json and instance_level_eval.schema.json."""
+"""The `required` fields of eval.schema.json and instance_level_eval.schema.json."""
 
 
 def written(tmp_path: Path, custodes: Run) -> Path:

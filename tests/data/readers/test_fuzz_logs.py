@@ -1,4 +1,4 @@
-"""Damaged and mutated logs make a valid study or raise `CustodesError`; nothing else, and no file is changed."""
+"""Damaged and mutated logs give a valid study or `CustodesError`, and no file is changed."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def helm(folder: Path, value: Any) -> Path:
 def eval_file(folder: Path, value: Any) -> Path:
     try:
         return logs.write_eval(folder / "log.eval", value)
-    except (TypeError, KeyError, AttributeError, ValueError, UserWarning):  # not even a log to be zipped
+    except (TypeError, KeyError, AttributeError, ValueError, UserWarning):  # the value cannot even be packed as a log
         return logs.write_json(folder / "log.json", value)
 
 
@@ -88,14 +88,14 @@ SEEDS: dict[str, tuple[Any, Maker]] = {
 
 
 def places(value: Any, at: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """The way to every value inside a nested one."""
+    """Yield the path to every value inside a nested one."""
     inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     return [at, *(place for name, own in inner for place in places(own, (*at, name)))]
 
 
 @st.composite
 def mutated(draw: st.DrawFn, seed: Any) -> Any:
-    """A nested value in which some parts were replaced, taken out, doubled or renamed."""
+    """Draw a copy of a nested value with some parts replaced, removed, duplicated or renamed."""
     value = deepcopy(seed)
     for _ in range(draw(st.integers(1, 3))):
         way = draw(st.sampled_from(places(value)))
@@ -122,7 +122,7 @@ def try_reading(path: Path, reader: str | None, invalid: str) -> None:
     try:
         study = read(path, reader=reader, invalid=invalid)  # type: ignore[arg-type]
     except CustodesError as error:
-        assert "\n" not in str(error)  # noqa: PT017 - most mutations are refused, and one line is what is asked
+        assert "\n" not in str(error)  # noqa: PT017 - most mutations are refused, with a one-line error
     else:
         assert study.ratings.frame["score"].is_finite().all()
         assert study.ratings.frame.height or study.preferences.frame.height
@@ -141,7 +141,7 @@ def check_mutations(name: str, examples: int) -> None:
         with TemporaryDirectory() as folder:
             try:
                 path = write(Path(folder), value)
-            except ValueError:  # a number that Python refuses to write
+            except ValueError:  # a number that Python cannot serialise
                 return
             try_reading(path, reader if forced else None, invalid)
 

@@ -1,4 +1,4 @@
-"""Runs of HELM: one folder, a suite, perturbations, trials, and folders that are not whole."""
+"""HELM runs: a folder, a suite, perturbations, trials and incomplete folders."""
 
 from __future__ import annotations
 

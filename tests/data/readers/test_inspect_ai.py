@@ -1,4 +1,4 @@
-"""Logs of inspect_ai: both formats of the documentation's page "Log Files", values of scores, and damaged archives."""
+"""Logs of inspect_ai: both formats of the page "Log Files", score values and damaged archives."""
 
 from __future__ import annotations
 
@@ -183,7 +183,10 @@ def test_without_zstd_the_way_out_is_named(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setitem(sys.modules, "backports.zstd", None)
     path = write_eval(tmp_path / "z.eval", inspect_log([inspect_sample(1)]))
     data = path.read_bytes()
-    for mark, at in ((b"PK\x03\x04", 8), (b"PK\x01\x02", 10)):  # the method of the second member, which is 93 for zstd
+    for mark, at in (
+        (b"PK\x03\x04", 8),
+        (b"PK\x01\x02", 10),
+    ):  # the compression method of the second member; 93 is zstd
         place = data.index(mark, data.index(mark) + 1) + at
         data = data[:place] + (93).to_bytes(2, "little") + data[place + 2 :]
     path.write_bytes(data)
@@ -241,7 +244,7 @@ def test_human_labels_by_sample_join_the_log_of_one_task(tmp_path: Path) -> None
     assert "column label is read as human labels" in " ".join(note.message for note in study.notes)
     assert rates(study).rates["n_labelled"].to_list() == [20]
     assert read(people).humans == ()
-    passed = tmp_path / "passed.csv"  # may come from a program
+    passed = tmp_path / "passed.csv"  # this name may denote the result of a program
     passed.write_text(people.read_text().replace("label", "passed"))
     assert read(log, passed).humans == ()
     two = write_json(tmp_path / "b.json", inspect_log([inspect_sample(1, "C")]) | {})

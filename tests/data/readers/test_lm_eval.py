@@ -1,4 +1,4 @@
-"""Samples of lm-evaluation-harness: files, folders of models, directions, filters, and what is no score."""
+"""Samples of lm-evaluation-harness: files, model folders, directions, filters and values that are not scores."""
 
 from __future__ import annotations
 

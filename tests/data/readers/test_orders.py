@@ -1,4 +1,4 @@
-"""One judge of known slot bias in every notation of verdicts and orders: the same study, the same faults found."""
+"""A judge of known position bias gives the same study in every notation of verdicts and orders."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ Row = dict[str, Any]
 
 
 def truth() -> list[Row]:
-    """Each comparison in both orders: the names (a, b), whether b was shown first, and the sign of the verdict for a.
+    """Return each comparison in both orders: the names (a, b), whether b was displayed first, and the sign of the
+    verdict for a.
 
-    The judge sees a difference of quality with noise, and gives 0.6 to what is shown first.
+    The judge sees the difference in quality with noise and adds 0.6 for the output displayed first.
     """
     rng = np.random.default_rng(5)
     rows = []
@@ -39,10 +40,11 @@ TRUTH = truth()
 
 
 def written(words: Sequence[object], order: Sequence[object] = (), *, of: str = "columns") -> list[Row]:
-    """The verdicts in a notation.
+    """Return the verdicts in a notation.
 
-    `words`: for the first, the second and neither; they speak `of` the columns, of the places shown (`places`), or of
-    columns whose names stand in the order shown (`names`). `order`: of outputs as they stand, and swapped.
+    `words` stand for the first, the second and neither. They refer to the columns (`of="columns"`), to the displayed
+    positions (`places`), or to columns whose names are in the displayed order (`names`). `order` holds the words for
+    the original and the swapped order.
     """
     rows = []
     for row in TRUTH:

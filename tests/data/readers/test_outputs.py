@@ -1,4 +1,4 @@
-"""Texts: outputs by system, with sources and references."""
+"""Texts by system, with sources and references."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_what_is_known_of_items_in_both_shapes(tmp_path: Path) -> None:
 
 
 def test_dataframes_with_structs_and_lists_in_both_shapes() -> None:
-    """A struct has the keys of all rows: what is null in a row is not said there."""
+    """A struct has the keys of all rows; a null value counts as absent."""
     facts = {"item": [1, 2], "images": [None, ["a", "b"]], "references": [["r"], None]}
     facts["meta"] = [{"year": 1990, "kind": None}, {"year": None, "kind": "k"}]
     for outputs in (
@@ -91,7 +91,7 @@ def test_what_is_known_of_items_is_checked(columns: dict[str, list[object]], mes
 
 @pytest.mark.parametrize(("name", "value"), [("outputs", {"A": "a \ud800"}), ("text", "a \ud800")])
 def test_what_is_no_text_in_a_dataframe_of_objects_is_one_line(name: str, value: object) -> None:
-    """A file cannot hold a lone surrogate, and neither can a column of texts."""
+    """A column of texts rejects a lone surrogate, which a file could not store either."""
     table = pl.DataFrame({"item": ["1"], "system": ["A"]}).with_columns(pl.Series(name, [value], pl.Object))
     with pytest.raises(
         InputError, match=r"^table: a cell holds an unpaired surrogate \(\\ud800 to \\udfff\), which is not valid text"

@@ -1,4 +1,4 @@
-"""Readers of other packages: found where they are installed; what is wrong with one names it and harms nobody else."""
+"""Readers of other packages: discovery, and errors that name the faulty reader and affect no other."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ Install = Callable[..., None]
 
 @pytest.fixture
 def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install]:
-    """Installs the package of a reader."""
+    """Return a function that installs the package of a reader."""
     monkeypatch.syspath_prepend(tmp_path)
     plugins.plugged_readers.cache_clear()
 

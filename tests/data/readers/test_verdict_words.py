@@ -1,4 +1,4 @@
-"""The words of verdicts, and the numbers, whose meaning is told by their set."""
+"""Words and numbers as verdicts; the set of numbers determines their meaning."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_no_word_is_no_verdict(word: str | None) -> None:
         ([-1, -1], [-1, -1]),
         ([1, 2], [1, -1]),
         ([2, 2], [-1, -1]),
-        ([1, 1], [1, 1]),  # both readings say the same
+        ([1, 1], [1, 1]),  # both readings agree
         ([1, 1.5, 2], [1, 0, -1]),
         ([1, 0.5, 0], [1, 0, -1]),
         ([1, 2, "tie"], [1, -1, 0]),
@@ -121,7 +121,7 @@ def test_two_columns_that_say_the_same_are_one_line() -> None:
 
 
 def documented(heading: str) -> list[list[str]]:
-    """The cells of the first table below a heading of the page on data."""
+    """Return the cells of the first table below a heading of the documentation on data."""
     page = (Path(__file__).parents[3] / "docs" / "data.md").read_text(encoding="utf-8").split(heading, 1)[1]
     rows = [line.strip().strip("|").split("|") for line in page.splitlines() if line.strip().startswith("|")]
     return list(takewhile(lambda row: len(row) == len(rows[0]), rows))[2:]

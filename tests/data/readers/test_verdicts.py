@@ -1,4 +1,4 @@
-"""Verdicts that cannot be read: refused with their rows, or dropped and counted for each rater."""
+"""Unreadable verdicts are refused with their rows, or dropped and counted per rater."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_unreadable_verdicts_are_refused_or_dropped_and_counted() -> None:
 
 
 def verdicts(*words: str, **more: object) -> pl.DataFrame:
-    """Verdicts of one rater: a plus is for the first system, nothing is nothing, the rest cannot be read."""
+    """Return verdicts of one rater: "+" prefers the first system, "" is missing, and other words cannot be read."""
     columns = {"item": [f"i{k}" for k in range(len(words))], "system_a": "A", "system_b": "B", "rater": "j"}
     preference = [1.0 if word == "+" else None for word in words]
     return pl.DataFrame({**columns, "verdict": words, "preference": preference, **more})
@@ -61,7 +61,7 @@ def test_empty_verdicts_are_counted_and_not_refused() -> None:
 
 
 def judged(said: dict[str, list[str]]) -> pl.DataFrame:
-    """Verdicts of each rater on items of their own."""
+    """Return verdicts of several raters, each on different items."""
     rows = [
         {"item": f"{rater}{k}", "model_a": "Aster", "model_b": "Birch", "rater": rater, "winner": word}
         for rater, words in said.items()
