@@ -24,24 +24,24 @@ def content(model: cu.CombinedMetric) -> tuple[object, ...]:
     return model.columns, model.intercept, model.trees, model.share
 
 
-def asked(study: Study | Scores, **options: Any) -> Combine:
-    given = study if isinstance(study, Study) else judged(study)
-    return combine(given, **{"method": "ridge", "repeats": 1, "resamples": 0, "unseen": "none", **options})
+def run_combine(study: Study | Scores, **options: Any) -> Combine:
+    source = study if isinstance(study, Study) else judged(study)
+    return combine(source, **{"method": "ridge", "repeats": 1, "resamples": 0, "unseen": "none", **options})
 
 
 def column(table: pl.DataFrame, name: str, key: str = "method") -> dict[str, Any]:
     return dict(table.select(key, name).iter_rows())
 
 
-def rules(made: Combine) -> dict[str, str]:
-    return {note.rule: note.message for note in made.notes}
+def rules(result: Combine) -> dict[str, str]:
+    return {note.rule: note.message for note in result.notes}
 
 
-def held(made: Combine, method: str, *, items: int = ITEMS, systems: int = N_SYSTEMS) -> np.ndarray:
+def held_out(result: Combine, method: str, *, items: int = ITEMS, systems: int = N_SYSTEMS) -> np.ndarray:
     """Return the held-out predictions (items, systems), NaN where there is none."""
     grid = np.full((items, systems), np.nan)
-    own = made.held_out.frame.filter(rater=method)
-    for item, system, score in own.select("item", "system", "score").iter_rows():
+    rows = result.held_out.frame.filter(rater=method)
+    for item, system, score in rows.select("item", "system", "score").iter_rows():
         grid[int(item[1:]), "ABCDEFGH".index(system)] = score
     return grid
 
@@ -68,6 +68,6 @@ def accuracy(y: np.ndarray, p: np.ndarray) -> float:
 
 
 def terms(*names: str, **options: Any) -> Terms:
-    given = {"objective": "kendall", "folds": "item", "repeats": 1, "unseen": "none", "top": None, "costs": None}
+    defaults = {"objective": "kendall", "folds": "item", "repeats": 1, "unseen": "none", "top": None, "costs": None}
     more = {"confidence": 0.95, "resamples": 0, **options}
-    return Terms(methods=tuple(METHODS[name] for name in names), **{**given, **more})
+    return Terms(methods=tuple(METHODS[name] for name in names), **{**defaults, **more})

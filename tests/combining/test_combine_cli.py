@@ -56,14 +56,14 @@ def test_fit_writes_the_model_and_tells_where(custodes: Run, study: pl.DataFrame
 def test_json_is_what_python_says(custodes: Run, study: pl.DataFrame) -> None:
     ran = custodes(*FIT, "--method", "best", "--raters", "raters.csv", "--format", "json", "--no-timing")
     study_read = cu.read("ratings.csv", raters="raters.csv")
-    made = cu.combine(study_read, method=["ridge", "best"], resamples=20)
-    told = json.loads(ran.out)
-    mine = json.loads(json.dumps(made.to_dict()))
+    result = cu.combine(study_read, method=["ridge", "best"], resamples=20)
+    output = json.loads(ran.out)
+    mine = json.loads(json.dumps(result.to_dict()))
     for row in mine["comparison"]:
         row["seconds"] = None
-    assert told == mine
-    assert list(told["comparison"][0])[:5] == ["target", "method", "kendall", "kendall_low", "kendall_high"]
-    assert cu.CombinedMetric.load("combination.json") == made.model
+    assert output == mine
+    assert list(output["comparison"][0])[:5] == ["target", "method", "kendall", "kendall_low", "kendall_high"]
+    assert cu.CombinedMetric.load("combination.json") == result.model
     seconds = json.loads(custodes(*FIT, "--format", "json").out)
     assert seconds["seconds"] > 0
     assert seconds["comparison"][0]["seconds"] > 0
@@ -73,11 +73,11 @@ def test_a_table_as_csv_and_options_reach_the_question(custodes: Run, study: pl.
     Path("costs.csv").write_text("metric,cost\na,5\nb,1\nnoise,2\n")
     options = ("--costs", "costs.csv", "--folds", "system", "--objective", "spearman", "--seed", "3")
     ran = custodes(*FIT, *options, "--metrics", "!noise", "--format", "json")
-    made = json.loads(ran.out)["provenance"]
-    given = made["options"]
-    assert made["seed"] == 3
+    provenance = json.loads(ran.out)["provenance"]
+    settings = provenance["options"]
+    assert provenance["seed"] == 3
     expected = {"costs": "costs.csv", "folds": "system", "objective": "spearman", "metrics": "!noise"}
-    assert given.items() >= (expected | {"method": "ridge", "repeats": 3, "resamples": 20}).items()
+    assert settings.items() >= (expected | {"method": "ridge", "repeats": 3, "resamples": 20}).items()
     path = custodes(*FIT, "--costs", "costs.csv", "--format", "csv", "--table", "path").out.splitlines()
     assert path[0].startswith("target,step,metric,cost,total_cost,score")
     assert len(path) == 4

@@ -114,8 +114,8 @@ def test_the_level_of_the_test_is_held() -> None:
 
 
 def decided(study: Study, seed: int) -> bool:
-    found = cu.leaderboard(study, resamples=500, rng=seed).pairs.filter(rater="human")
-    return bool((found["decision"] != "=").any())
+    pairs = cu.leaderboard(study, resamples=500, rng=seed).pairs.filter(rater="human")
+    return bool((pairs["decision"] != "=").any())
 
 
 @pytest.mark.slow
@@ -128,7 +128,7 @@ def test_equal_systems_are_not_behind(annotators: int, taste: float) -> None:
 def test_a_declared_cluster_of_items_of_two_annotators_leaves_the_clusters_as_they_are() -> None:
     study = assigned(0, taste=1.0)
     first = dict(study.ratings.frame.select("item", "rater").iter_rows())
-    other = next(item for item, rater in first.items() if rater != first["i0"])
+    second_item = next(item for item, rater in first.items() if rater != first["i0"])
     assert p_value(study) < LEVEL
-    items = pl.DataFrame({"item": ["i0", other], "cluster": ["c", "c"]})
+    items = pl.DataFrame({"item": ["i0", second_item], "cluster": ["c", "c"]})
     assert np.isnan(p_value(study.describe(items=items)))

@@ -47,14 +47,14 @@ def test_seen_ignores_what_is_missing() -> None:
 
 
 def test_nothing_seen_is_undefined_and_comparable_to_anything() -> None:
-    nothing = Scale.seen(np.array([np.nan]))
-    assert np.isnan(nothing.low)
-    assert np.isnan(nothing.high)
-    assert nothing.comparable(DA)
+    empty = Scale.seen(np.array([np.nan]))
+    assert np.isnan(empty.low)
+    assert np.isnan(empty.high)
+    assert empty.comparable(DA)
 
 
 @given(st.floats(-1e3, 1e3), st.floats(0, 1e3), st.floats(-1e3, 1e3), st.floats(0, 1e3), st.booleans(), st.booleans())
 def test_comparable_is_symmetric(a: float, wide_a: float, b: float, wide_b: float, said_a: bool, said_b: bool) -> None:
-    one, other = Scale(low=a, high=a + wide_a, declared=said_a), Scale(low=b, high=b + wide_b, declared=said_b)
-    assert one.comparable(other) is other.comparable(one)
-    assert one.comparable(one)
+    first, second = Scale(low=a, high=a + wide_a, declared=said_a), Scale(low=b, high=b + wide_b, declared=said_b)
+    assert first.comparable(second) is second.comparable(first)
+    assert first.comparable(first)

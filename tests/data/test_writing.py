@@ -58,8 +58,8 @@ def test_tables_without_rows_are_left_out() -> None:
 @pytest.mark.parametrize("form", [".csv.gz", ".parquet"])
 def test_the_same_table_gives_the_same_bytes(tmp_path: Path, form: str) -> None:
     table = pl.DataFrame({"a": [1, 2]})
-    one, other = (write_table(table, tmp_path / f"{name}{form}").read_bytes() for name in ("one", "other"))
-    assert one == other
+    first, second = (write_table(table, tmp_path / f"{name}{form}").read_bytes() for name in ("one", "other"))
+    assert first == second
 
 
 @pytest.mark.parametrize(
@@ -100,8 +100,8 @@ def test_reasons_chances_and_what_is_known_of_items_come_back(tmp_path: Path, fo
             "meta": ['{"year": "1990"}', ""],
         }
     )
-    said = {"kind": "metric", "cost": 0.01, "cost_unit": "usd", "signature": "judge v1 | temperature 0"}
-    raters = pl.DataFrame({"rater": ["j"], **said})
+    metadata = {"kind": "metric", "cost": 0.01, "cost_unit": "usd", "signature": "judge v1 | temperature 0"}
+    raters = pl.DataFrame({"rater": ["j"], **metadata})
     study = read(verdicts, texts, raters=raters)
     tables = long_tables(study)
     paths = {name: write_table(tables[name], tmp_path / f"{name}{form}") for name in ("battles", "outputs", "raters")}

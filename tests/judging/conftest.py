@@ -12,9 +12,9 @@ from tests.judging.servers import Server
 @pytest.fixture
 def server() -> Iterator[Server]:
     """Yield a server that answers every request with 'A' unless `server.answer` is replaced."""
-    made = Server()
-    yield made
-    made.close()
+    instance = Server()
+    yield instance
+    instance.close()
 
 
 @pytest.fixture

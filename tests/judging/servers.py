@@ -99,9 +99,9 @@ async def trickle(writer: asyncio.StreamWriter) -> bool:
 
 @dataclass
 class Server:
-    """A server whose `answer(seen, tried)` chooses the manner, where the same body came `tried` times before."""
+    """A server that answers in the manner `answer(request, attempts)`, after `attempts` requests with the same body."""
 
-    answer: Callable[[Seen, int], Manner] = field(default=lambda seen, tried: says())
+    answer: Callable[[Seen, int], Manner] = field(default=lambda request, attempts: says())
     seen: list[Seen] = field(default_factory=list)
     most_at_once: int = 0
 
@@ -169,11 +169,11 @@ class Server:
         seen = Seen(method, path, headers, json.loads(raw))
         self.seen.append(seen)
         key = json.dumps(seen.body, sort_keys=True)
-        tried = self._tried[key]
+        attempts = self._tried[key]
         self._tried[key] += 1
         self._at_once += 1
         self.most_at_once = max(self.most_at_once, self._at_once)
         try:
-            return await self.answer(seen, tried)(writer)
+            return await self.answer(seen, attempts)(writer)
         finally:
             self._at_once -= 1

@@ -67,17 +67,21 @@ REPLIES = {
 def test_a_reply_of_every_server_is_read(
     server: Server, tmp_path: Path, quick: None, name: str, body: dict[str, Any]
 ) -> None:
-    server.answer = lambda seen, tried: sends(200, body)
+    server.answer = lambda request, attempts: sends(200, body)
     judge = Judge(model="m", base_url=server.url, logprobs=True)
     result = cu.judge(TEXTS, judge, orders="ab", cache=tmp_path / "c.db")
     row = result.verdicts.row(0, named=True)
     assert (row["preference"], row["invalid"]) == (1, "")
     expected = [None] * 3 if "without" in name else [pytest.approx(p) for p in PROBABILITIES.values()]
     assert [row["p_a"], row["p_b"], row["p_tie"]] == expected
-    sent = server.seen[0]
-    assert sent.path == "/v1/chat/completions"
-    assert (sent.body["model"], sent.body["logprobs"], sent.body["top_logprobs"]) == ("m", True, 20)
-    assert set(sent.body) == {"model", "messages", "logprobs", "top_logprobs"}
+    first_request = server.seen[0]
+    assert first_request.path == "/v1/chat/completions"
+    assert (first_request.body["model"], first_request.body["logprobs"], first_request.body["top_logprobs"]) == (
+        "m",
+        True,
+        20,
+    )
+    assert set(first_request.body) == {"model", "messages", "logprobs", "top_logprobs"}
     assert result.status == 0
 
 
@@ -118,7 +122,7 @@ ERRORS = {
 def test_an_error_of_every_server_is_passed_on(
     server: Server, tmp_path: Path, quick: None, status: int, body: dict[str, Any], words: str
 ) -> None:
-    server.answer = lambda seen, tried: sends(status, body)
+    server.answer = lambda request, attempts: sends(status, body)
     judge = Judge(model="m", base_url=server.url, logprobs=True)
     if status in (401, 404):
         with pytest.raises(CustodesError) as problem:

@@ -124,10 +124,10 @@ def test_a_long_table_beside_a_wide_one_is_left_as_it_is() -> None:
 
 def test_the_digest_tells_mappings_apart(tmp_path: Path) -> None:
     wide("human_style_ann1", "bleu", text=False).write_csv(tmp_path / "a.csv")
-    one, other = (
+    first, second = (
         read(tmp_path / "a.csv", columns={**OUTPUT, "score": score}) for score in (BOTH, ["human_{rater}", BOTH[1]])
     )
-    assert one.digest != other.digest
+    assert first.digest != second.digest
 
 
 def test_empty_columns_are_people_to_come() -> None:

@@ -53,17 +53,21 @@ def own_tables(draw: st.DrawFn) -> pl.DataFrame:
 @st.composite
 def mappings(draw: st.DrawFn, frame: pl.DataFrame) -> dict[str, Any]:
     """Draw a mapping of which most roles and patterns refer to columns of the table."""
-    here = st.sampled_from([*frame.columns, "item"])
+    column_names = st.sampled_from([*frame.columns, "item"])
     columns = {role: name for role, name in (("item", "doc_id"), ("system", "model")) if name in frame.columns}
     if draw(st.integers(0, 2)) == 0:
         columns[draw(st.sampled_from([*ROLES, "itme"]))] = draw(
-            here if draw(st.integers(0, 3)) else st.sampled_from(NAMES)
+            column_names if draw(st.integers(0, 3)) else st.sampled_from(NAMES)
         )
-    drawn = st.lists(st.sampled_from(PARTS), max_size=5).map("".join)
-    pattern = st.sampled_from(PATTERNS[:7]) if draw(st.integers(0, 1)) else st.sampled_from(PATTERNS) | here | drawn
+    random_patterns = st.lists(st.sampled_from(PARTS), max_size=5).map("".join)
+    pattern = (
+        st.sampled_from(PATTERNS[:7])
+        if draw(st.integers(0, 1))
+        else st.sampled_from(PATTERNS) | column_names | random_patterns
+    )
     score = draw(
         st.none()
-        | here
+        | column_names
         | st.lists(pattern, min_size=draw(st.integers(0, 8)) > 0, max_size=2)
         | st.lists(pattern, max_size=1).map(lambda x: [*x, "{rater}"])
     )

@@ -17,7 +17,7 @@ from custodes.data.mapping.nested import MOST, exploded, flattened, nested_colum
 SYSTEMS = ("Aster", "Birch")
 
 
-def rated(item: int, system: str, **more: Any) -> dict[str, Any]:
+def rating_row(item: int, system: str, **more: Any) -> dict[str, Any]:
     up = len(system) % 2
     return {
         "source": {"id": f"d{item}", "text": f"The document number {item} says much."},
@@ -30,7 +30,7 @@ def rated(item: int, system: str, **more: Any) -> dict[str, Any]:
     }
 
 
-ROWS = [rated(item, system) for item in range(12) for system in SYSTEMS]
+ROWS = [rating_row(item, system) for item in range(12) for system in SYSTEMS]
 
 
 def test_cells_become_columns_by_their_path() -> None:
@@ -98,8 +98,8 @@ def test_paths_of_scores() -> None:
     short = cu.read(pl.DataFrame(ROWS), columns={**columns, "human": "ratings.*", "metric": "metrics.*"})
     patterns = ["human:ratings.{aspect}.{rater}", "metric:metrics.{rater}"]
     assert short.ratings.frame.equals(cu.read(pl.DataFrame(ROWS), columns={**columns, "score": patterns}).ratings.frame)
-    one = cu.read(pl.DataFrame(ROWS), columns={**columns, "score": "human:ratings.depth.*"})
-    assert (one.humans, one.aspects) == (("ratings_depth",), ("0", "1", "2"))
+    study = cu.read(pl.DataFrame(ROWS), columns={**columns, "score": "human:ratings.depth.*"})
+    assert (study.humans, study.aspects) == (("ratings_depth",), ("0", "1", "2"))
     with pytest.raises(cu.OptionError, match=r"pattern 'metric:scores\.\*' matches no column"):
         cu.read(pl.DataFrame(ROWS), columns={**columns, "metric": "scores.*"})
 
@@ -109,7 +109,7 @@ def test_objects_of_ratings_by_each_annotator() -> None:
     for item in range(12):
         marks = [{"depth": 1 + item % 3, "style": 2 + item % 2}, {"depth": 3 - item % 2, "style": 1 + item % 4}]
         more = {"ratings": None, "expert_marks": marks, "crowd_marks": marks}
-        rows += [rated(item, system, **more) for system in SYSTEMS]
+        rows += [rating_row(item, system, **more) for system in SYSTEMS]
     with pytest.raises(cu.InputError) as error:
         cu.read(pl.DataFrame(rows))
     columns = ast.literal_eval(str(error.value).split("(in Python columns=")[1][:-1])

@@ -29,16 +29,16 @@ PHRASES = [
     ],
 )
 def test_phrases_are_read_by_patterns(phrase: str, words: list[str]) -> None:
-    read, reason, notes = read_phrases(pl.Series(PHRASES), phrase, systems=["Aster"], where="v.csv")
-    assert read.to_list() == words
+    preferences, reason, notes = read_phrases(pl.Series(PHRASES), phrase, systems=["Aster"], where="v.csv")
+    assert preferences.to_list() == words
     assert reason.to_list() == ["unreadable" if not word else "" for word in words]
     assert notes[0].count == words.count("")
 
 
 def test_the_name_of_a_system_is_a_word_and_another_word_is_none() -> None:
     cells = pl.Series(["I prefer Aster-2 here.", "I prefer neither here.", "I prefer prose here.", None])
-    read, _, _ = read_phrases(cells, "I prefer {winner} here.", systems=["Aster-2", "Birch"], where="v.csv")
-    assert read.to_list() == ["Aster-2", "neither", "", ""]
+    preferences, _, _ = read_phrases(cells, "I prefer {winner} here.", systems=["Aster-2", "Birch"], where="v.csv")
+    assert preferences.to_list() == ["Aster-2", "neither", "", ""]
 
 
 PROPOSALS = {

@@ -49,7 +49,7 @@ def write_eval(path: Path, log: dict[str, Any], *, header: str = "header.json") 
         for sample in log["samples"]:
             archive.writestr(f"samples/{sample['id']}_epoch_{sample['epoch']}.json", json.dumps(sample))
         archive.writestr("summaries.json", "[]")
-        archive.writestr(header, json.dumps({name: own for name, own in log.items() if name != "samples"}))
+        archive.writestr(header, json.dumps({name: value for name, value in log.items() if name != "samples"}))
     return path
 
 
@@ -105,20 +105,20 @@ def write_helm(
     states = [
         {
             "instance": {
-                "input": {"text": f"question {own['instance_id']}"},
+                "input": {"text": f"question {instance['instance_id']}"},
                 "references": [
                     {"output": {"text": "yes"}, "tags": ["correct"]},
                     {"output": {"text": "no"}, "tags": []},
                 ],
                 "split": "test",
-                "id": own["instance_id"],
-                **({"perturbation": own["perturbation"]} if "perturbation" in own else {}),
+                "id": instance["instance_id"],
+                **({"perturbation": instance["perturbation"]} if "perturbation" in instance else {}),
             },
             "request_mode": "original",
-            "train_trial_index": own["train_trial_index"],
+            "train_trial_index": instance["train_trial_index"],
             "result": {"success": True, "completions": [{"text": f"answer of {model}", "logprob": 0.0}]},
         }
-        for own in instances
+        for instance in instances
     ]
     write_json(folder / "scenario_state.json", {"adapter_spec": {"model": model}, "request_states": states})
     return folder

@@ -34,8 +34,8 @@ def write(folder: Path, records: list[dict[str, object]]) -> Path:
 
 
 def test_preferences_between_1_and_2(tmp_path: Path) -> None:
-    told = [1, 2, 1.5, 1.2, 1.8, 0, 0.0, float("nan"), None, 3, 1.0000048889]
-    path = write(tmp_path, [annotation(f"do {k}", preference) for k, preference in enumerate(told)])
+    values = [1, 2, 1.5, 1.2, 1.8, 0, 0.0, float("nan"), None, 3, 1.0000048889]
+    path = write(tmp_path, [annotation(f"do {k}", preference) for k, preference in enumerate(values)])
     with pytest.raises(InputError) as error:
         read(path)
     assert str(error.value).startswith(
@@ -53,9 +53,9 @@ def test_preferences_between_1_and_2(tmp_path: Path) -> None:
         "unreadable-verdict": 1,
     }
     assert study.preferences.missing["why"].to_list() == ["unreadable"] * 3
-    told = next(note.message for note in study.notes if note.rule == "graded-preference")
-    assert "3 of 8 preferences are not whole numbers and are rounded to the preferred output. " in told
-    assert told.endswith(
+    values = next(note.message for note in study.notes if note.rule == "graded-preference")
+    assert "3 of 8 preferences are not whole numbers and are rounded to the preferred output. " in values
+    assert values.endswith(
         "The table reference of leaderboard has the win rate without rounding, as AlpacaEval defines it (mean of "
         "preference - 1, 43.8 %)"
     )
@@ -101,11 +101,11 @@ def test_people_number_themselves_and_have_no_generators(tmp_path: Path) -> None
 
 
 def test_the_reference_against_itself_is_left_out(tmp_path: Path) -> None:
-    own = annotation("sing", 1.5, generator_2="reference")
-    study = read(write(tmp_path, [annotation("sing", 1), own]))
+    record = annotation("sing", 1.5, generator_2="reference")
+    study = read(write(tmp_path, [annotation("sing", 1), record]))
     assert {note.rule: note.count for note in study.notes} == {"system-with-itself": 1}
     with pytest.raises(InputError, match="every verdict compares a system with itself"):
-        read(write(tmp_path, [own]))
+        read(write(tmp_path, [record]))
 
 
 def test_other_names_and_an_input_beside_the_instruction(tmp_path: Path) -> None:
@@ -123,7 +123,8 @@ def results(folder: Path, models: dict[str, list[object]]) -> Path:
             place = folder / "results" / name / annotator
             place.mkdir(parents=True)
             records = [
-                annotation(f"do {k}", own, generator_2=name, annotator=annotator) for k, own in enumerate(preferences)
+                annotation(f"do {k}", record, generator_2=name, annotator=annotator)
+                for k, record in enumerate(preferences)
             ]
             write(place, records)
     return folder / "results"
@@ -139,9 +140,9 @@ def test_a_folder_of_results_is_one_study(tmp_path: Path) -> None:
     assert study.notes == ()
     assert study.outputs is not None
     assert study.outputs.texts.height == 4 + 4 + 3
-    one = read(f"{folder}::claude")
-    assert set(one.raters.kind) == {"claude"}
-    assert one.fingerprint() != study.fingerprint()
+    single_study = read(f"{folder}::claude")
+    assert set(single_study.raters.kind) == {"claude"}
+    assert single_study.fingerprint() != study.fingerprint()
     alone = folder / "Aster" / "gpt4"
     assert read(alone).preferences.frame.equals(read(alone / "annotations.json").preferences.frame)
 

@@ -36,9 +36,9 @@ def write_lines(path: Path, value: Any) -> Path:
 
 def helm(folder: Path, value: Any) -> Path:
     run = logs.write_helm(folder, [])
-    for name, own in value.items() if isinstance(value, dict) else [("per_instance_stats.json", value)]:
+    for name, content in value.items() if isinstance(value, dict) else [("per_instance_stats.json", value)]:
         if "/" not in name and "\0" not in name and len(name) < 99 and name.endswith(".json"):
-            logs.write_json(run / name, own)
+            logs.write_json(run / name, content)
     return run
 
 
@@ -90,7 +90,7 @@ SEEDS: dict[str, tuple[Any, Maker]] = {
 def places(value: Any, at: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     """Yield the path to every value inside a nested one."""
     inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    return [at, *(place for name, own in inner for place in places(own, (*at, name)))]
+    return [at, *(place for name, child in inner for place in places(child, (*at, name)))]
 
 
 @st.composite
@@ -150,8 +150,8 @@ def check_mutations(name: str, examples: int) -> None:
 
 def check_damage(name: str, examples: int) -> None:
     seed, write = SEEDS[name]
-    with TemporaryDirectory() as kept:
-        whole = write(Path(kept), deepcopy(seed))
+    with TemporaryDirectory() as base_folder:
+        whole = write(Path(base_folder), deepcopy(seed))
 
         @settings(max_examples=examples, suppress_health_check=list(HealthCheck))
         @given(

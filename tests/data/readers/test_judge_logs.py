@@ -91,8 +91,8 @@ def test_mt_bench_single_scores(tmp_path: Path) -> None:
         ("81/turn 2", "Aster", "gpt-4", "0", 8),
         ("81/turn 1", "Aster", "gpt-4", "1", 8),
     ]
-    told = {note.rule: note.count for note in study.notes}
-    assert told == {"judge-failed": 1, "repeats": 1}
+    notes = {note.rule: note.count for note in study.notes}
+    assert notes == {"judge-failed": 1, "repeats": 1}
 
 
 def judgment(question: str, *scores: str | None, **more: object) -> dict[str, object]:

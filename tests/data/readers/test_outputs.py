@@ -41,14 +41,14 @@ def test_what_is_known_of_items_in_both_shapes(tmp_path: Path) -> None:
         '"meta": {"year": "1990", "tags": ["x"]}}\n'
         '{"item": 2, "system": "A", "text": "y"}\n{"item": 2, "system": "B", "image": ["b.png", "c.png"]}\n'
     )
-    wanted = [
+    expected = [
         ("1", "", [], ["a.png"], "c", '{"year": "1990", "tags": ["x"]}'),
         ("2", "", [], ["b.png", "c.png"], "", ""),
     ]
     for path in (wide, long):
         study = read(path)
         assert study.outputs is not None
-        assert study.outputs.sources.rows() == wanted
+        assert study.outputs.sources.rows() == expected
         assert study.notes == ()
 
 
@@ -107,17 +107,17 @@ def test_images_of_outputs_in_both_shapes_and_through_a_file(tmp_path: Path) -> 
     )
     long.write_text('item,system,text,output_image\n1,A,x,a.png\n1,B,,"[""b.png"", ""c.png""]"\n1,C,y,\n')
     (tmp_path / "a.png").write_bytes(b"")
-    wanted = [("1", "A", str(tmp_path / "a.png")), ("1", "B", "b.png"), ("1", "B", "c.png")]
+    expected = [("1", "A", str(tmp_path / "a.png")), ("1", "B", "b.png"), ("1", "B", "c.png")]
     for path in (wide, long):
         study = read(path)
         assert study.outputs is not None
-        assert study.outputs.images.rows() == wanted
+        assert study.outputs.images.rows() == expected
         assert study.outputs.texts["system"].to_list() == ["A", "B", "C"]
         again = long_tables(study)["outputs"]
         write_table(again, tmp_path / "again.csv")
-        other = read(tmp_path / "again.csv").outputs
-        assert other is not None
-        assert other.images.rows() == wanted
+        outputs = read(tmp_path / "again.csv").outputs
+        assert outputs is not None
+        assert outputs.images.rows() == expected
 
 
 def test_an_output_of_a_struct_says_only_what_it_knows() -> None:

@@ -99,8 +99,8 @@ def test_the_data_are_joined_to_scores_of_ones_own(tmp_path: Path) -> None:
         {"id": "7", "subset": "Ties", "prompt": "r", "chosen": ["i", "j"], "rejected": ["k"], "num_correct": 2},
     ]
     pl.DataFrame(rows).write_parquet(tmp_path / "data.parquet")
-    own = {"item": "Math/1", "rater": "mine", "kind": "metric", "aspect": ""}
-    own_scores = [own | {"system": "chosen", "score": 2}, own | {"system": "rejected_2", "score": 3}]
+    base = {"item": "Math/1", "rater": "mine", "kind": "metric", "aspect": ""}
+    own_scores = [base | {"system": "chosen", "score": 2}, base | {"system": "rejected_2", "score": 3}]
     for data in (tmp_path / "data.parquet", write_json(tmp_path / "data.json", rows)):
         study = read(data, pl.DataFrame(own_scores))
         assert study.preferences.frame.height == 5

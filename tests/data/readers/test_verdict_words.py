@@ -54,7 +54,7 @@ def test_no_word_is_no_verdict(word: str | None) -> None:
 def test_numbers_mean_what_their_set_says(numbers: list[object], preferences: list[int]) -> None:
     for column in ("winner", "preference"):
         frame = pl.DataFrame([ROW | {"item": k, column: str(number)} for k, number in enumerate(numbers)])
-        assert read(frame).preferences.frame["preference"].to_list() == [-own for own in preferences]
+        assert read(frame).preferences.frame["preference"].to_list() == [-preference for preference in preferences]
 
 
 @pytest.mark.parametrize(
@@ -141,8 +141,8 @@ def test_every_documented_word_and_order_is_read() -> None:
     assert [name for name, *_ in cases].count("winner") == 37
     assert len(cases) == 37 + 31
     for name, word, expected in cases:
-        found = read(pl.DataFrame([row | {name: word}])).preferences.frame
-        assert found[{"winner": "preference"}.get(name, name)].to_list() == [expected], word
+        read_frame = read(pl.DataFrame([row | {name: word}])).preferences.frame
+        assert read_frame[{"winner": "preference"}.get(name, name)].to_list() == [expected], word
 
 
 def test_names_of_systems_in_our_own_format() -> None:
