@@ -39,9 +39,7 @@ def brute(of: Task, train: np.ndarray, test: np.ndarray) -> dict[str, float]:
     """Return Kendall's tau of each method on the held-out outputs, with a separate fit."""
     scales, training = training_data(of, terms("auto"), train, generator(), {})
     x, y = scales.apply(of.rows(np.flatnonzero(test.ravel()))), of.human[test]
-    predictions = {
-        prediction.name: prediction.fit(training).predict(x) for prediction in AMONG if not prediction.mean_of
-    }
+    predictions = {method.name: method.fit(training).predict(x) for method in AMONG if not method.mean_of}
     predictions["blend"] = (predictions["best"] + predictions["ridge"] + predictions["xgboost"]) / 3
     predictions["half-blend"] = (predictions["best"] + predictions["blend"]) / 2
     return {name: float(stats.kendalltau(y, prediction).statistic) for name, prediction in predictions.items()}

@@ -125,6 +125,6 @@ def test_the_window_is_cut_once_for_what_was_on_its_way_together() -> None:
     assert window.size == 8
     window.busy(sent=2.5, now=3.0)
     assert window.size == 4
-    for n_sent in range(4, 20):
-        window.busy(sent=n_sent, now=n_sent)
+    for second in range(4, 20):
+        window.busy(sent=second, now=second)
     assert window.size == 1

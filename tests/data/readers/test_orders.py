@@ -113,7 +113,7 @@ def test_the_bias_is_found_in_names_as_in_an_order_column() -> None:
     twice: dict[tuple[str, str, str], list[int]] = {}
     for comparison in TRUTH:
         twice.setdefault((comparison["item"], comparison["a"], comparison["b"]), []).append(comparison["sign"])
-    same = np.mean([one == alternative for one, alternative in twice.values()])
+    same = np.mean([a == b for a, b in twice.values()])
     first = np.mean([-comparison["sign"] if comparison["swapped"] else comparison["sign"] for comparison in TRUTH])
     assert row["n_both_orders"] == len(twice) == 3 * N_ITEMS
     assert row["consistency"] == pytest.approx(same)
