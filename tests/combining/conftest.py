@@ -1,5 +1,3 @@
-"""Fixtures for the tests of combinations."""
-
 import pytest
 
 from custodes.combining import tables
@@ -9,7 +7,7 @@ from custodes.stats.learning import boost
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Few trees, few points of the search and few refits: what is tested does not depend on their number."""
+    """Use few trees, search points and refits to save time."""
     monkeypatch.setattr(gaussian_process, "ITERATIONS", 4)
     monkeypatch.setattr(tables, "REFITS", 10)
     monkeypatch.setitem(boost.SETTINGS, "rounds", 5)

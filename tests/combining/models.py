@@ -1,5 +1,3 @@
-"""Fitted combined metrics."""
-
 from __future__ import annotations
 
 import numpy as np
@@ -16,19 +14,19 @@ from tests.evaluate.judged_studies import Scores, judged
 RATERS = pl.DataFrame(
     {"rater": ["a", "b"], "higher_is_better": ["false", "true"], "low": [-3, None], "high": [2, None]}
 )
-"""a is turned and declared narrower than it is; b has an outlier."""
+"""a is lower-is-better with a declared range narrower than its scores; b has an outlier."""
 
 
 def scores(seed: int = 0) -> dict[tuple[str, str], np.ndarray]:
-    made = planted(seed)
-    made["a", ""] *= -1
-    made["b", ""][0, 0] = 40
-    made["noise", ""][1, :2] = np.nan
-    return made
+    values = planted(seed)
+    values["a", ""] *= -1
+    values["b", ""][0, 0] = 40
+    values["noise", ""][1, :2] = np.nan
+    return values
 
 
-def chosen(given: Scores) -> cu.Study:
-    return judged(given).describe(raters=RATERS).select()
+def selected_study(values: Scores) -> cu.Study:
+    return judged(values).describe(raters=RATERS).select()
 
 
 def learnt(name: str, of: Task) -> tuple[Formula, Normalisation]:
@@ -47,10 +45,10 @@ def learnt(name: str, of: Task) -> tuple[Formula, Normalisation]:
     return METHODS[name].fit(training), scales
 
 
-def model_of(name: str, given: Scores | None = None) -> CombinedMetric:
-    of = task(chosen(given or scores()), target=None)
+def model_of(name: str, values: Scores | None = None) -> CombinedMetric:
+    of = task(selected_study(values or scores()), target=None)
     formula, scales = learnt(name, of)
-    made = CombinedMetric.make(
+    model = CombinedMetric.make(
         formula, of=of, scales=scales, method=name, objective="kendall", validation={"kendall": None}
     )
-    return made.signed("", "")
+    return model.signed("", "")

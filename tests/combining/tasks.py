@@ -1,5 +1,3 @@
-"""Scores of metrics for the tests of combined metrics."""
-
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -14,7 +12,7 @@ from tests.evaluate.judged_studies import Scores, judged
 ITEMS, N_SYSTEMS = 20, 4
 
 
-def drawn(seed: int, *, items: int = ITEMS, systems: int = N_SYSTEMS) -> np.ndarray:
+def normal_scores(seed: int, *, items: int = ITEMS, systems: int = N_SYSTEMS) -> np.ndarray:
     return np.random.default_rng(seed).normal(size=(items, systems))
 
 
@@ -23,14 +21,16 @@ def with_noise(human: np.ndarray, *, seed: int, sd: float = 1.0) -> np.ndarray:
 
 
 def planted(seed: int = 0, *, items: int = ITEMS, systems: int = N_SYSTEMS) -> dict[tuple[str, str], np.ndarray]:
-    """People say 2 a + b + noise, in whole numbers; two metrics are a and b, one is pure noise."""
-    a, b, noise, other = np.random.default_rng(seed).normal(size=(4, items, systems))
-    return {("ann", ""): np.round(2 * a + b + noise / 2), ("a", ""): a, ("b", ""): b, ("noise", ""): other}
+    """Return human ratings 2 a + b + noise as integers, with metrics a, b and pure noise."""
+    a, b, noise, unrelated = np.random.default_rng(seed).normal(size=(4, items, systems))
+    return {("ann", ""): np.round(2 * a + b + noise / 2), ("a", ""): a, ("b", ""): b, ("noise", ""): unrelated}
 
 
 def table_of_items(n: int = ITEMS, **columns: Sequence[str]) -> pl.DataFrame:
     return pl.DataFrame({"item": [f"i{k:03}" for k in range(n)], **columns})
 
 
-def made(scores: Scores, *, target: str | None = None, raters: Any = None, items: Any = None, **options: Any) -> Task:
+def task_of(
+    scores: Scores, *, target: str | None = None, raters: Any = None, items: Any = None, **options: Any
+) -> Task:
     return task(judged(scores).describe(raters=raters, items=items).select(**options), target=target)

@@ -1,4 +1,4 @@
-"""What choices go by: each score from a model that saw neither fold, against fits one by one."""
+"""Scores for choices exclude both folds from the fit; reference: separate fits."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ AMONG = METHODS["auto"].among
 
 
 def clustered(seed: int = 0) -> Task:
-    """Items in clusters of two, with a few outputs that people did not rate."""
+    """Return items in clusters of two, with a few outputs without human ratings."""
     scores = planted()
     scores["ann", ""][:3, 1] = np.nan
     scores["ann", ""][3:] += np.random.default_rng(seed).normal(size=scores["ann", ""][3:].shape)
@@ -35,25 +35,25 @@ def clustered(seed: int = 0) -> Task:
     return task(judged(scores).describe(items=items).select(), target=None)
 
 
-def brute(of: Task, train: np.ndarray, held: np.ndarray) -> dict[str, float]:
-    """The tau of every method on some outputs, fitted on others by itself."""
+def brute(of: Task, train: np.ndarray, test: np.ndarray) -> dict[str, float]:
+    """Return Kendall's tau of each method on the held-out outputs, with a separate fit."""
     scales, training = training_data(of, terms("auto"), train, generator(), {})
-    x, y = scales.apply(of.rows(np.flatnonzero(held.ravel()))), of.human[held]
-    said = {own.name: own.fit(training).predict(x) for own in AMONG if not own.mean_of}
-    said["blend"] = (said["best"] + said["ridge"] + said["xgboost"]) / 3
-    said["half-blend"] = (said["best"] + said["blend"]) / 2
-    return {name: float(stats.kendalltau(y, own).statistic) for name, own in said.items()}
+    x, y = scales.apply(of.rows(np.flatnonzero(test.ravel()))), of.human[test]
+    predictions = {method.name: method.fit(training).predict(x) for method in AMONG if not method.mean_of}
+    predictions["blend"] = (predictions["best"] + predictions["ridge"] + predictions["xgboost"]) / 3
+    predictions["half-blend"] = (predictions["best"] + predictions["blend"]) / 2
+    return {name: float(stats.kendalltau(y, prediction).statistic) for name, prediction in predictions.items()}
 
 
 def test_in_pairs_is_a_fit_without_both_folds_for_each() -> None:
     of = clustered()
     folds = outer_folds(of, "item", repeats=2, rng=generator())
-    found = choices.in_pairs(of, terms("auto"), folds, AMONG, generator(), silent)
-    assert sorted(found) == [(r, k) for r in range(2) for k in range(5)]
+    scores = choices.in_pairs(of, terms("auto"), folds, AMONG, generator(), silent)
+    assert sorted(scores) == [(r, k) for r in range(2) for k in range(5)]
     for r, (k, j) in ((0, pair) for pair in permutations(range(5), 2)):
-        wanted = brute(of, of.rated & (folds[r] != j) & (folds[r] != k), of.rated & (folds[r] == j))
-        place = [other for other in range(5) if other != k].index(j)
-        assert {name: own[place] for name, own in found[r, k].items()} == pytest.approx(wanted, abs=1e-9)
+        expected = brute(of, of.rated & (folds[r] != j) & (folds[r] != k), of.rated & (folds[r] == j))
+        place = [fold for fold in range(5) if fold != k].index(j)
+        assert {name: values[place] for name, values in scores[r, k].items()} == pytest.approx(expected, abs=1e-9)
 
 
 def test_what_is_chosen_by_never_saw_the_fold_that_it_is_for() -> None:
@@ -64,25 +64,25 @@ def test_what_is_chosen_by_never_saw_the_fold_that_it_is_for() -> None:
     human[out] = np.random.default_rng(1).normal(size=out.sum())
     scores[:, out] *= 50
     other = replace(other, human=human, metrics=replace(other.metrics, scores=scores))
-    before, after = (choices.in_pairs(own, terms("auto"), [fold], AMONG, generator(), silent) for own in (of, other))
+    before, after = (choices.in_pairs(data, terms("auto"), [fold], AMONG, generator(), silent) for data in (of, other))
     for name in before[0, 2]:
         np.testing.assert_array_equal(before[0, 2][name], after[0, 2][name])
         assert (before[0, 1][name] != after[0, 1][name]).any()
-    for unit in np.unique(of.design.units):  # whole clusters are held out together
+    for unit in np.unique(of.design.units):  # whole clusters are held out
         assert len(np.unique(fold[of.design.units == unit][fold[of.design.units == unit] >= 0])) == 1
 
 
 def test_the_model_is_chosen_by_the_fits_of_the_first_repeat() -> None:
     of = clustered()
-    made = tried(of, terms("auto", "ridge", repeats=2), generator(), silent)
+    result = tried(of, terms("auto", "ridge", repeats=2), generator(), silent)
     for k in range(5):
-        wanted = brute(of, of.rated & (made.folds[0] != k), of.rated & (made.folds[0] == k))
-        assert {name: own[k] for name, own in made.inner.items()} == pytest.approx(wanted, abs=1e-9)
-    # Who else is asked, how often, and what is held out change nothing.
+        expected = brute(of, of.rated & (result.folds[0] != k), of.rated & (result.folds[0] == k))
+        assert {name: values[k] for name, values in result.inner.items()} == pytest.approx(expected, abs=1e-9)
+    # Other methods, repeats and folds change nothing.
     for options in ({"names": ("auto",)}, {"names": ("auto", "xgboost"), "folds": "system"}):
-        other = tried(of, terms(*options.pop("names"), **options), generator(), silent)
-        for name, own in made.inner.items():
-            np.testing.assert_array_equal(other.inner[name], own)
+        second = tried(of, terms(*options.pop("names"), **options), generator(), silent)
+        for name, values in result.inner.items():
+            np.testing.assert_array_equal(second.inner[name], values)
     assert not tried(of, terms("ridge", "best"), generator(), silent).inner
 
 
@@ -95,7 +95,7 @@ def test_no_fit_is_made_twice(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(choices, "fitted", spy)
     monkeypatch.setattr(trial, "fitted", spy)
-    names = ("auto", *(own.name for own in AMONG))
+    names = ("auto", *(method.name for method in AMONG))
     tried(clustered(), terms(*names, repeats=2), generator(), silent)
-    # Ten pairs of folds and five folds, in two repeats; means of other methods are fitted with these.
-    assert sorted(fits) == [(sum(not own.mean_of for own in AMONG), 20), (len(names), 10)]
+    # Ten pairs of folds and five folds, in two repeats; the means of other methods reuse these fits.
+    assert sorted(fits) == [(sum(not method.mean_of for method in AMONG), 20), (len(names), 10)]

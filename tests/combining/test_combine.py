@@ -1,4 +1,4 @@
-"""The question `combine`: a planted signal is found, the comparison is honest, and the symmetries hold."""
+"""The question `combine`: recovery of a planted signal, comparison of methods, and symmetries."""
 
 from __future__ import annotations
 
@@ -16,35 +16,40 @@ from custodes.combining.combine import LEFT_OUT, Combine, combine
 from custodes.combining.methods import METHODS
 from custodes.data.study import Study
 from custodes.errors import InputError, OptionError
-from tests.combining.runs import QUICK, accuracy, asked, column, content, folds_used, held, noise, rules
-from tests.combining.tasks import ITEMS, N_SYSTEMS, drawn, planted, table_of_items
+from tests.combining.runs import (
+    QUICK,
+    accuracy,
+    column,
+    content,
+    folds_used,
+    held_out,
+    noise,
+    rules,
+    run_combine,
+)
+from tests.combining.tasks import ITEMS, N_SYSTEMS, normal_scores, planted, table_of_items
 from tests.evaluate.judged_studies import judged, rows_of, study_from
 
 EVERY = (*QUICK, "gp")
-"""All but those that choose among others (`auto`, `xgboost-pruned`), which take longer."""
+"""All methods except the slow ones that choose among others (`auto`, `xgboost-pruned`)."""
 
 pytestmark = pytest.mark.usefixtures("small")
 
 
-def unseconded(made: Combine) -> dict[str, Any]:
-    told = made.to_dict()
-    return told | {"comparison": [{**row, "seconds": None} for row in told["comparison"]]}
-
-
-# --- a planted signal ----------------------------------------------------------------------------------------------
+def unseconded(result: Combine) -> dict[str, Any]:
+    dictionary = result.to_dict()
+    return dictionary | {"comparison": [{**row, "seconds": None} for row in dictionary["comparison"]]}
 
 
 @pytest.mark.parametrize("names", [QUICK, ("auto", "gp", "xgboost-pruned")])
 def test_a_planted_signal_is_found_by_every_method(names: tuple[str, ...]) -> None:
-    made = asked(planted(items=30), method=names)
-    assert made.comparison["method"].to_list() == list(names)
-    for name, score in column(made.comparison, "kendall").items():
-        assert score > (0.35 if name == "equal" else 0.5)  # a third of which is noise
-    weights = column(made.weights, "weight", "metric")
+    result = run_combine(planted(items=30), method=names)
+    assert result.comparison["method"].to_list() == list(names)
+    for name, score in column(result.comparison, "kendall").items():
+        assert score > (0.35 if name == "equal" else 0.5)  # a third of its metrics is noise
+    weights = column(result.weights, "weight", "metric")
     assert max(weights, key=lambda metric: weights[metric]) == "a"
 
-
-# --- the comparison ------------------------------------------------------------------------------------------------
 
 REFERENCES = {
     "kendall": lambda y, p: stats.kendalltau(y, p).statistic,
@@ -55,12 +60,12 @@ REFERENCES = {
 
 def test_scores_are_those_of_scipy_on_what_was_held_out() -> None:
     scores = planted()
-    made = asked(scores, method=("ridge", "best", "xgboost"))
+    result = run_combine(scores, method=("ridge", "best", "xgboost"))
     (fold,) = folds_used(judged(scores))
     human = scores["ann", ""]
     for name in ("ridge", "best", "xgboost"):
-        predicted = held(made, name)
-        row = made.comparison.row(by_predicate=pl.col("method") == name, named=True)
+        predicted = held_out(result, name)
+        row = result.comparison.row(by_predicate=pl.col("method") == name, named=True)
         for statistic, reference in REFERENCES.items():
             values = [reference(human[fold == f], predicted[fold == f]) for f in range(5)]
             assert row[statistic] == pytest.approx(np.mean(values), abs=1e-9)
@@ -69,64 +74,61 @@ def test_scores_are_those_of_scipy_on_what_was_held_out() -> None:
         assert row["spread"] is None
         assert row["kendall_low"] is row["kendall_high"] is None
         assert row["seconds"] > 0
-    assert column(made.comparison, "metrics_used").items() >= {"ridge": 3.0, "best": 1.0}.items()
-    assert 1 <= column(made.comparison, "metrics_used")["xgboost"] <= 3  # trees need not split on noise
-    assert set(made.comparison["target"]) == {""}
+    assert column(result.comparison, "metrics_used").items() >= {"ridge": 3.0, "best": 1.0}.items()
+    assert 1 <= column(result.comparison, "metrics_used")["xgboost"] <= 3  # trees need not split on noise
+    assert set(result.comparison["target"]) == {""}
 
 
 def test_intervals_hold_the_point_and_widen_with_confidence() -> None:
-    made = asked(planted(), method=QUICK, resamples=200)
-    wide = asked(planted(), method=QUICK, resamples=200, confidence=0.99)
+    result = run_combine(planted(), method=QUICK, resamples=200)
+    wide = run_combine(planted(), method=QUICK, resamples=200, confidence=0.99)
     for table, wider, low, high in (
-        (made.comparison, wide.comparison, "kendall_low", "kendall_high"),
-        (made.comparison, wide.comparison, "accuracy_low", "accuracy_high"),
-        (made.differences, wide.differences, "difference_low", "difference_high"),
-        (made.path, wide.path, "score_low", "score_high"),
-        (made.weights, wide.weights, "weight_low", "weight_high"),
+        (result.comparison, wide.comparison, "kendall_low", "kendall_high"),
+        (result.comparison, wide.comparison, "accuracy_low", "accuracy_high"),
+        (result.differences, wide.differences, "difference_low", "difference_high"),
+        (result.path, wide.path, "score_low", "score_high"),
+        (result.weights, wide.weights, "weight_low", "weight_high"),
     ):
         assert (table[low] < table[high]).any()
         assert (table[low] <= table[high]).all()
         assert (wider[low] <= table[low]).all()
         assert (table[high] <= wider[high]).all()
-    assert (made.comparison["kendall_low"] < made.comparison["kendall"]).all()
-    assert (made.comparison["kendall"] < made.comparison["kendall_high"]).all()
+    assert (result.comparison["kendall_low"] < result.comparison["kendall"]).all()
+    assert (result.comparison["kendall"] < result.comparison["kendall_high"]).all()
 
 
 def test_the_validation_in_the_model_is_that_of_the_comparison() -> None:
-    made = asked(planted(), method=("best", "ridge"), resamples=20)
-    row = made.comparison.row(0, named=True)
-    kept = made.model.validation
-    assert {name: kept[name] for name in REFERENCES} == {name: row[name] for name in REFERENCES}
+    result = run_combine(planted(), method=("best", "ridge"), resamples=20)
+    row = result.comparison.row(0, named=True)
+    validation = result.model.validation
+    assert {name: validation[name] for name in REFERENCES} == {name: row[name] for name in REFERENCES}
     ends = ("kendall_low", "kendall_high")
-    assert [kept[name] for name in (*ends, "folds", "repeats")] == [*(row[name] for name in ends), "item", 1]
-    assert (made.model.provenance["outputs"], made.model.provenance["items"]) == (ITEMS * N_SYSTEMS, ITEMS)
-    assert asked(planted(), folds="system", repeats=3).model.validation["repeats"] == 1
-    assert "digest=" in made.model.provenance["made"]
+    assert [validation[name] for name in (*ends, "folds", "repeats")] == [*(row[name] for name in ends), "item", 1]
+    assert (result.model.provenance["outputs"], result.model.provenance["items"]) == (ITEMS * N_SYSTEMS, ITEMS)
+    assert run_combine(planted(), folds="system", repeats=3).model.validation["repeats"] == 1
+    assert "digest=" in result.model.provenance["made"]
 
 
 @pytest.mark.parametrize("name", ["gp", "auto"])
 def test_the_model_depends_on_the_seed_but_not_on_how_it_was_validated(name: str) -> None:
-    first = asked(planted(), method=name).model
+    first = run_combine(planted(), method=name).model
     for options in ({"repeats": 2, "method": (name, "best")}, {"resamples": 20, "folds": "system", "unseen": "fast"}):
-        other = asked(planted(), **{"method": name, **options}).model
-        assert content(other) == content(first)
+        model = run_combine(planted(), **{"method": name, **options}).model
+        assert content(model) == content(first)
     if name == "gp":
-        assert content(asked(planted(), method=name, rng=1).model) != content(first)
-
-
-# --- what is maximised ---------------------------------------------------------------------------------------------
+        assert content(run_combine(planted(), method=name, rng=1).model) != content(first)
 
 
 def test_auto_names_what_it_chose() -> None:
-    made = asked(planted(), method="auto")
-    assert METHODS[made.model.method].by_default
-    assert rules(made)["auto"] == f"auto chose {made.model.method} on all data"
-    assert made.comparison["method"].to_list() == ["auto"]
-    assert content(made.model) == content(asked(planted(), method=made.model.method).model)
+    result = run_combine(planted(), method="auto")
+    assert METHODS[result.model.method].by_default
+    assert rules(result)["auto"] == f"auto chose {result.model.method} on all data"
+    assert result.comparison["method"].to_list() == ["auto"]
+    assert content(result.model) == content(run_combine(planted(), method=result.model.method).model)
 
 
 def verdict_study(seed: int = 0) -> tuple[Study, np.ndarray]:
-    """Two outputs an item, people prefer one; what helps is b less a, and c tells items apart, which no pair needs."""
+    """Return preferences between two outputs per item: b minus a is predictive, and c varies only between items."""
     rng = np.random.default_rng(seed)
     a, b, c = rng.normal(size=(3, 60, 2))
     c += 5 * rng.normal(size=(60, 1))
@@ -146,26 +148,23 @@ def verdict_study(seed: int = 0) -> tuple[Study, np.ndarray]:
 
 def test_verdicts_on_two_outputs_an_item() -> None:
     study, better = verdict_study()
-    made = asked(study, method=("pairwise", "best", "ridge", "xgboost"), objective="accuracy", resamples=20)
-    score = column(made.comparison, "accuracy")
+    result = run_combine(study, method=("pairwise", "best", "ridge", "xgboost"), objective="accuracy", resamples=20)
+    score = column(result.comparison, "accuracy")
     assert score["pairwise"] > 0.85
     assert score["best"] < score["pairwise"] - 0.05
-    predicted = held(made, "pairwise", items=60, systems=2)
+    predicted = held_out(result, "pairwise", items=60, systems=2)
     (fold,) = folds_used(study)
     right = (predicted[:, 0] > predicted[:, 1]) == better
     assert score["pairwise"] == pytest.approx(np.mean([right[fold[:, 0] == f].mean() for f in range(5)]))
-    weights = column(made.weights, "weight", "metric")
+    weights = column(result.weights, "weight", "metric")
     assert weights["b"] > 0 > weights["a"]
     assert abs(weights["c"]) < weights["b"]
-    assert made.favoritism.is_empty()
+    assert result.favoritism.is_empty()
     assert (
         "human ratings are verdicts, so favoritism is not computed here; join the held-out ratings with the "
-        "verdicts and use favoritism" in rules(made)["no-favoritism"]
+        "verdicts and use favoritism" in rules(result)["no-favoritism"]
     )
-    assert made.model.objective == "accuracy"
-
-
-# --- symmetries ----------------------------------------------------------------------------------------------------
+    assert result.model.objective == "accuracy"
 
 
 def same(a: Combine, b: Combine, *, atol: float = 1e-9, but: tuple[str, ...] = ("seconds",)) -> None:
@@ -187,7 +186,7 @@ def test_neither_the_order_of_rows_nor_names_of_items_and_systems_matter() -> No
     rows = rows_of(planted())
     shuffled = rows.sample(fraction=1, shuffle=True, seed=1).sort(pl.col("rater"), maintain_order=True)
     renamed = shuffled.with_columns("item-" + pl.col("item"), system=pl.lit("the ") + pl.col("system"))
-    first, second = asked(study_from(rows), **ALL), asked(study_from(renamed), **ALL)
+    first, second = run_combine(study_from(rows), **ALL), run_combine(study_from(renamed), **ALL)
     same(first, second)
     assert content(first.model) == content(second.model)
 
@@ -196,7 +195,7 @@ def test_permuting_systems_changes_no_comparison() -> None:
     scores = planted()
     turned = {key: values[:, [2, 0, 3, 1]] for key, values in scores.items()}
     names = ("best", "equal", "ridge", "pairwise")
-    first, second = asked(scores, method=names), asked(turned, method=names)
+    first, second = run_combine(scores, method=names), run_combine(turned, method=names)
     for statistic in ("kendall", "pearson", "accuracy"):
         assert first.comparison[statistic].to_list() == pytest.approx(second.comparison[statistic].to_list())
 
@@ -205,29 +204,32 @@ def test_the_unit_of_a_metric_does_not_matter() -> None:
     scores = {key: np.round(values * 16) for key, values in planted().items()}
     units = {"a": (4.0, 0.0), "b": (1 / 8, 0.0), "noise": (2.0, 64.0), "ann": (1.0, 0.0)}
     moved = {key: values * units[key[0]][0] + units[key[0]][1] for key, values in scores.items()}
-    first, second = asked(scores, method=EVERY), asked(moved, method=EVERY)
+    first, second = run_combine(scores, method=EVERY), run_combine(moved, method=EVERY)
     for name in EVERY:
-        np.testing.assert_allclose(held(first, name), held(second, name), atol=1e-5)
+        np.testing.assert_allclose(held_out(first, name), held_out(second, name), atol=1e-5)
 
 
 @pytest.mark.parametrize("name", EVERY)
 def test_a_metric_that_is_better_where_lower_is_the_metric_turned(name: str) -> None:
     scores = planted()
     turned = {**scores, ("a", ""): -scores["a", ""]}
-    told = judged(turned).describe(raters=pl.DataFrame({"rater": ["a"], "higher_is_better": ["false"]}))
-    first, second = asked(scores, method=name), asked(told, method=name)
-    np.testing.assert_array_equal(held(first, name), held(second, name))
+    declared = judged(turned).describe(raters=pl.DataFrame({"rater": ["a"], "higher_is_better": ["false"]}))
+    first, second = run_combine(scores, method=name), run_combine(declared, method=name)
+    np.testing.assert_array_equal(held_out(first, name), held_out(second, name))
     assert [c.higher_is_better for c in second.model.columns if c.metric == "a"] == [False]
     one, _ = first.model.score(judged(scores))
-    other, _ = second.model.score(judged(turned))  # which is not told of the direction
+    other, _ = second.model.score(judged(turned))  # which does not know the direction
     assert one["score"].to_list() == other["score"].to_list()
 
 
 def test_adding_to_people_s_ratings_shifts_predictions() -> None:
     scores = planted()
-    first, second = asked(scores, method=EVERY), asked({**scores, ("ann", ""): scores["ann", ""] + 8}, method=EVERY)
+    first, second = (
+        run_combine(scores, method=EVERY),
+        run_combine({**scores, ("ann", ""): scores["ann", ""] + 8}, method=EVERY),
+    )
     for name in EVERY:
-        np.testing.assert_allclose(held(second, name) - 8, held(first, name), atol=2e-5)
+        np.testing.assert_allclose(held_out(second, name) - 8, held_out(first, name), atol=2e-5)
     tau = first.comparison["kendall"].to_list()
     assert second.comparison["kendall"].to_list() == pytest.approx(tau, abs=0.01)
 
@@ -235,10 +237,10 @@ def test_adding_to_people_s_ratings_shifts_predictions() -> None:
 def test_a_twin_of_a_metric_changes_no_choice_of_the_best() -> None:
     scores = planted()
     twins = {**scores, ("twin", ""): scores["a", ""]}
-    np.testing.assert_allclose(held(asked(scores, method="best"), "best"), held(asked(twins, method="best"), "best"))
-
-
-# --- made again ----------------------------------------------------------------------------------------------------
+    np.testing.assert_allclose(
+        held_out(run_combine(scores, method="best"), "best"),
+        held_out(run_combine(twins, method="best"), "best"),
+    )
 
 
 @pytest.mark.parametrize(
@@ -251,12 +253,12 @@ def test_a_twin_of_a_metric_changes_no_choice_of_the_best() -> None:
 )
 def test_provenance_replays_the_result(options: dict[str, Any]) -> None:
     study = judged(planted())
-    made = asked(study, **options)
-    again = made.provenance.replay(study)
-    assert unseconded(again) == unseconded(made)
-    assert again.model == made.model
-    assert again.held_out.frame.equals(made.held_out.frame)
-    assert unseconded(asked(study, **{**options, "rng": 77})) != unseconded(made)
+    result = run_combine(study, **options)
+    again = result.provenance.replay(study)
+    assert unseconded(again) == unseconded(result)
+    assert again.model == result.model
+    assert again.held_out.frame.equals(result.held_out.frame)
+    assert unseconded(run_combine(study, **{**options, "rng": 77})) != unseconded(result)
 
 
 TWO = {"method": ("ridge", "best"), "resamples": 20}
@@ -264,33 +266,35 @@ TWO = {"method": ("ridge", "best"), "resamples": 20}
 
 def two_targets() -> dict[tuple[str, str], np.ndarray]:
     scores = planted()
-    people = scores.pop(("ann", ""))
-    noise = np.round(2 * np.random.default_rng(0).normal(size=people.shape))
-    return scores | {("ann", "x"): people, ("ann", "y"): people + noise}
+    human = scores.pop(("ann", ""))
+    noise = np.round(2 * np.random.default_rng(0).normal(size=human.shape))
+    return scores | {("ann", "x"): human, ("ann", "y"): human + noise}
 
 
 def test_several_targets_are_answered_each_as_if_it_were_asked_alone() -> None:
     study = judged(two_targets())
     targets = ["y", "x", "mean:x,y"]
-    made = asked(study, target=targets, unseen="fast", **TWO)
-    alone = [asked(study, target=target, unseen="fast", **TWO) for target in targets]
-    for name, table in made.tables().items():
-        whole = pl.concat([own.tables()[name] for own in alone])
+    result = run_combine(study, target=targets, unseen="fast", **TWO)
+    alone = [run_combine(study, target=target, unseen="fast", **TWO) for target in targets]
+    for name, table in result.tables().items():
+        whole = pl.concat([single_result.tables()[name] for single_result in alone])
         assert table.drop("seconds", strict=False).equals(whole.drop("seconds", strict=False)), name
-    assert content(made.model) == content(alone[0].model)
-    assert made.held_out.frame.equals(alone[0].held_out.frame)
-    assert {note.message for note in made.notes} == {note.message for own in alone for note in own.notes}
-    assert unseconded(made.provenance.replay(study)) == unseconded(made)
-    assert [set(own.held_out.frame["aspect"]) for own in alone] == [{"y"}, {"x"}, {""}]
+    assert content(result.model) == content(alone[0].model)
+    assert result.held_out.frame.equals(alone[0].held_out.frame)
+    assert {note.message for note in result.notes} == {
+        note.message for single_result in alone for note in single_result.notes
+    }
+    assert unseconded(result.provenance.replay(study)) == unseconded(result)
+    assert [set(single_result.held_out.frame["aspect"]) for single_result in alone] == [{"y"}, {"x"}, {""}]
     assert alone[2].model.target == "mean:x,y"
 
 
 def test_targets_of_which_nothing_can_be_learnt_are_left_out_unless_none_can() -> None:
     scores = two_targets() | {("ann", "flat"): np.full((ITEMS, N_SYSTEMS), 3.0)}
     study = judged(scores)
-    made = asked(study, target=["flat", "x"], **TWO)
-    assert set(made.comparison["target"]) == {"x"}
-    (note,) = (note for note in made.notes if note.rule == LEFT_OUT)
+    result = run_combine(study, target=["flat", "x"], **TWO)
+    assert set(result.comparison["target"]) == {"x"}
+    (note,) = (note for note in result.notes if note.rule == LEFT_OUT)
     assert "'flat'" in note.message
     assert (
         "small: human ratings for aspect 'flat' are constant, so nothing can be learned; select another aspect"
@@ -301,25 +305,22 @@ def test_targets_of_which_nothing_can_be_learnt_are_left_out_unless_none_can() -
         InputError,
         match=("small: human ratings for aspect 'flat' are constant, so nothing can be learned; select another aspect"),
     ):
-        asked(study, target=["flat"])
+        run_combine(study, target=["flat"])
     with pytest.raises(
         OptionError, match="target='z': annotators did not rate the aspect"
-    ):  # a slip is no lack of data
-        asked(study, target=["x", "z"])
+    ):  # a slip is not a lack of data
+        run_combine(study, target=["x", "z"])
     with pytest.raises(OptionError, match="target is empty"):
-        asked(study, target=[])
+        run_combine(study, target=[])
 
 
 def test_a_method_that_is_registered_gets_its_own_weights(monkeypatch: pytest.MonkeyPatch) -> None:
     forest = replace(METHODS["xgboost"], name="forest", label="a forest")
     monkeypatch.setitem(METHODS, "forest", forest)
-    made = asked(planted(), method="forest", resamples=20)
-    assert made.weights["weight"].sum() == pytest.approx(1)
-    assert made.weights["weight_low"].is_null().all()
-    assert made.weights.drop("target").equals(asked(planted(), method="xgboost").weights.drop("target"))
-
-
-# --- what is refused, and what is told -----------------------------------------------------------------------------
+    result = run_combine(planted(), method="forest", resamples=20)
+    assert result.weights["weight"].sum() == pytest.approx(1)
+    assert result.weights["weight_low"].is_null().all()
+    assert result.weights.drop("target").equals(run_combine(planted(), method="xgboost").weights.drop("target"))
 
 
 @pytest.mark.parametrize(
@@ -341,75 +342,72 @@ def test_a_method_that_is_registered_gets_its_own_weights(monkeypatch: pytest.Mo
 )
 def test_bad_options_are_refused_in_one_line(options: dict[str, Any], message: str) -> None:
     with pytest.raises((InputError, OptionError), match=message) as problem:
-        asked(planted(), **options)
+        run_combine(planted(), **options)
     assert "\n" not in str(problem.value)
 
 
 def test_more_metrics_than_outputs() -> None:
     scores = {key: values[:5, :2] for key, values in noise(0, p=15).items()}
-    made = asked(scores, method=EVERY, resamples=20)
-    assert "more-features-than-rows" in rules(made)
-    assert all(np.isfinite(held(made, name, items=5, systems=2)).all() for name in EVERY)
+    result = run_combine(scores, method=EVERY, resamples=20)
+    assert "more-features-than-rows" in rules(result)
+    assert all(np.isfinite(held_out(result, name, items=5, systems=2)).all() for name in EVERY)
 
 
 def test_a_metric_that_a_training_part_never_saw() -> None:
     scores = planted()
     only = np.full((ITEMS, N_SYSTEMS), np.nan)
-    only[10:] = drawn(8)[10:]
+    only[10:] = normal_scores(8)[10:]
     labels = ["x"] * 10 + ["y"] * 10
     study = judged({**scores, ("only", ""): only}).describe(items=table_of_items(dataset=labels))
-    made = asked(study, folds="dataset", method=EVERY)
-    assert all(np.isfinite(held(made, name)).all() for name in EVERY)
-    for name, tau in column(made.comparison, "kendall").items():
+    result = run_combine(study, folds="dataset", method=EVERY)
+    assert all(np.isfinite(held_out(result, name)).all() for name in EVERY)
+    for name, tau in column(result.comparison, "kendall").items():
         assert tau > (0.2 if name == "equal" else 0.4)
-    assert "40 metric scores of rated outputs are missing" in rules(made)["missing-metric-scores"]
+    assert "40 metric scores of rated outputs are missing" in rules(result)["missing-metric-scores"]
 
 
 def test_notes_tell_of_the_first_method_and_of_directions() -> None:
     scores = {("BLEU" if key[0] == "a" else key[0], ""): values for key, values in planted().items()}
-    told = judged(scores).describe(raters=pl.DataFrame({"rater": ["BLEU"], "higher_is_better": ["false"]}))
-    made = asked(told, method=("ridge", "best"))
+    study = judged(scores).describe(raters=pl.DataFrame({"rater": ["BLEU"], "higher_is_better": ["false"]}))
+    result = run_combine(study, method=("ridge", "best"))
     assert (
         "the saved model is that of the first method, ridge; if you select a method by its score, this score is "
-        "optimistic" in rules(made)["first-method"]
+        "optimistic" in rules(result)["first-method"]
     )
-    assert "BLEU" in rules(made)["direction"]
-    assert "first-method" not in rules(asked(planted()))
-    assert "gp is too slow" in rules(asked(planted(), method="gp"))["no-weight-intervals"]
+    assert "BLEU" in rules(result)["direction"]
+    assert "first-method" not in rules(run_combine(planted()))
+    assert "gp is too slow" in rules(run_combine(planted(), method="gp"))["no-weight-intervals"]
 
 
 def test_without_xgboost_linear_methods_work_and_others_name_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "xgboost", None)
-    assert asked(planted(), method=("ridge", "best", "equal", "pairwise")).comparison.height == 4
+    assert run_combine(planted(), method=("ridge", "best", "equal", "pairwise")).comparison.height == 4
     with pytest.raises(cu.MissingExtraError, match="XGBoost"):
-        asked(planted(), method="xgboost")
+        run_combine(planted(), method="xgboost")
     with pytest.raises(cu.MissingExtraError, match="XGBoost"):
-        asked(planted(), method="auto")
-
-
-# --- what a reviewer found -----------------------------------------------------------------------------------------
+        run_combine(planted(), method="auto")
 
 
 def test_methods_that_say_nothing_on_a_fold_are_named(tmp_path: Path) -> None:
     scores, file = planted(), tmp_path / "folds.csv"
     table_of_items(fold=["xyz"[k % 3] for k in range(ITEMS)]).write_csv(file)
-    told = rules(asked(scores, method=["best", "ridge"], folds=str(file), metrics="a,b"))
-    assert "undefined-folds" not in told
-    scores["a", ""][::3] = 1.0  # constant in the fold x
-    told = rules(asked(scores, method=["best", "ridge"], folds=str(file), metrics="a,b"))
-    assert "best (1)" in told["undefined-folds"]
-    assert "ridge" not in told["undefined-folds"]
+    notes = rules(run_combine(scores, method=["best", "ridge"], folds=str(file), metrics="a,b"))
+    assert "undefined-folds" not in notes
+    scores["a", ""][::3] = 1.0  # constant within fold x
+    notes = rules(run_combine(scores, method=["best", "ridge"], folds=str(file), metrics="a,b"))
+    assert "best (1)" in notes["undefined-folds"]
+    assert "ridge" not in notes["undefined-folds"]
 
 
 def test_scores_beyond_declared_bounds_are_told() -> None:
     raters = pl.DataFrame({"rater": ["a"], "low": [0.0], "high": [0.1]})
-    made = combine(judged(planted()).describe(raters=raters), method="ridge", repeats=1, resamples=0)
-    assert "a (" in rules(made)["beyond-declared"]
+    result = combine(judged(planted()).describe(raters=raters), method="ridge", repeats=1, resamples=0)
+    assert "a (" in rules(result)["beyond-declared"]
 
 
 def test_top_limits_the_metrics_of_a_method_and_has_no_effect_on_the_best_one() -> None:
     with pytest.raises(OptionError, match="top=2 has no effect on the method best"):
-        asked(planted(), method="best", top=2)
+        run_combine(planted(), method="best", top=2)
     combined = combine(judged(planted()), method="ridge", top=1, repeats=1, resamples=0)
     assert combined.comparison["metrics_used"].item() == 1
     assert (combined.weights["weight"] != 0).sum() == 1
@@ -417,8 +415,8 @@ def test_top_limits_the_metrics_of_a_method_and_has_no_effect_on_the_best_one() 
 
 def test_scoring_what_was_fitted_on_is_told() -> None:
     study = judged(planted())
-    made = combine(study, method="ridge", repeats=1, resamples=0)
-    _, notes = made.model.score(study)
+    result = combine(study, method="ridge", repeats=1, resamples=0)
+    _, notes = result.model.score(study)
     assert "fitted-on" in {note.rule for note in notes}
-    _, notes = made.model.score(judged(planted(seed=99)))
+    _, notes = result.model.score(judged(planted(seed=99)))
     assert "fitted-on" not in {note.rule for note in notes}

@@ -1,4 +1,4 @@
-"""The verbs `combine fit` and `combine score`: the model file, what they print, one line of error, the loop closed."""
+"""The commands `combine fit` and `combine score`: model file, printed tables, errors and round trip."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def study(custodes: Run) -> pl.DataFrame:
-    """ratings.csv, raters.csv (b is a distance) and items.csv in the working folder."""
+    """Write ratings.csv, raters.csv (b is lower-is-better) and items.csv into the working folder."""
     scores = planted()
     scores["b", ""] *= -1
     kind = pl.when(pl.col("rater") == "ann").then(pl.lit("human")).otherwise(pl.lit("metric"))
@@ -56,14 +56,14 @@ def test_fit_writes_the_model_and_tells_where(custodes: Run, study: pl.DataFrame
 def test_json_is_what_python_says(custodes: Run, study: pl.DataFrame) -> None:
     ran = custodes(*FIT, "--method", "best", "--raters", "raters.csv", "--format", "json", "--no-timing")
     study_read = cu.read("ratings.csv", raters="raters.csv")
-    made = cu.combine(study_read, method=["ridge", "best"], resamples=20)
-    told = json.loads(ran.out)
-    mine = json.loads(json.dumps(made.to_dict()))
+    result = cu.combine(study_read, method=["ridge", "best"], resamples=20)
+    output = json.loads(ran.out)
+    mine = json.loads(json.dumps(result.to_dict()))
     for row in mine["comparison"]:
         row["seconds"] = None
-    assert told == mine
-    assert list(told["comparison"][0])[:5] == ["target", "method", "kendall", "kendall_low", "kendall_high"]
-    assert cu.CombinedMetric.load("combination.json") == made.model
+    assert output == mine
+    assert list(output["comparison"][0])[:5] == ["target", "method", "kendall", "kendall_low", "kendall_high"]
+    assert cu.CombinedMetric.load("combination.json") == result.model
     seconds = json.loads(custodes(*FIT, "--format", "json").out)
     assert seconds["seconds"] > 0
     assert seconds["comparison"][0]["seconds"] > 0
@@ -73,11 +73,11 @@ def test_a_table_as_csv_and_options_reach_the_question(custodes: Run, study: pl.
     Path("costs.csv").write_text("metric,cost\na,5\nb,1\nnoise,2\n")
     options = ("--costs", "costs.csv", "--folds", "system", "--objective", "spearman", "--seed", "3")
     ran = custodes(*FIT, *options, "--metrics", "!noise", "--format", "json")
-    made = json.loads(ran.out)["provenance"]
-    given = made["options"]
-    assert made["seed"] == 3
+    provenance = json.loads(ran.out)["provenance"]
+    settings = provenance["options"]
+    assert provenance["seed"] == 3
     expected = {"costs": "costs.csv", "folds": "system", "objective": "spearman", "metrics": "!noise"}
-    assert given.items() >= (expected | {"method": "ridge", "repeats": 3, "resamples": 20}).items()
+    assert settings.items() >= (expected | {"method": "ridge", "repeats": 3, "resamples": 20}).items()
     path = custodes(*FIT, "--costs", "costs.csv", "--format", "csv", "--table", "path").out.splitlines()
     assert path[0].startswith("target,step,metric,cost,total_cost,score")
     assert len(path) == 4
@@ -100,7 +100,7 @@ def test_a_table_as_csv_and_options_reach_the_question(custodes: Run, study: pl.
 def test_bad_options_of_fit(
     custodes: Run, study: pl.DataFrame, options: tuple[str, ...], fragments: tuple[str, ...]
 ) -> None:
-    """The model of before stays, and nothing else is written."""
+    """An existing model is kept, and nothing else is written."""
     Path("combination.json").write_text("of before")
     before = sorted(path.name for path in Path().iterdir())
     refused(custodes(*FIT, *options), *fragments)

@@ -1,4 +1,4 @@
-"""Costs: where they come from, what is refused, and the path of score against cost."""
+"""Costs of metrics: sources, errors, and the path of score by cost."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from custodes.combining.trial import Trial
 from custodes.errors import CustodesError, InputError, OptionError
 from custodes.stats.learning.selection import nested_path
 from tests.combining.runs import terms
-from tests.combining.tasks import drawn, made, planted, with_noise
+from tests.combining.tasks import normal_scores, planted, task_of, with_noise
 
 RATERS = pl.DataFrame({"rater": ["a", "b", "noise"], "cost": [3.0, 1.5, 0.25]})
 
@@ -28,41 +28,35 @@ def table(tmp_path: Path, text: str) -> str:
     return str(file)
 
 
-# --- where they come from ------------------------------------------------------------------------------------------
-
-
 def test_costs_come_from_a_mapping_a_table_or_the_raters_file(tmp_path: Path) -> None:
-    plain, told = made(planted()), made(planted(), raters=RATERS)
+    plain, declared = task_of(planted()), task_of(planted(), raters=RATERS)
     assert costs_of(plain, None)[0].tolist() == [1, 1, 1]
-    assert costs_of(told, None)[0].tolist() == [3, 1.5, 0.25]
-    given = {"noise": 9, "a": 1, "b": 2.5}
+    assert costs_of(declared, None)[0].tolist() == [3, 1.5, 0.25]
+    costs = {"noise": 9, "a": 1, "b": 2.5}
     file = table(tmp_path, "metric,cost\nnoise,9\na,1\nb,2.5\n")
-    for of in (plain, told):  # what is asked for counts more than the raters file
-        assert costs_of(of, given)[0].tolist() == [1, 2.5, 9]
+    for of in (plain, declared):  # the argument takes precedence over the raters file
+        assert costs_of(of, costs)[0].tolist() == [1, 2.5, 9]
         assert costs_of(of, file)[0].tolist() == [1, 2.5, 9]
 
 
 def test_a_cost_of_a_metric_is_that_of_each_of_its_aspects() -> None:
     scores = {
-        ("ann", "x"): drawn(0),
-        ("ann", "y"): drawn(1),
-        ("j", "x"): drawn(2),
-        ("j", "y"): drawn(3),
-        ("m", ""): drawn(4),
+        ("ann", "x"): normal_scores(0),
+        ("ann", "y"): normal_scores(1),
+        ("j", "x"): normal_scores(2),
+        ("j", "y"): normal_scores(3),
+        ("m", ""): normal_scores(4),
     }
-    of = made(scores, target="mean:x,y")
+    of = task_of(scores, target="mean:x,y")
     assert of.metrics.names == ("m", "j:x", "j:y")
     assert costs_of(of, {"j": 4, "m": 1})[0].tolist() == [1, 4, 4]
     assert costs_of(of, {"j": 4, "m": 1, "j:y": 7})[0].tolist() == [1, 4, 7]
     raters = pl.DataFrame({"rater": ["j", "m"], "cost": [4, 1]})
-    assert costs_of(made(scores, target="mean:x,y", raters=raters), None)[0].tolist() == [1, 4, 4]
+    assert costs_of(task_of(scores, target="mean:x,y", raters=raters), None)[0].tolist() == [1, 4, 4]
 
 
 def test_a_price_list_of_more_metrics_than_are_here_is_fine() -> None:
-    assert costs_of(made(planted()), {"a": 1, "b": 2, "noise": 3, "gpt": 99})[0].tolist() == [1, 2, 3]
-
-
-# --- what is refused -----------------------------------------------------------------------------------------------
+    assert costs_of(task_of(planted()), {"a": 1, "b": 2, "noise": 3, "gpt": 99})[0].tolist() == [1, 2, 3]
 
 
 @pytest.mark.parametrize(
@@ -86,44 +80,41 @@ def test_a_price_list_of_more_metrics_than_are_here_is_fine() -> None:
     ],
 )
 def test_bad_costs_are_refused_in_one_line(tmp_path: Path, costs: Any, message: str) -> None:
-    given = table(tmp_path, costs) if isinstance(costs, str) else costs
+    source = table(tmp_path, costs) if isinstance(costs, str) else costs
     with pytest.raises(CustodesError, match=message) as problem:
-        costs_of(made(planted()), given)
+        costs_of(task_of(planted()), source)
     assert "\n" not in str(problem.value)
 
 
 def test_costs_of_the_raters_file_that_are_not_whole_are_not_used() -> None:
-    # Nobody asked about costs: a hole in the file is told, and does not stop the fit.
-    price, (note,) = costs_of(made(planted(), raters=RATERS[:2]), None)
+    # Without a request for costs a gap in the file is a note and does not stop the fit.
+    price, (note,) = costs_of(task_of(planted(), raters=RATERS[:2]), None)
     assert price.tolist() == [1, 1, 1]
     assert note.message.endswith("no positive cost: noise")
     free = RATERS.with_columns(cost=pl.when(pl.col("rater") == "b").then(0.0).otherwise("cost"))
-    price, (note,) = costs_of(made(planted(), raters=free), None)
+    price, (note,) = costs_of(task_of(planted(), raters=free), None)
     assert price.tolist() == [1, 1, 1]
     assert note.message.endswith("no positive cost: b")
 
 
 def test_costs_in_unlike_units_are_not_added() -> None:
     def priced(units: list[str | None]) -> tuple[list[float], list[str]]:
-        price, notes = costs_of(made(planted(), raters=RATERS.with_columns(cost_unit=pl.Series(units))), None)
+        price, notes = costs_of(task_of(planted(), raters=RATERS.with_columns(cost_unit=pl.Series(units))), None)
         return price.tolist(), [f"{note.rule}: {note.message}" for note in notes]
 
     assert priced(["usd"] * 3) == ([3, 1.5, 0.25], [])
-    said = "costs-not-used: the costs of the raters file are not used, because their units differ "
+    message = "costs-not-used: the costs of the raters file are not used, because their units differ "
     way = "; give all costs in one unit with costs= (--costs FILE)"
-    assert priced(["cpu-s", "usd", "cpu-s"]) == ([1, 1, 1], [f"{said}(cpu-s: a, noise; usd: b){way}"])
-    assert priced(["usd", None, None]) == ([1, 1, 1], [f"{said}(usd: a; no unit: b, noise){way}"])
-    given = {"a": 1, "b": 2, "noise": 3}
-    mixed = made(planted(), raters=RATERS.with_columns(cost_unit=pl.Series(["usd", "cpu-s", None])))
-    assert costs_of(mixed, given)[1] == []
+    assert priced(["cpu-s", "usd", "cpu-s"]) == ([1, 1, 1], [f"{message}(cpu-s: a, noise; usd: b){way}"])
+    assert priced(["usd", None, None]) == ([1, 1, 1], [f"{message}(usd: a; no unit: b, noise){way}"])
+    costs = {"a": 1, "b": 2, "noise": 3}
+    mixed = task_of(planted(), raters=RATERS.with_columns(cost_unit=pl.Series(["usd", "cpu-s", None])))
+    assert costs_of(mixed, costs)[1] == []
 
 
 def test_a_table_that_is_not_there_is_refused(tmp_path: Path) -> None:
     with pytest.raises((InputError, OptionError), match="no such file"):
-        costs_of(made(planted()), str(tmp_path / "nowhere.csv"))
-
-
-# --- the path ------------------------------------------------------------------------------------------------------
+        costs_of(task_of(planted()), str(tmp_path / "nowhere.csv"))
 
 
 def path_of(of: Task, price: np.ndarray, *, resamples: int = 50) -> pl.DataFrame:
@@ -145,50 +136,50 @@ def path_of(of: Task, price: np.ndarray, *, resamples: int = 50) -> pl.DataFrame
 
 
 def test_the_path_tells_what_each_further_metric_costs_and_buys() -> None:
-    of = made(planted())
-    told = path_of(of, np.array([2.0, 3.0, 4.0]))
-    assert told["step"].to_list() == [1, 2, 3]
-    assert told["metric"].to_list() == ["a", "b", "noise"]
-    assert told["cost"].to_list() == [2, 3, 4]
-    assert told["total_cost"].to_list() == [2, 5, 9]
-    assert told["score"][1] > told["score"][0] + 0.05
-    assert abs(told["score"][2] - told["score"][1]) < 0.05
-    assert (told["score_low"] < told["score"]).all()
-    assert (told["score"] < told["score_high"]).all()
-    assert told["chosen"].to_list() == [1, 1, 1]
+    of = task_of(planted())
+    path = path_of(of, np.array([2.0, 3.0, 4.0]))
+    assert path["step"].to_list() == [1, 2, 3]
+    assert path["metric"].to_list() == ["a", "b", "noise"]
+    assert path["cost"].to_list() == [2, 3, 4]
+    assert path["total_cost"].to_list() == [2, 5, 9]
+    assert path["score"][1] > path["score"][0] + 0.05
+    assert abs(path["score"][2] - path["score"][1]) < 0.05
+    assert (path["score_low"] < path["score"]).all()
+    assert (path["score"] < path["score_high"]).all()
+    assert path["chosen"].to_list() == [1, 1, 1]
 
 
 def test_kendall_of_the_path_is_that_of_scipy_by_fold() -> None:
     scores = planted()
     scores["ann", ""][4, :2] = np.nan
-    of = made(scores)
+    of = task_of(scores)
     (fold,) = outer_folds(of, "item", repeats=1, rng=np.random.default_rng(0))
-    told = path_of(of, np.ones(3), resamples=0)
+    result = path_of(of, np.ones(3), resamples=0)
     rows = np.flatnonzero((fold >= 0).ravel())
     x, y, flat = of.metrics.scores.reshape(3, -1)[:, rows].T, of.human.ravel()[rows], fold.ravel()[rows]
     items = rows // len(of.design.systems)
     path = nested_path(x, y, flat, groups=items, included=np.arange(0), steps=STEPS)
     for k in range(3):
         taus = [stats.kendalltau(path.predicted[k + 1, flat == f], y[flat == f]).statistic for f in range(5)]
-        assert told["score"][k] == pytest.approx(np.mean(taus))
-    assert told["score_low"].is_null().all()
+        assert result["score"][k] == pytest.approx(np.mean(taus))
+    assert result["score_low"].is_null().all()
 
 
 def test_a_cheap_metric_comes_before_its_expensive_twin() -> None:
     scores = planted()
     scores["twin", ""] = 3 * scores["a", ""] - 1
-    of = made(scores)
+    of = task_of(scores)
     assert of.metrics.names == ("a", "b", "noise", "twin")
     cheap = path_of(of, np.array([10.0, 1.0, 1.0, 1.0]), resamples=0)
     assert cheap["metric"].to_list()[0] == "twin"
     assert cheap["metric"].to_list().index("a") >= 2
     assert path_of(of, np.array([1.0, 1.0, 1.0, 10.0]), resamples=0)["metric"][0] == "a"
-    dear = path_of(of, np.array([50.0, 1.0, 1.0, 50.0]), resamples=0)  # b says less, but for far less
+    dear = path_of(of, np.array([50.0, 1.0, 1.0, 50.0]), resamples=0)  # b is less accurate, but much cheaper
     assert dear["metric"][0] == "b"
 
 
 def test_the_currency_does_not_matter() -> None:
-    of = made(planted())
+    of = task_of(planted())
     price = np.array([2.0, 3.0, 4.0])
     assert path_of(of, price).drop("cost", "total_cost").equals(path_of(of, price * 1e9).drop("cost", "total_cost"))
 
@@ -196,6 +187,6 @@ def test_the_currency_does_not_matter() -> None:
 def test_a_path_has_fifteen_steps_at_most() -> None:
     scores = planted()
     scores |= {(f"m{k:02}", ""): with_noise(scores["ann", ""], seed=k, sd=3) for k in range(20)}
-    told = path_of(made(scores), np.ones(23), resamples=0)
-    assert told.height == STEPS == 15
-    assert len(set(told["metric"])) == 15
+    path = path_of(task_of(scores), np.ones(23), resamples=0)
+    assert path.height == STEPS == 15
+    assert len(set(path["metric"])) == 15

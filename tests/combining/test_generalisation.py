@@ -1,4 +1,4 @@
-"""The gain over the best single metric where items, systems or data sets were not seen: no leak, and the same unit."""
+"""The gain over the best single metric on unseen items, systems and data sets: no leak, and the same unit."""
 
 from __future__ import annotations
 
@@ -27,16 +27,18 @@ from tests.evaluate.judged_studies import Scores, judged
 pytestmark = pytest.mark.usefixtures("small")
 
 
-def asked(study: Study | Scores, **options: Any) -> Combine:
-    return runs.asked(study, **{"method": ("ridge", "best", "equal"), "unseen": "fast", **options})
+def run_combine(study: Study | Scores, **options: Any) -> Combine:
+    return runs.run_combine(study, **{"method": ("ridge", "best", "equal"), "unseen": "fast", **options})
 
 
-def row(made: Combine, unseen: str, method: str = "ridge") -> dict[str, Any]:
-    return made.generalisation.row(by_predicate=(pl.col("unseen") == unseen) & (pl.col("method") == method), named=True)
+def row(result: Combine, unseen: str, method: str = "ridge") -> dict[str, Any]:
+    return result.generalisation.row(
+        by_predicate=(pl.col("unseen") == unseen) & (pl.col("method") == method), named=True
+    )
 
 
 def fingerprints(seed: int = 0, *, items: int = 40, systems: int = 8) -> Scores:
-    """One metric sees quality; each of the others is the mark of one system, whatever it wrote."""
+    """Return one metric of quality and, for each system, a metric that marks only its outputs."""
     rng = np.random.default_rng(seed)
     quality = 1.5 * rng.normal(size=systems) + rng.normal(size=(items, systems))
     marks = {
@@ -52,9 +54,9 @@ def fingerprints(seed: int = 0, *, items: int = 40, systems: int = 8) -> Scores:
 
 
 def test_what_was_learnt_of_systems_is_no_gain_on_others() -> None:
-    # This failed before: the only figure was that of unseen items, which says that the combination is far ahead.
-    made = asked(fingerprints(items=80))
-    items, systems = row(made, "items"), row(made, "systems")
+    # Regression: the only figure was that of unseen items, where the combination has a large gain.
+    result = run_combine(fingerprints(items=80))
+    items, systems = row(result, "items"), row(result, "systems")
     assert items["conclusion"] == GAIN
     assert items["gain"] > 0.05
     assert systems["conclusion"] == NO_GAIN
@@ -65,34 +67,34 @@ def test_what_was_learnt_of_systems_is_no_gain_on_others() -> None:
 
 
 def test_a_gain_that_holds_on_other_systems_is_said() -> None:
-    made = asked(planted(items=40, systems=8))
-    assert [row(made, unseen)["conclusion"] for unseen in ("items", "systems")] == [GAIN, GAIN]
+    result = run_combine(planted(items=40, systems=8))
+    assert [row(result, unseen)["conclusion"] for unseen in ("items", "systems")] == [GAIN, GAIN]
 
 
 def test_items_are_those_of_the_comparison_and_of_the_differences() -> None:
-    made = asked(planted(), repeats=2)
-    scores = dict(made.comparison.select("method", "kendall").iter_rows())
-    ahead = made.differences.filter(method_a="ridge", method_b="best").row(0, named=True)
-    own = row(made, "items")
-    assert own["score"] == pytest.approx(scores["ridge"])
-    assert own["single"] == pytest.approx(scores["best"])
-    assert [own[f"gain{end}"] for end in ("", "_low", "_high")] == pytest.approx(
+    result = run_combine(planted(), repeats=2)
+    scores = dict(result.comparison.select("method", "kendall").iter_rows())
+    ahead = result.differences.filter(method_a="ridge", method_b="best").row(0, named=True)
+    row_of_items = row(result, "items")
+    assert row_of_items["score"] == pytest.approx(scores["ridge"])
+    assert row_of_items["single"] == pytest.approx(scores["best"])
+    assert [row_of_items[f"gain{end}"] for end in ("", "_low", "_high")] == pytest.approx(
         [ahead[f"difference{end}"] for end in ("", "_low", "_high")]
     )
-    assert own["seen"] is None
-    assert set(made.generalisation["method"]) == {"ridge", "equal"}  # the best single metric is no gain over itself
+    assert row_of_items["seen"] is None
+    assert set(result.generalisation["method"]) == {"ridge", "equal"}  # the best single metric has no gain over itself
 
 
 @pytest.mark.parametrize("objective", ["kendall", "spearman", "pearson", "accuracy"])
 def test_the_best_single_metric_need_not_be_among_the_methods(objective: str) -> None:
-    alone = asked(planted(), method="ridge", objective=objective).generalisation
-    beside = asked(planted(), method=("ridge", "best"), objective=objective).generalisation
+    alone = run_combine(planted(), method="ridge", objective=objective).generalisation
+    beside = run_combine(planted(), method=("ridge", "best"), objective=objective).generalisation
     assert alone.equals(beside)
 
 
 def training_sets(study: Study, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, list[TrainingData], list[np.ndarray]]:
-    """Every training of `ridge` beyond the folds of items, with the training part that it came from."""
-    seen: list[TrainingData] = []
+    """Return every training set of `ridge` except those of the item folds, with the training part that it came from."""
+    training: list[TrainingData] = []
     parts: list[np.ndarray] = []
     terms = runs.terms("ridge", unseen="fast")
     rng = np.random.default_rng(0)
@@ -100,10 +102,10 @@ def training_sets(study: Study, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, l
     whole = training_of.training_data
 
     def spy(of: Any, terms: Terms, train: np.ndarray, rng: np.random.Generator, inner: Any) -> Any:
-        made = whole(of, terms, train, rng, inner)
-        seen.append(made[1])
+        result = whole(of, terms, train, rng, inner)
+        training.append(result[1])
         parts.append(train)
-        return made
+        return result
 
     def in_turn(answer: Any, jobs: Any, rng: np.random.Generator, **rest: Any) -> list[Any]:
         return [answer(job, rng) for job in jobs]
@@ -112,19 +114,19 @@ def training_sets(study: Study, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, l
         patch.setattr(training_of, "training_data", spy)
         patch.setattr(training_of, "each", in_turn)
         generalised(trial, rng, silent)
-    return trial, seen, parts
+    return trial, training, parts
 
 
 def test_neither_item_nor_system_nor_group_of_an_output_is_learnt_from(monkeypatch: pytest.MonkeyPatch) -> None:
     study = judged(planted()).describe(items=table_of_items(group=["x", "y"] * 10))
-    trial, seen, parts = training_sets(study, monkeypatch)
-    assert len(seen) == 5 * N_SYSTEMS + 2
+    trial, training, parts = training_sets(study, monkeypatch)
+    assert len(training) == 5 * N_SYSTEMS + 2
     for k, (_, fold) in enumerate(trial.jobs):
         for system in range(N_SYSTEMS):
             train = parts[k * N_SYSTEMS + system]
             assert not train[:, system].any()
             assert not train[trial.folds[0] == fold].any()
-            assert train.sum() == len(seen[k * N_SYSTEMS + system].y) == 16 * (N_SYSTEMS - 1)
+            assert train.sum() == len(training[k * N_SYSTEMS + system].y) == 16 * (N_SYSTEMS - 1)
     for out, train in zip((0, 1), parts[-2:], strict=True):
         assert not train[out::2].any()
         assert train[1 - out :: 2].all()
@@ -134,75 +136,77 @@ def test_what_people_say_of_a_system_does_not_reach_its_predictions() -> None:
     scores = planted(items=20, systems=5)
     changed = {key: values.copy() for key, values in scores.items()}
     changed["ann", ""][:, 4] = np.random.default_rng(0).normal(size=20) * 50
-    before, after = (asked(own, method="ridge", folds="system").held_out.frame for own in (scores, changed))
+    before, after = (run_combine(source, method="ridge", folds="system").held_out.frame for source in (scores, changed))
     assert before.filter(system="E")["score"].to_list() == after.filter(system="E")["score"].to_list()
 
 
 def test_data_sets_are_held_out_and_compared_within() -> None:
     scores = planted(items=40)
-    # In y people value the other metric.
+    # In y the human ratings follow the other metric.
     scores["ann", ""][20:] = np.round(scores["noise", ""][20:] * 3)
-    made = asked(judged(scores).describe(items=table_of_items(40, dataset=["x"] * 20 + ["y"] * 20)))
-    sets = row(made, "data sets")
+    result = run_combine(judged(scores).describe(items=table_of_items(40, dataset=["x"] * 20 + ["y"] * 20)))
+    sets = row(result, "data sets")
     assert sets["n"] == 2
     assert sets["seen"] > 0.3
     assert sets["score"] < 0.15
     assert sets["conclusion"] == NO_GAIN
-    assert set(made.generalisation["unseen"]) == {"items", "systems", "data sets"}
+    assert set(result.generalisation["unseen"]) == {"items", "systems", "data sets"}
 
 
 def test_groups_that_are_the_data_sets_are_held_out_once() -> None:
     labels = ["x", "y"] * (ITEMS // 2)
-    made = asked(judged(planted()).describe(items=table_of_items(dataset=labels, group=[own * 2 for own in labels])))
-    assert set(made.generalisation["unseen"]) == {"items", "systems", "data sets"}
+    result = run_combine(
+        judged(planted()).describe(items=table_of_items(dataset=labels, group=[label * 2 for label in labels]))
+    )
+    assert set(result.generalisation["unseen"]) == {"items", "systems", "data sets"}
 
 
 def test_what_cannot_be_told_has_no_row_and_a_note() -> None:
-    few = asked({key: values[:, :3] for key, values in planted().items()})
+    few = run_combine({key: values[:, :3] for key, values in planted().items()})
     assert set(few.generalisation["unseen"]) == {"items"}
     assert rules(few)["unseen-not-told"] == (
         "unseen systems are not tested: 4 systems are needed, and annotators rated only 3"
     )
     straddling = table_of_items(cluster=[f"c{k // 2}" for k in range(ITEMS)], group=["x", "y"] * (ITEMS // 2))
-    mixed = asked(judged(planted()).describe(items=straddling))
+    mixed = run_combine(judged(planted()).describe(items=straddling))
     assert "groups" not in set(mixed.generalisation["unseen"])
     assert "items of one cluster are in different folds" in rules(mixed)["unseen-not-told"]
 
 
 def test_slow_methods_are_tried_when_asked() -> None:
-    fast = asked(planted(), method=("pairwise", "ridge"))
+    fast = run_combine(planted(), method=("pairwise", "ridge"))
     assert fast.generalisation.filter(unseen="systems")["method"].to_list() == ["ridge"]
     assert "pairwise; to test them, set unseen='all'" in rules(fast)["unseen-not-tried"]
-    whole = asked(planted(items=10), method=("pairwise", "ridge"), unseen="all")
+    whole = run_combine(planted(items=10), method=("pairwise", "ridge"), unseen="all")
     assert whole.generalisation.filter(unseen="systems")["method"].to_list() == ["pairwise", "ridge"]
     assert "unseen-not-tried" not in rules(whole)
-    none = asked(planted(), unseen="none")
+    none = run_combine(planted(), unseen="none")
     assert set(none.generalisation["unseen"]) == {"items"}
-    by_system = asked(planted(), folds="system")
+    by_system = run_combine(planted(), folds="system")
     assert set(by_system.generalisation["unseen"]) == {"system"}
 
 
 def test_many_systems_are_held_out_several_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(generalisation, "MOST_FOLDS", 4)
-    made = asked(planted(systems=8))
-    assert row(made, "systems")["n"] == 8
-    assert row(made, "systems")["gain_low"] < row(made, "systems")["gain"] < row(made, "systems")["gain_high"]
+    result = run_combine(planted(systems=8))
+    assert row(result, "systems")["n"] == 8
+    assert row(result, "systems")["gain_low"] < row(result, "systems")["gain"] < row(result, "systems")["gain_high"]
 
 
 def test_the_order_of_systems_does_not_matter() -> None:
     scores = planted(systems=6)
     turned = {key: values[:, ::-1] for key, values in scores.items()}
-    first, second = (row(asked(own), "systems") for own in (scores, turned))
+    first, second = (row(run_combine(source), "systems") for source in (scores, turned))
     for name in ("score", "single", "gain", "gain_low", "gain_high"):
         assert first[name] == pytest.approx(second[name])
 
 
 def test_the_model_file_tells_of_it_and_of_the_best_single_metric() -> None:
-    made = asked(planted())
-    told = made.model.validation
-    assert told["single"] == {"metric": "a", "aspect": "", "higher_is_better": True}
-    assert [own["unseen"] for own in told["unseen"]] == ["items", "systems"]
-    assert told["unseen"][1]["gain"] == row(made, "systems")["gain"]
+    result = run_combine(planted())
+    validation = result.model.validation
+    assert validation["single"] == {"metric": "a", "aspect": "", "higher_is_better": True}
+    assert [entry["unseen"] for entry in validation["unseen"]] == ["items", "systems"]
+    assert validation["unseen"][1]["gain"] == row(result, "systems")["gain"]
 
 
 def test_conclusions_follow_the_lower_end() -> None:
@@ -225,6 +229,6 @@ def test_verdicts_say_nothing_of_unseen_systems() -> None:
         for y in range(x)
         for won in ["model_a" if better[i, x] > better[i, y] else "model_b"]
     ]
-    made = asked(cu.read(pl.DataFrame(rows), pl.DataFrame(battles)))
-    assert set(made.generalisation["unseen"]) == {"items"}
-    assert "verdicts" in rules(made)["unseen-not-told"]
+    result = run_combine(cu.read(pl.DataFrame(rows), pl.DataFrame(battles)))
+    assert set(result.generalisation["unseen"]) == {"items"}
+    assert "verdicts" in rules(result)["unseen-not-told"]

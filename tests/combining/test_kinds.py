@@ -1,4 +1,4 @@
-"""Calibration by kind of output: each kind has its own level, in tests on held-out data and in the saved model."""
+"""Calibration by kind of output: each kind has a separate level in held-out tests and in the saved model."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ITEMS = 60
 
 
 def lengthy() -> cu.Study:
-    """A metric that rates the outputs of longer items higher; annotators do not."""
+    """Return a metric that over-rates the outputs of long items."""
     rng = np.random.default_rng(0)
     quality, long = rng.normal(size=(ITEMS, 4)), np.repeat([0.0, 1.0], ITEMS // 2)[:, np.newaxis]
     length = 10 + 5 * long + rng.uniform(0, 4, size=quality.shape)
@@ -35,14 +35,14 @@ def lengthy() -> cu.Study:
     return judged(scores).describe(items=items)
 
 
-def asked(**options: Any) -> Combine:
-    return runs.asked(lengthy(), **{"method": "best", "metrics": "metric", **options})
+def run_combine(**options: Any) -> Combine:
+    return runs.run_combine(lengthy(), **{"method": "best", "metrics": "metric", **options})
 
 
 def test_a_level_of_each_kind_restores_the_agreement() -> None:
-    plain = column(asked().comparison, "kendall")["best"]
+    plain = column(run_combine().comparison, "kendall")["best"]
     for by in ("group", "length"):
-        calibrated = asked(calibrate_by=by)
+        calibrated = run_combine(calibrate_by=by)
         assert column(calibrated.comparison, "kendall")["best"] > plain + 0.2
         table = calibrated.calibration
         assert table["outputs"].sum() == ITEMS * 4
@@ -52,8 +52,8 @@ def test_a_level_of_each_kind_restores_the_agreement() -> None:
 
 
 def test_the_shift_is_the_shrunk_mean_residual() -> None:
-    study, result = lengthy(), asked(calibrate_by="group")
-    plain = asked().model.score(study)[0]["score"].to_numpy().reshape(ITEMS, 4)
+    study, result = lengthy(), run_combine(calibrate_by="group")
+    plain = run_combine().model.score(study)[0]["score"].to_numpy().reshape(ITEMS, 4)
     human = study.ratings.frame.filter(rater="ann").sort("item", "system")["score"].to_numpy().reshape(ITEMS, 4)
     shifts = column(result.calibration, "shift", "kind")
     for kind, rows in (("short", slice(0, ITEMS // 2)), ("long", slice(ITEMS // 2, None))):
@@ -62,17 +62,17 @@ def test_the_shift_is_the_shrunk_mean_residual() -> None:
 
 
 def test_the_model_file_shifts_new_outputs_and_counts_unknown_kinds(tmp_path: Path) -> None:
-    result, study = asked(calibrate_by="group"), lengthy()
+    result, study = run_combine(calibrate_by="group"), lengthy()
     path = result.model.save(tmp_path / "model.json")
     model = cu.CombinedMetric.load(path)
-    plain = asked().model.score(study)[0]
+    plain = run_combine().model.score(study)[0]
     ratings, notes = model.score(study)
     shifts = column(result.calibration, "shift", "kind")
     added = (ratings["score"] - plain["score"]).to_numpy()
     assert added == pytest.approx(np.repeat([shifts["short"], shifts["long"]], 2 * ITEMS))
     assert "kind-unknown" not in {note.rule for note in notes}
-    other = lengthy().describe(items=table_of_items(ITEMS, group=["other"] * ITEMS))
-    ratings, notes = model.score(other)
+    unknown = lengthy().describe(items=table_of_items(ITEMS, group=["other"] * ITEMS))
+    ratings, notes = model.score(unknown)
     assert ratings["score"].to_numpy() == pytest.approx(plain["score"].to_numpy())
     assert {note.rule: note.count for note in notes}["kind-unknown"] == 4 * ITEMS
     validated = cu.validate(study, model=path).comparison.row(0, named=True)
@@ -80,7 +80,7 @@ def test_the_model_file_shifts_new_outputs_and_counts_unknown_kinds(tmp_path: Pa
 
 
 def test_an_edited_calibration_is_refused(tmp_path: Path) -> None:
-    path = asked(calibrate_by="group").model.save(tmp_path / "model.json")
+    path = run_combine(calibrate_by="group").model.save(tmp_path / "model.json")
     path.write_text(path.read_text().replace('"short"', '"long"', 1))
     with pytest.raises(InputError, match="edited by hand"):
         cu.CombinedMetric.load(path)
@@ -101,4 +101,4 @@ def test_kinds_that_tell_the_system_and_unknown_columns_are_refused(by: str, mes
     rows = rows_of(scores)
     study = study_from(pl.concat([rows, lengthy().ratings.frame.select(rows.columns)]))
     with pytest.raises(OptionError, match=message):
-        runs.asked(study, method="best", metrics="metric", calibrate_by=by)
+        runs.run_combine(study, method="best", metrics="metric", calibrate_by=by)

@@ -1,4 +1,4 @@
-"""The model file under any edit: refused in one line, or a model that scores; never a foreign exception."""
+"""Edited model files are refused in one line or give a model that scores, without other exceptions."""
 
 from __future__ import annotations
 
@@ -28,46 +28,46 @@ SINGLE = {"metric": "a", "aspect": "", "higher_is_better": True}
 
 
 def signed(content: Any) -> Any:
-    """The same with a digest that fits, where there is a model at all: an edit by who knows how."""
+    """Return the content with a valid digest if it is a model, as after a deliberate edit."""
     try:
-        made = msgspec.convert(content, CombinedMetric)
-        return {**content, "digest": made._computed_digest()}
+        model = msgspec.convert(content, CombinedMetric)
+        return {**content, "digest": model._computed_digest()}
     except (ValueError, TypeError):
         return content
 
 
 def loaded(content: bytes) -> CombinedMetric | None:
-    """The model, or nothing where it is refused in one line."""
+    """Return the model, or None if it is refused in one line."""
     with TemporaryDirectory() as folder:
         file = Path(folder) / "model.json"
         file.write_bytes(content)
-        told = ""
+        message = ""
         try:
             return CombinedMetric.load(file)
         except InputError as problem:
-            told = str(problem)
-    assert told.startswith("model.json: not a valid combined metric: ")
-    assert told.endswith("; fit it again")
-    assert "\n" not in told
-    assert len(told) < 600
+            message = str(problem)
+    assert message.startswith("model.json: not a valid combined metric: ")
+    assert message.endswith("; fit it again")
+    assert "\n" not in message
+    assert len(message) < 600
     return None
 
 
 def examined(content: Any) -> None:
-    made = loaded(as_json(content))
-    if made is None:
+    model = loaded(as_json(content))
+    if model is None:
         return
-    rows = np.array([[-1e300] * len(made.columns), [np.nan] * len(made.columns), [1e300] * len(made.columns)])
-    assert np.isfinite(made.predict(rows)).all()
+    rows = np.array([[-1e300] * len(model.columns), [np.nan] * len(model.columns), [1e300] * len(model.columns)])
+    assert np.isfinite(model.predict(rows)).all()
     with TemporaryDirectory() as folder:
-        file = made.save(Path(folder) / "model.json")
-        for ask in (lambda: made.score(STUDY)[0], lambda: cu.validate(STUDY, model=file).to_dict()):
-            told = ""
+        file = model.save(Path(folder) / "model.json")
+        for ask in (lambda: model.score(STUDY)[0], lambda: cu.validate(STUDY, model=file).to_dict()):
+            message = ""
             try:
                 ask()
             except CustodesError as problem:
-                told = str(problem)
-            assert "\n" not in told
+                message = str(problem)
+            assert "\n" not in message
 
 
 @given(st.sampled_from(FILES).flatmap(edited))
@@ -108,4 +108,4 @@ def test_a_model_that_tells_of_its_single_metric_is_read(tmp_path: Path) -> None
     file = tmp_path / "model.json"
     file.write_bytes(as_json(content))
     assert CombinedMetric.load(file).validation["single"] == SINGLE
-    assert all(math.isfinite(own) for own in CombinedMetric.load(file).predict(np.zeros((3, 3))))
+    assert all(math.isfinite(value) for value in CombinedMetric.load(file).predict(np.zeros((3, 3))))

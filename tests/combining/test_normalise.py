@@ -12,10 +12,10 @@ from custodes.combining.normalise import KNOWN, LEAST_USED, Normalisation, contr
 seeds = st.integers(0, 2**32 - 1)
 
 
-def one(
+def limits(
     scores: list[float], name: str, *, direction: float = 1.0, declared: tuple[float, float] | None = None
 ) -> tuple[float, float, str]:
-    """The limits of one metric whose scores are those of the file, before the direction."""
+    """Return the limits of one metric fitted to the scores before the direction is applied."""
     x = direction * np.array(scores)[:, np.newaxis]
     given_scales = {} if declared is None else {name: declared}
     by = normalisation(x, names=[name], directions=[direction], declared=given_scales)
@@ -23,14 +23,14 @@ def one(
 
 
 def test_a_declared_scale_counts_first() -> None:
-    assert one([10, 90], "BLEU", declared=(5, 95)) == (5, 95, "declared")
-    assert one([2, 3], "mine", declared=(1, 5)) == (1, 5, "declared")
-    assert one([2, 9], "mine", declared=(1, 5)) == (1, 5, "declared")  # what lies outside is clipped
-    assert one([np.nan, np.nan], "mine", declared=(1, 5)) == (1, 5, "declared")
+    assert limits([10, 90], "BLEU", declared=(5, 95)) == (5, 95, "declared")
+    assert limits([2, 3], "mine", declared=(1, 5)) == (1, 5, "declared")
+    assert limits([2, 9], "mine", declared=(1, 5)) == (1, 5, "declared")  # scores outside are clipped
+    assert limits([np.nan, np.nan], "mine", declared=(1, 5)) == (1, 5, "declared")
 
 
 def test_a_declared_scale_is_turned_with_its_metric() -> None:
-    low, high, source = one([3, 20], "penalty", direction=-1, declared=(0.0, 25.0))
+    low, high, source = limits([3, 20], "penalty", direction=-1, declared=(0.0, 25.0))
     assert (low, high, source) == (-25, 0, "declared")
     assert math.copysign(1, high) == 1  # 0, not -0
 
@@ -41,37 +41,37 @@ def test_a_declared_scale_of_another_rater_is_ignored() -> None:
 
 
 def test_a_known_scale_counts_where_it_holds_all_scores() -> None:
-    assert one([10, 90], "BLEU") == (0, 100, "known")
-    assert one([0, 100.00000000000004], "BLEU-refA") == (0, 100, "known")
-    assert one([10, np.nan, 101], "BLEU") == (10, 101, "fitted")
-    assert one([-1, 50], "BLEU") == (-1, 50, "fitted")
-    assert one([0.5, 1.0000001], "BERTScore") == (0, 1, "known")
+    assert limits([10, 90], "BLEU") == (0, 100, "known")
+    assert limits([0, 100.00000000000004], "BLEU-refA") == (0, 100, "known")
+    assert limits([10, np.nan, 101], "BLEU") == (10, 101, "fitted")
+    assert limits([-1, 50], "BLEU") == (-1, 50, "fitted")
+    assert limits([0.5, 1.0000001], "BERTScore") == (0, 1, "known")
 
 
 def test_a_metric_on_several_scales_takes_the_one_that_fits() -> None:
-    assert one([0.1, 0.4], "BLEU") == (0, 1, "known")
-    assert one([0.1, 0.4], "rouge-l-f1") == (0, 1, "known")
-    assert one([7.6, 84], "rouge-l-f1") == (0, 100, "known")
-    assert one([-0.2, 0.8], "BERTScore F1") == (-1, 1, "known")
+    assert limits([0.1, 0.4], "BLEU") == (0, 1, "known")
+    assert limits([0.1, 0.4], "rouge-l-f1") == (0, 1, "known")
+    assert limits([7.6, 84], "rouge-l-f1") == (0, 100, "known")
+    assert limits([-0.2, 0.8], "BERTScore F1") == (-1, 1, "known")
 
 
 def test_a_known_scale_that_is_hardly_used_is_not_meant() -> None:
     width = 25 * LEAST_USED
-    assert one([4, 4 + width], "MetricX-24", direction=-1) == (-25, 0, "known")
-    assert one([4, 4 + 0.99 * width], "MetricX-24", direction=-1) == (-4 - 0.99 * width, -4, "fitted")
+    assert limits([4, 4 + width], "MetricX-24", direction=-1) == (-25, 0, "known")
+    assert limits([4, 4 + 0.99 * width], "MetricX-24", direction=-1) == (-4 - 0.99 * width, -4, "fitted")
 
 
 def test_a_distance_is_known_turned_however_it_was_turned() -> None:
-    assert one([1, 20], "MetricX", direction=-1) == (-25, 0, "known")
-    assert one([-20, -1], "MetricX", direction=1) == (-25, 0, "known")
-    assert one([1, 20], "MetricX", direction=1) == (1, 20, "fitted")  # nobody turned it: not this scale
+    assert limits([1, 20], "MetricX", direction=-1) == (-25, 0, "known")
+    assert limits([-20, -1], "MetricX", direction=1) == (-25, 0, "known")
+    assert limits([1, 20], "MetricX", direction=1) == (1, 20, "fitted")  # not negated, so not this scale
 
 
 def test_without_a_scale_the_range_is_fitted() -> None:
-    assert one([3, np.nan, -2, 7], "mine") == (-2, 7, "fitted")
-    assert one([3, -2, 7], "mine", direction=-1) == (-7, 2, "fitted")
-    assert one([4, 80], "TER", direction=-1) == (-80, -4, "fitted")  # half a scale is none
-    low, high, source = one([np.nan, np.nan], "BLEU")
+    assert limits([3, np.nan, -2, 7], "mine") == (-2, 7, "fitted")
+    assert limits([3, -2, 7], "mine", direction=-1) == (-7, 2, "fitted")
+    assert limits([4, 80], "TER", direction=-1) == (-80, -4, "fitted")  # half of a scale does not match
+    low, high, source = limits([np.nan, np.nan], "BLEU")
     assert np.isnan([low, high]).all()
     assert source == "fitted"
     by = normalisation(np.empty((0, 1)), names=["BLEU"], directions=[1], declared={})
@@ -100,8 +100,8 @@ def test_a_constant_metric_says_nothing_and_a_missing_one_stays_missing() -> Non
 def test_no_rows_and_no_metrics() -> None:
     by = normalisation(np.empty((3, 0)), names=[], directions=[], declared={})
     assert by.apply(np.empty((2, 0))).shape == (2, 0)
-    some = Normalisation(low=np.zeros(2), high=np.ones(2), source=("fitted", "fitted"))
-    assert some.apply(np.empty((0, 2))).shape == (0, 2)
+    scales = Normalisation(low=np.zeros(2), high=np.ones(2), source=("fitted", "fitted"))
+    assert scales.apply(np.empty((0, 2))).shape == (0, 2)
 
 
 def test_limits_are_read_only() -> None:
@@ -121,13 +121,13 @@ def test_a_fitted_scale_does_not_depend_on_unit_or_offset(seed: int) -> None:
     def scaled(x: np.ndarray, new: np.ndarray) -> np.ndarray:
         return normalisation(x, names=names, directions=directions, declared={}).apply(new)
 
-    made = scaled(x, new)
-    assert ((made >= 0) & (made <= 1)).all()
+    values = scaled(x, new)
+    assert ((values >= 0) & (values <= 1)).all()
     unit, offset = 10 ** rng.uniform(-3, 3, 3), rng.normal(scale=10, size=3)
-    np.testing.assert_allclose(scaled(x * unit + offset, new * unit + offset), made, atol=1e-7)
-    np.testing.assert_allclose(scaled(-x, -new), 1 - made, atol=1e-12)
+    np.testing.assert_allclose(scaled(x * unit + offset, new * unit + offset), values, atol=1e-7)
+    np.testing.assert_allclose(scaled(-x, -new), 1 - values, atol=1e-12)
     order = rng.permutation(9)
-    np.testing.assert_array_equal(scaled(x[order], new), made)
+    np.testing.assert_array_equal(scaled(x[order], new), values)
 
 
 @given(seed=seeds)
@@ -136,8 +136,8 @@ def test_higher_stays_higher(seed: int) -> None:
     x = rng.uniform(0, 25, (20, 1))
     direction = float(rng.choice([1, -1]))
     by = normalisation(direction * x, names=["MetricX"], directions=[direction], declared={"MetricX": (0, 25)})
-    made = by.apply(direction * x)[:, 0]
-    np.testing.assert_allclose(made, x[:, 0] / 25 if direction > 0 else 1 - x[:, 0] / 25, atol=1e-12)
+    values = by.apply(direction * x)[:, 0]
+    np.testing.assert_allclose(values, x[:, 0] / 25 if direction > 0 else 1 - x[:, 0] / 25, atol=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -179,7 +179,7 @@ def test_the_table_is_in_order() -> None:
         assert scale.pattern == scale.pattern.lower().strip()
         assert " ".join(scale.pattern.split()) == scale.pattern
         assert len({row.higher_is_better for row in KNOWN if row.pattern == scale.pattern}) == 1
-        # the first words of a name that a pattern describes lead to it, unless a row above is more exact
+        # A prefix of a name that matches a pattern finds the pattern, unless an earlier row is more specific.
         example = scale.pattern.replace("[1-4]", "4").replace("[23]", "3").replace("*", "x")
         assert known_scales(example)[0].pattern == scale.pattern
 
@@ -191,17 +191,17 @@ def test_the_known_direction_contradicts_the_given_one() -> None:
 
 
 def test_scores_tell_that_a_file_turned_a_metric_itself() -> None:
-    # name, what the file holds, direction given, contradiction
+    # name, scores in the file, direction, contradiction
     cases = [
         ("MetricX", [1.0, 9.0], -1, False),
         ("MetricX", [1.0, 9.0], 1, True),
-        ("MetricX", [-9.0, 0.2], 1, False),  # as WMT gives it
-        ("MetricX", [-9.0, 0.2], -1, True),  # turned twice
-        ("MetricX", [40.0, 60.0], 1, True),  # on no known scale, nor on its mirror image
+        ("MetricX", [-9.0, 0.2], 1, False),  # as WMT publishes it
+        ("MetricX", [-9.0, 0.2], -1, True),  # negated twice
+        ("MetricX", [40.0, 60.0], 1, True),  # on no known scale, nor negated
         ("BLEU", [-40.0, -3.0], -1, False),
         ("BARTScore", [-4.0, -3.0], 1, False),
         ("BARTScore", [4.0, 3.0], 1, True),
-        ("BERTScore", [-0.5, -0.4], -1, True),  # inside its scale either way: not turned
+        ("BERTScore", [-0.5, -0.4], -1, True),  # inside the scale either way: not negated
         ("bleurt base", [-0.5, -0.4], 1, False),
         ("BLEU", [np.nan, np.nan], -1, True),
         ("mine", [1.0, 2.0], -1, False),

@@ -1,4 +1,4 @@
-"""The task: whose ratings are predicted by what, what cannot be learnt, and what is held out together."""
+"""The task of a combination: target, predictors, errors and folds."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import custodes as cu
 from custodes.combining.combine import combine
 from custodes.combining.task import SAMPLED, Task, outer_folds, task
 from custodes.errors import InputError, OptionError
-from tests.combining.tasks import ITEMS, N_SYSTEMS, drawn, made, planted, table_of_items
+from tests.combining.tasks import ITEMS, N_SYSTEMS, normal_scores, planted, table_of_items, task_of
 from tests.evaluate.judged_studies import Scores, judged
 
 
@@ -22,20 +22,17 @@ def rules(of: Task) -> dict[str, str]:
 
 
 ASPECTS: Scores = {
-    ("ann", "style"): drawn(1).round(1),
-    ("bob", "style"): drawn(2).round(1),
-    ("ann", "truth"): drawn(3).round(1),
-    ("bleu", ""): drawn(4),
-    ("judge", "style"): drawn(5),
-    ("judge", "truth"): drawn(6),
+    ("ann", "style"): normal_scores(1).round(1),
+    ("bob", "style"): normal_scores(2).round(1),
+    ("ann", "truth"): normal_scores(3).round(1),
+    ("bleu", ""): normal_scores(4),
+    ("judge", "style"): normal_scores(5),
+    ("judge", "truth"): normal_scores(6),
 }
 
 
-# --- what is predicted from what -----------------------------------------------------------------------------------
-
-
 def test_one_aspect_is_predicted_by_its_metrics_and_by_those_without_aspect() -> None:
-    of = made(ASPECTS, target="style")
+    of = task_of(ASPECTS, target="style")
     assert (of.target, of.metrics.names) == ("style", ("bleu", "judge:style"))
     assert (of.metrics.raters, of.metrics.rater_aspects) == (("bleu", "judge"), ("", "style"))
     np.testing.assert_allclose(of.human, (ASPECTS["ann", "style"] + ASPECTS["bob", "style"]) / 2)
@@ -46,12 +43,12 @@ def test_one_aspect_is_predicted_by_its_metrics_and_by_those_without_aspect() ->
 def test_the_mean_of_aspects_is_that_of_people_s_means_where_all_were_rated() -> None:
     truth = ASPECTS["ann", "truth"].copy()
     truth[3, 1] = np.nan
-    of = made({**ASPECTS, ("ann", "truth"): truth}, target="mean:style, truth")
+    of = task_of({**ASPECTS, ("ann", "truth"): truth}, target="mean:style, truth")
     style = (ASPECTS["ann", "style"] + ASPECTS["bob", "style"]) / 2
     np.testing.assert_allclose(of.human, (style + truth) / 2)
     assert of.target == "mean:style,truth"
     assert of.metrics.names == ("bleu", "judge:style", "judge:truth")
-    assert made(ASPECTS, target="mean:style").target == "style"
+    assert task_of(ASPECTS, target="mean:style").target == "style"
 
 
 def test_metrics_are_turned_and_keep_their_declared_scale_and_cost() -> None:
@@ -65,7 +62,7 @@ def test_metrics_are_turned_and_keep_their_declared_scale_and_cost() -> None:
         }
     )
     scores = planted()
-    of = made(scores, raters=raters)
+    of = task_of(scores, raters=raters)
     assert of.directions.tolist() == [-1, 1, 1]
     np.testing.assert_array_equal(of.metrics.scores[0], -scores["a", ""])
     assert of.declared == {"a": (-9, 9)}
@@ -73,13 +70,13 @@ def test_metrics_are_turned_and_keep_their_declared_scale_and_cost() -> None:
 
 
 def test_verdicts_become_the_share_of_wins_less_losses() -> None:
-    verdicts = [  # item, a, b, who won, by
+    verdicts = [  # item, a, b, winner, rater
         *[("i000", "A", "B", "model_a", "ann"), ("i000", "A", "C", "model_a", "ann")],
         *[("i000", "B", "C", "tie", "ann"), ("i001", "A", "B", "model_b", "ann")],
         *[(f"i{k:03}", "A", "B", "model_a", "ann") for k in range(2, 6)],
     ]
     battles = pl.DataFrame(verdicts, schema=["item", "model_a", "model_b", "winner", "rater"], orient="row")
-    scores = drawn(0, items=8, systems=3)
+    scores = normal_scores(0, items=8, systems=3)
     rows = [
         {"item": f"i{i:03}", "system": "ABC"[k], "rater": name, "score": sign * scores[i, k]}
         for i in range(8)
@@ -94,14 +91,11 @@ def test_verdicts_become_the_share_of_wins_less_losses() -> None:
     expected[0] = [1, -0.5, -0.5]
     expected[1, :2] = [-1, 1]
     expected[2:6, :2] = [1, -1]
-    np.testing.assert_array_equal(of.human, expected)  # nobody compared in i006 and i007
-
-
-# --- what is left out ----------------------------------------------------------------------------------------------
+    np.testing.assert_array_equal(of.human, expected)  # no comparisons of i006 and i007
 
 
 def test_a_constant_metric_is_left_out_and_named() -> None:
-    of = made({**planted(), ("flat", ""): np.ones((ITEMS, N_SYSTEMS))})
+    of = task_of({**planted(), ("flat", ""): np.ones((ITEMS, N_SYSTEMS))})
     assert of.metrics.names == ("a", "b", "noise")
     assert "flat" in rules(of)["constant-rater"]
 
@@ -110,33 +104,32 @@ def test_a_constant_metric_is_left_out_and_named() -> None:
 def test_a_metric_that_says_nothing_of_rated_outputs_is_left_out_and_named(value: float) -> None:
     scores = planted()
     scores["ann", ""][:, 3] = np.nan
-    elsewhere = drawn(9)
+    elsewhere = normal_scores(9)
     elsewhere[:, :3] = value
-    of = made({**scores, ("elsewhere", ""): elsewhere})
+    of = task_of({**scores, ("elsewhere", ""): elsewhere})
     assert of.metrics.names == ("a", "b", "noise")
     assert rules(of)["not-on-rated"].endswith(": elsewhere")
     with pytest.raises(
         InputError, match=("no metric has varying scores of rated outputs, so there is nothing to combine; add metrics")
     ):
-        made({("ann", ""): scores["ann", ""], ("elsewhere", ""): elsewhere})
+        task_of({("ann", ""): scores["ann", ""], ("elsewhere", ""): elsewhere})
 
 
 def test_missing_scores_of_rated_outputs_are_counted() -> None:
     scores = planted()
     scores["ann", ""][0, 0] = np.nan
-    scores["a", ""][:2, 0] = np.nan  # one of the two is not rated
-    of = made(scores)
+    scores["a", ""][:2, 0] = np.nan  # one of the two has no rating
+    of = task_of(scores)
     assert [note.count for note in of.notes if note.rule == "missing-metric-scores"] == [1]
 
 
 def test_more_metrics_than_rated_outputs_are_noted() -> None:
-    scores: dict[tuple[str, str], np.ndarray] = {("ann", ""): drawn(0, items=5, systems=2)}
-    scores |= {(f"m{k:02}", ""): drawn(1 + k, items=5, systems=2) for k in range(12)}
-    assert rules(made(scores))["more-features-than-rows"].startswith("there are 12 metrics and only 10 rated outputs")
-    assert "more-features-than-rows" not in rules(made(planted()))
-
-
-# --- what cannot be learnt -----------------------------------------------------------------------------------------
+    scores: dict[tuple[str, str], np.ndarray] = {("ann", ""): normal_scores(0, items=5, systems=2)}
+    scores |= {(f"m{k:02}", ""): normal_scores(1 + k, items=5, systems=2) for k in range(12)}
+    assert rules(task_of(scores))["more-features-than-rows"].startswith(
+        "there are 12 metrics and only 10 rated outputs"
+    )
+    assert "more-features-than-rows" not in rules(task_of(planted()))
 
 
 @pytest.mark.parametrize(
@@ -155,27 +148,27 @@ def test_more_metrics_than_rated_outputs_are_noted() -> None:
 )
 def test_unknown_names_are_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises(OptionError, match=message):
-        made(ASPECTS, **options)
+        task_of(ASPECTS, **options)
 
 
 def test_a_target_where_ratings_have_no_aspect_is_refused() -> None:
     with pytest.raises(OptionError, match="target='style': the human ratings have no aspects; leave the target"):
-        made(planted(), target="style")
+        task_of(planted(), target="style")
 
 
 def test_aspects_on_different_scales_have_no_mean() -> None:
-    scores = {**ASPECTS, ("ann", "truth"): np.round(50 + 20 * drawn(3))}
+    scores = {**ASPECTS, ("ann", "truth"): np.round(50 + 20 * normal_scores(3))}
     with pytest.raises(
         OptionError, match="'style' and 'truth' on different scales, which cannot be averaged; choose one aspect"
     ):
-        made(scores, target="mean:style,truth")
+        task_of(scores, target="mean:style,truth")
 
 
 def test_people_who_always_say_the_same_teach_nothing() -> None:
     with pytest.raises(
         InputError, match="small: human ratings are constant, so nothing can be learned; select another aspect"
     ):
-        made({**planted(), ("ann", ""): np.full((ITEMS, N_SYSTEMS), 3.0)})
+        task_of({**planted(), ("ann", ""): np.full((ITEMS, N_SYSTEMS), 3.0)})
     flat = {**ASPECTS, ("ann", "truth"): np.full((ITEMS, N_SYSTEMS), 3.0)}
     for target in ("truth", "mean:style,truth"):
         with pytest.raises(
@@ -184,20 +177,17 @@ def test_people_who_always_say_the_same_teach_nothing() -> None:
                 "small: human ratings for aspect 'truth' are constant, so nothing can be learned; select another aspect"
             ),
         ):
-            made(flat, target=target)
-    assert made(flat, target="style").target == "style"
+            task_of(flat, target=target)
+    assert task_of(flat, target="style").target == "style"
 
 
 def test_fewer_items_or_clusters_than_folds_are_refused() -> None:
-    assert made(planted(items=5)).design.n_units == 5
+    assert task_of(planted(items=5)).design.n_units == 5
     with pytest.raises(InputError, match=r"annotators rated 4 items \(or clusters\).*at least 5"):
-        made(planted(items=4))
+        task_of(planted(items=4))
     clusters = table_of_items(cluster=[f"c{k % 4}" for k in range(ITEMS)])
     with pytest.raises(InputError, match=r"annotators rated 4 items \(or clusters\)"):
-        made(planted(), items=clusters)
-
-
-# --- folds ---------------------------------------------------------------------------------------------------------
+        task_of(planted(), items=clusters)
 
 
 def folds_of(of: Task, by: str, *, repeats: int = 1, seed: int = 0) -> list[np.ndarray]:
@@ -208,7 +198,7 @@ def test_folds_of_items_keep_clusters_whole_and_differ_between_repeats() -> None
     scores = planted()
     scores["ann", ""][0, :] = np.nan
     scores["ann", ""][1, 2] = np.nan
-    of = made(scores, items=table_of_items(cluster=[f"c{k // 2}" for k in range(ITEMS)]))
+    of = task_of(scores, items=table_of_items(cluster=[f"c{k // 2}" for k in range(ITEMS)]))
     first, second = folds_of(of, "item", repeats=2)
     for fold in (first, second):
         np.testing.assert_array_equal(fold < 0, np.isnan(of.human))
@@ -222,11 +212,11 @@ def test_folds_of_items_keep_clusters_whole_and_differ_between_repeats() -> None
 
 def test_a_system_or_data_set_at_a_time() -> None:
     labels = ["news"] * 8 + ["chat"] * 12
-    of = made(planted(), items=table_of_items(dataset=labels, group=labels[::-1]))
+    of = task_of(planted(), items=table_of_items(dataset=labels, group=labels[::-1]))
     (systems,) = folds_of(of, "system", repeats=3)
     np.testing.assert_array_equal(systems, np.tile(np.arange(N_SYSTEMS), (ITEMS, 1)))
     (sets,) = folds_of(of, "dataset")
-    np.testing.assert_array_equal(sets[:, 0], [1] * 8 + [0] * 12)  # in the order of the alphabet
+    np.testing.assert_array_equal(sets[:, 0], [1] * 8 + [0] * 12)  # in alphabetical order
     (groups,) = folds_of(of, "group")
     np.testing.assert_array_equal(groups[:, 0], [0] * 12 + [1] * 8)
 
@@ -235,8 +225,8 @@ def test_folds_from_a_file_leave_out_whom_it_does_not_name(tmp_path: Path) -> No
     file = tmp_path / "folds.csv"
     named = {f"i{k:03}": "xy"[k % 2] for k in range(10)}
     pl.DataFrame({"item": [*named, "stranger"], "fold": [*named.values(), "z"]}).write_csv(file)
-    of = made(planted(), items=table_of_items(cluster=[f"c{k % 10}" for k in range(ITEMS)]))
-    (fold,) = folds_of(of, str(file))  # of each cluster one item is named
+    of = task_of(planted(), items=table_of_items(cluster=[f"c{k % 10}" for k in range(ITEMS)]))
+    (fold,) = folds_of(of, str(file))  # one item of each cluster is named
     np.testing.assert_array_equal(fold[:, 0], [0, 1] * 5 + [-1] * 10)
 
 
@@ -256,12 +246,12 @@ def test_bad_files_of_folds_are_refused(tmp_path: Path, text: str, message: str)
     file = tmp_path / "folds.csv"
     file.write_text(text)
     with pytest.raises((InputError, OptionError), match=message):
-        folds_of(made(planted()), str(file))
+        folds_of(task_of(planted()), str(file))
 
 
 def test_clusters_across_folds_are_refused(tmp_path: Path) -> None:
     items = table_of_items(cluster=[f"c{k // 2}" for k in range(ITEMS)], dataset=["x", "y"] * (ITEMS // 2))
-    of = made(planted(), items=items)
+    of = task_of(planted(), items=items)
     file = tmp_path / "folds.csv"
     items.select("item", fold="dataset").write_csv(file)
     for by in ("dataset", str(file)):
@@ -272,7 +262,7 @@ def test_clusters_across_folds_are_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("by", ["items", "", ".", "nowhere.csv"])
 def test_unknown_folds_are_refused(by: str) -> None:
     with pytest.raises(OptionError, match="give item, system, dataset, group, or a file with the columns"):
-        folds_of(made(planted()), by)
+        folds_of(task_of(planted()), by)
 
 
 def test_folds_by_what_items_do_not_have_are_refused() -> None:
@@ -280,12 +270,9 @@ def test_folds_by_what_items_do_not_have_are_refused() -> None:
         with pytest.raises(
             OptionError, match=f"folds='{by}': some items have no {by}; give every item a {by} in the items"
         ):
-            folds_of(made(planted()), by)
+            folds_of(task_of(planted()), by)
     with pytest.raises(OptionError, match=r"folds='group': there is only 1 fold \(news\)"):
-        folds_of(made(planted(), items=table_of_items(group=["news"] * ITEMS)), "group")
-
-
-# --- many outputs --------------------------------------------------------------------------------------------------
+        folds_of(task_of(planted(), items=table_of_items(group=["news"] * ITEMS)), "group")
 
 
 @pytest.mark.parametrize(("most", "clusters"), [(840, 105), (10, 100)])
@@ -295,21 +282,21 @@ def test_of_many_outputs_whole_clusters_are_drawn_and_a_note_says_so(
     monkeypatch.setattr("custodes.combining.task.MOST_OUTPUTS", most)
     scores, n = planted(items=300), 300
     study = judged(scores).describe(items=table_of_items(n, cluster=[f"c{k // 2:03}" for k in range(n)]))
-    made = combine(study, method="ridge", repeats=1, resamples=0, unseen="none", rng=3)
-    drawn = sorted(made.held_out.frame["item"].unique())
-    places = [int(item[1:]) for item in drawn]
-    assert len(drawn) == 2 * clusters
+    result = combine(study, method="ridge", repeats=1, resamples=0, unseen="none", rng=3)
+    items = sorted(result.held_out.frame["item"].unique())
+    places = [int(item[1:]) for item in items]
+    assert len(items) == 2 * clusters
     assert {k ^ 1 for k in places} == {*places}  # both items of each cluster
-    (note,) = (note for note in made.notes if note.rule == SAMPLED)
+    (note,) = (note for note in result.notes if note.rule == SAMPLED)
     assert f"{8 * clusters} of 1200 rated outputs" in note.message
     assert f"{clusters} of 150 items (or clusters)" in note.message
-    # The model is what the drawn items alone give.
+    # The model equals a fit to the sampled items alone.
     part = {name: values[places] for name, values in scores.items()}
     monkeypatch.undo()
     alone = combine(judged(part), method="ridge", repeats=1, resamples=0, unseen="none")
     assert not [note for note in alone.notes if note.rule == SAMPLED]
-    alone_by, by = (dict(m.weights.select("metric", "weight").iter_rows()) for m in (alone, made))
-    assert by == pytest.approx(alone_by, abs=0.02)  # the penalty may be another one, since inner folds differ
+    alone_by, by = (dict(m.weights.select("metric", "weight").iter_rows()) for m in (alone, result))
+    assert by == pytest.approx(alone_by, abs=0.02)  # the penalty may differ, since the inner folds differ
 
 
 def test_the_same_seed_draws_the_same_outputs(monkeypatch: pytest.MonkeyPatch) -> None:

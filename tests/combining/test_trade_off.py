@@ -1,4 +1,4 @@
-"""Combination under a bound on partiality: the penalty, its choice, and the table of agreement by partiality."""
+"""Combination under a bound on partiality: the penalty, its choice, and the table of the trade-off."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ from tests.evaluate.judged_studies import Scores, judged
 
 
 def favouring(seed: int = 1, *, items: int = 150, favour: float = 1.8) -> dict[tuple[str, str], np.ndarray]:
-    """Eight metrics of a quality rated by three annotators; the most accurate one favours system D."""
+    """Return eight metrics of a quality rated by three annotators; the most accurate metric over-rates system D."""
     rng = np.random.default_rng(seed)
     quality = np.linspace(-1, 1, 8)[rng.permutation(8)] + rng.normal(size=(items, 8))
-    people = {(name, ""): np.round(2 * (quality + 0.7 * rng.normal(size=quality.shape))) for name in ("ann", "bob")}
+    human = {(name, ""): np.round(2 * (quality + 0.7 * rng.normal(size=quality.shape))) for name in ("ann", "bob")}
     noise = (0.4, *np.linspace(0.8, 1.5, 7))
     metrics = {(f"m{k}", ""): quality + sd * rng.normal(size=quality.shape) for k, sd in enumerate(noise)}
     metrics["m0", ""][:, 3] += favour
-    return people | metrics
+    return human | metrics
 
 
-def asked(scores: Scores, **options: Any) -> Combine:
-    return runs.asked(scores, **{"method": ("even-handed", "ridge", "best"), **options})
+def run_combine(scores: Scores, **options: Any) -> Combine:
+    return runs.run_combine(scores, **{"method": ("even-handed", "ridge", "best"), **options})
 
 
 def test_a_favour_of_the_most_accurate_metric_is_halved_at_little_cost() -> None:
     scores = favouring()
     table = cu.favoritism(judged(scores), metrics="m0", resamples=0).partiality
     assert table.filter(system="D")["partiality"][0] > 30
-    result = asked(scores)
+    result = run_combine(scores)
     assert (result.model.validation["single"] or {})["metric"] == "m0"
     score, size = column(result.comparison, "kendall"), column(result.partiality, "largest_partiality")
     assert column(result.partiality, "system")["ridge"] == "D"
@@ -49,7 +49,7 @@ def test_a_favour_of_the_most_accurate_metric_is_halved_at_little_cost() -> None
 
 
 def test_the_path_is_that_of_a_penalised_regression() -> None:
-    # The penalty is that of further rows with the target 0: scikit-learn's ridge on these has the same weights.
+    # The penalty equals further rows with target 0, so scikit-learn's ridge on these has the same weights.
     rng = np.random.default_rng(0)
     x, groups = rng.normal(size=(60, 4)), np.arange(60)
     y = x @ np.array([1.0, 2.0, 0.0, 0.0]) + rng.normal(size=60)
@@ -62,7 +62,7 @@ def test_the_path_is_that_of_a_penalised_regression() -> None:
 
 
 def test_residuals_are_those_around_a_line_and_sampling_error_is_taken_off() -> None:
-    # With many items the sampling error vanishes, so the products are those of residuals of a line by least squares.
+    # With many items the sampling error vanishes, so the products are those of least-squares residuals.
     rng = np.random.default_rng(0)
     items, favour = 4000, np.array([0, 0, 1.0, 0, 0, -0.5])
     quality = np.linspace(-1, 1, 6) + 0.1 * rng.normal(size=(items, 6))
@@ -93,37 +93,37 @@ def test_missing_outputs_and_the_order_of_rows_do_not_matter() -> None:
 
 
 def test_the_table_traces_the_penalty_and_starts_with_ridge() -> None:
-    result = asked(favouring(items=60), unseen="fast", resamples=20)
+    result = run_combine(favouring(items=60), unseen="fast", resamples=20)
     table = result.trade_off
     assert table["penalty"].to_list() == list(STRENGTHS)
     assert table["chosen"].sum() == 1
     ridge_row = result.comparison.filter(method="ridge").row(0, named=True)
-    seen = result.partiality.filter(method="ridge").row(0, named=True)
+    row = result.partiality.filter(method="ridge").row(0, named=True)
     first = table.row(0, named=True)
     assert first["score"] == pytest.approx(ridge_row["kendall"])
     assert first["loss"] == first["loss_low"] == first["loss_high"] == 0
     for name in (f"{kind}largest_partiality{end}" for kind in ("", "unseen_") for end in ("", "_low", "_high")):
-        assert first[name] == pytest.approx(seen[name])
+        assert first[name] == pytest.approx(row[name])
     assert (table["loss"] - (first["score"] - table["score"])).abs().max() < 1e-9
     assert (table["largest_partiality_low"] <= table["largest_partiality"]).all()
     assert (table["largest_partiality"] <= table["largest_partiality_high"]).all()
-    # What is learnt of other systems cannot help a system that was left out.
+    # Training on other systems cannot reduce the partiality of a held-out system.
     assert (table["unseen_largest_partiality"][:3] > table["largest_partiality"][:3]).all()
     assert result.model.method == "even-handed"
-    alone = asked(favouring(items=60), method="ridge").partiality
-    assert alone["largest_partiality_high"][0] == pytest.approx(seen["largest_partiality_high"])
+    alone = run_combine(favouring(items=60), method="ridge").partiality
+    assert alone["largest_partiality_high"][0] == pytest.approx(row["largest_partiality_high"])
 
 
 def test_a_bound_takes_the_least_penalty_that_satisfies_it() -> None:
     scores = favouring(items=60)
-    loose, strict = (asked(scores, max_partiality=bound).trade_off for bound in (60, 0.1))
+    loose, strict = (run_combine(scores, max_partiality=bound).trade_off for bound in (60, 0.1))
     assert loose.filter("chosen")["penalty"].to_list() == [0]
     assert strict.filter("chosen")["penalty"][0] > 0
-    assert "bound-not-satisfied" in rules(asked(scores, max_partiality=0.1))
+    assert "bound-not-satisfied" in rules(run_combine(scores, max_partiality=0.1))
 
 
 def test_without_enough_systems_it_is_ridge_and_says_so() -> None:
-    result = asked(planted())
+    result = run_combine(planted())
     score = column(result.comparison, "kendall")
     assert score["even-handed"] == pytest.approx(score["ridge"])
     assert result.trade_off.is_empty()
@@ -133,10 +133,10 @@ def test_without_enough_systems_it_is_ridge_and_says_so() -> None:
 
 def test_bad_options_are_refused() -> None:
     with pytest.raises(OptionError, match="max_partiality applies only to the method even-handed"):
-        asked(planted(), method="ridge", max_partiality=5)
+        run_combine(planted(), method="ridge", max_partiality=5)
     for bound in (0, 200):
         with pytest.raises(OptionError, match="must lie between 0 and 100"):
-            asked(planted(), max_partiality=bound)
+            run_combine(planted(), max_partiality=bound)
     battles = [
         {"item": f"i{k:03}", "model_a": "A", "model_b": "B", "rater": "ann", "kind": "human", "winner": f"model_{side}"}
         for k, side in enumerate("ab" * 10)
@@ -148,13 +148,13 @@ def test_bad_options_are_refused() -> None:
         for place, system in enumerate("AB")
     ]
     with pytest.raises(OptionError, match="even-handed' does not fit verdicts"):
-        runs.asked(cu.read(pl.DataFrame(scores), pl.DataFrame(battles)), method="even-handed")
+        runs.run_combine(cu.read(pl.DataFrame(scores), pl.DataFrame(battles)), method="even-handed")
 
 
 def test_the_figure_has_both_kinds_of_systems() -> None:
-    result = asked(favouring(items=60), unseen="fast")
-    drawn = str(plots.trade_off_curve(result).to_dict())
-    assert "systems of the fit" in drawn
-    assert "systems left out of the fit" in drawn
+    result = run_combine(favouring(items=60), unseen="fast")
+    specification = str(plots.trade_off_curve(result).to_dict())
+    assert "systems of the fit" in specification
+    assert "systems left out of the fit" in specification
     with pytest.raises(InputError, match="add the method even-handed"):
-        plots.trade_off_curve(asked(planted(), method="ridge"))
+        plots.trade_off_curve(run_combine(planted(), method="ridge"))

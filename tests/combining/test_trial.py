@@ -1,4 +1,4 @@
-"""Honest validation: nothing of what is held out reaches a fit, whatever the folds."""
+"""Cross-validation: no held-out data reach a fit, whatever the folds."""
 
 from __future__ import annotations
 
@@ -18,7 +18,18 @@ from custodes.combining.task import outer_folds, task
 from custodes.combining.trial import tried
 from custodes.data.study import Study
 from custodes.progress import silent
-from tests.combining.runs import QUICK, asked, column, content, folds_used, generator, held, noise, rules, terms
+from tests.combining.runs import (
+    QUICK,
+    column,
+    content,
+    folds_used,
+    generator,
+    held_out,
+    noise,
+    rules,
+    run_combine,
+    terms,
+)
 from tests.combining.tasks import ITEMS, N_SYSTEMS, planted, table_of_items
 from tests.evaluate.judged_studies import Scores, judged
 
@@ -27,17 +38,19 @@ pytestmark = pytest.mark.usefixtures("small")
 
 @pytest.mark.parametrize(("names", "seeds"), [(QUICK, 5), (("auto",), 4), (("gp", "xgboost-pruned"), 4)])
 def test_pure_noise_is_worth_nothing_to_any_method(names: tuple[str, ...], seeds: int) -> None:
-    found = [asked(noise(100 + seed, p=12 if names == QUICK else 6), method=names).comparison for seed in range(seeds)]
+    tables = [
+        run_combine(noise(100 + seed, p=12 if names == QUICK else 6), method=names).comparison for seed in range(seeds)
+    ]
     for name in names:
         for statistic in ("kendall", "pearson"):
-            own = np.array([column(table, statistic)[name] for table in found])
-            limit = stats.t.ppf(0.999, seeds - 1) * own.std(ddof=1) / np.sqrt(seeds)
-            assert abs(own.mean()) < min(limit, 0.25), (name, statistic)  # what is leaked would be .4 and more
+            values = np.array([column(table, statistic)[name] for table in tables])
+            limit = stats.t.ppf(0.999, seeds - 1) * values.std(ddof=1) / np.sqrt(seeds)
+            assert abs(values.mean()) < min(limit, 0.25), (name, statistic)  # a leak would give .4 or more
 
 
 def test_fingerprints_of_items_do_not_tell_what_people_say_of_other_items() -> None:
-    # People's ratings depend on the cluster alone, and each metric knows a cluster by heart.
-    found = []
+    # Human ratings depend on the cluster alone, and each metric identifies the cluster.
+    taus = []
     for seed in range(5):
         rng = np.random.default_rng(seed)
         cluster = np.arange(20) // 2
@@ -46,27 +59,27 @@ def test_fingerprints_of_items_do_not_tell_what_people_say_of_other_items() -> N
         for k in range(15):
             scores[f"m{k:02}", ""] = rng.normal(size=10)[cluster][:, np.newaxis] + 0.01 * rng.normal(size=(20, 3))
         items = table_of_items(20, cluster=[f"c{c}" for c in cluster])
-        made = asked(judged(scores).describe(items=items), method=("ridge", "xgboost"))
-        found.append(made.comparison["kendall"].to_numpy())
-    mean, sd = np.mean(found, axis=0), np.std(found, axis=0, ddof=1)
-    assert (mean < 3 * sd / np.sqrt(len(found))).all()
+        result = run_combine(judged(scores).describe(items=items), method=("ridge", "xgboost"))
+        taus.append(result.comparison["kendall"].to_numpy())
+    mean, sd = np.mean(taus, axis=0), np.std(taus, axis=0, ddof=1)
+    assert (mean < 3 * sd / np.sqrt(len(taus))).all()
 
 
 def training_sets(
     scores: Scores, monkeypatch: pytest.MonkeyPatch, **options: Any
 ) -> tuple[list[TrainingData], Combine]:
-    """What every fit learnt from: of the five folds, then of everything."""
-    seen: list[TrainingData] = []
+    """Return the training set of every fit: the five folds, then all data."""
+    training_data: list[TrainingData] = []
 
     def spy(training: TrainingData) -> Any:
-        seen.append(training)
+        training_data.append(training)
         return METHODS["ridge"].fit(training)
 
     with monkeypatch.context() as patch:
         patch.setitem(METHODS, "best", replace(METHODS["best"], fit=spy))
         patch.setattr(training_of, "each", lambda answer, jobs, rng, **rest: [answer(job, rng) for job in jobs])
-        made = asked(scores, method="best", **options)
-    return seen, made
+        result = run_combine(scores, method="best", **options)
+    return training_data, result
 
 
 def test_what_is_held_out_changes_neither_the_fit_nor_the_scale(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -82,73 +95,73 @@ def test_what_is_held_out_changes_neither_the_fit_nor_the_scale(monkeypatch: pyt
     np.testing.assert_array_equal(before[2].x, after[2].x)  # the training part of fold 2
     np.testing.assert_array_equal(before[2].y, after[2].y)
     assert set(before[2].items) == set(np.flatnonzero(~out))
-    same = np.flatnonzero(out)[2:]  # items of the fold whose metrics are as they were
-    np.testing.assert_array_equal(held(first, "best")[same], held(second, "best")[same])
-    clipped = held(second, "best")[np.flatnonzero(out)[0]]  # an outlier is at the end of the scale of the training part
+    same = np.flatnonzero(out)[2:]  # items of the fold with unchanged metrics
+    np.testing.assert_array_equal(held_out(first, "best")[same], held_out(second, "best")[same])
+    clipped = held_out(second, "best")[np.flatnonzero(out)[0]]  # outliers are clipped to the training scale
     assert (np.abs(clipped) < 10).all()
-    for f in (0, 1, 3, 4):  # where it is trained on it matters
+    for f in (0, 1, 3, 4):  # training sets that include the changes
         assert (before[f].x != after[f].x).any()
 
 
 def test_every_choice_is_made_within_the_training_part(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen, _ = training_sets(planted(), monkeypatch)
-    assert len(seen) == 6
-    for training in seen[:5]:
-        assert training.x.min() == 0  # scaled by its own least and largest
+    training_data, _ = training_sets(planted(), monkeypatch)
+    assert len(training_data) == 6
+    for training in training_data[:5]:
+        assert training.x.min() == 0  # scaled by its minimum and maximum
         assert training.x.max() == 1
         assert 60 <= len(training.y) <= 64 + 4
-    np.testing.assert_array_equal(seen[5].y, planted()["ann", ""].ravel())
-    everything = np.concatenate([np.setdiff1d(np.arange(ITEMS), training.items) for training in seen[:5]])
+    np.testing.assert_array_equal(training_data[5].y, planted()["ann", ""].ravel())
+    everything = np.concatenate([np.setdiff1d(np.arange(ITEMS), training.items) for training in training_data[:5]])
     assert sorted(everything) == list(range(ITEMS))
 
 
 def test_the_best_metric_is_chosen_fold_by_fold() -> None:
-    # Two noise metrics, each agreeing with people by chance somewhere: the choice must not see what it is scored on.
-    found = [asked(noise(seed, p=20), method="best").comparison["kendall"].item() for seed in range(10)]
-    assert abs(np.mean(found)) < 3 * np.std(found, ddof=1) / np.sqrt(10)
+    # Noise metrics agree with humans by chance: the choice must not use the data of its score.
+    taus = [run_combine(noise(seed, p=20), method="best").comparison["kendall"].item() for seed in range(10)]
+    assert abs(np.mean(taus)) < 3 * np.std(taus, ddof=1) / np.sqrt(10)
     best = []
     for seed in range(10):
         scores = noise(seed, p=20)
         human = scores.pop(("ann", "")).ravel()
         best.append(max(stats.kendalltau(human, values.ravel()).statistic for values in scores.values()))
-    assert np.mean(best) > np.mean(found) + 0.15  # what choosing on everything would promise
+    assert np.mean(best) > np.mean(taus) + 0.15  # the biased score of a choice on all data
 
 
 def test_held_out_predictions_come_from_the_other_folds_alone() -> None:
     scores = planted()
     (fold,) = folds_used(judged(scores))
-    predicted = held(asked(scores), "ridge")
+    predicted = held_out(run_combine(scores), "ridge")
     for f in (0, 3):
-        own = {key: values.copy() for key, values in scores.items()}
-        own["ann", ""][fold[:, 0] == f] = np.nan
-        model = asked(own).model  # fitted on the rest
+        changed = {key: values.copy() for key, values in scores.items()}
+        changed["ann", ""][fold[:, 0] == f] = np.nan
+        model = run_combine(changed).model  # fitted on the other folds
         ratings, _ = model.score(judged(scores))
-        there = ratings["score"].to_numpy().reshape(ITEMS, N_SYSTEMS)[fold[:, 0] == f]
-        np.testing.assert_allclose(predicted[fold[:, 0] == f], there, atol=1e-9)
+        expected = ratings["score"].to_numpy().reshape(ITEMS, N_SYSTEMS)[fold[:, 0] == f]
+        np.testing.assert_allclose(predicted[fold[:, 0] == f], expected, atol=1e-9)
 
 
 def test_no_method_depends_on_the_others() -> None:
     names = ("gp", "auto")
-    together = column(asked(planted(), method=names).comparison, "kendall")
+    together = column(run_combine(planted(), method=names).comparison, "kendall")
     for name in names:
-        assert column(asked(planted(), method=name).comparison, "kendall")[name] == together[name]
-    assert column(asked(planted(), method=names[::-1]).comparison, "kendall") == together
+        assert column(run_combine(planted(), method=name).comparison, "kendall")[name] == together[name]
+    assert column(run_combine(planted(), method=names[::-1]).comparison, "kendall") == together
 
 
 def test_one_system_at_a_time() -> None:
     scores = planted()
-    made = asked(scores, folds="system", method=("ridge", "equal"))
-    predicted = held(made, "ridge")
+    result = run_combine(scores, folds="system", method=("ridge", "equal"))
+    predicted = held_out(result, "ridge")
     taus = [stats.kendalltau(scores["ann", ""][:, k], predicted[:, k]).statistic for k in range(N_SYSTEMS)]
-    assert made.comparison["kendall"][0] == pytest.approx(np.mean(taus))
-    assert made.comparison["accuracy"].is_null().all()  # no two outputs of an item are held out together
+    assert result.comparison["kendall"][0] == pytest.approx(np.mean(taus))
+    assert result.comparison["accuracy"].is_null().all()  # no item has two held-out outputs in a fold
     without = {key: np.delete(values, 2, axis=1) for key, values in scores.items()}
-    there, _ = asked(without).model.score(judged(scores))
-    assert predicted[:, 2] == pytest.approx(there.filter(system="C")["score"].to_numpy(), abs=1e-9)
+    expected, _ = run_combine(without).model.score(judged(scores))
+    assert predicted[:, 2] == pytest.approx(expected.filter(system="C")["score"].to_numpy(), abs=1e-9)
 
 
 def two_sets() -> Study:
-    """Where people are asked for one thing in one data set, and for its opposite in the other."""
+    """Return two data sets with opposite human ratings."""
     scores = planted(items=24)
     scores["ann", ""][12:] *= -1
     labels = ["news"] * 12 + ["chat"] * 12
@@ -158,10 +171,10 @@ def two_sets() -> Study:
 @pytest.mark.parametrize("by", ["dataset", "group"])
 def test_fitted_on_one_data_set_and_tested_on_the_other(by: str) -> None:
     study = two_sets()
-    made = asked(study, folds=by, method=("ridge", "xgboost"))
-    assert (made.comparison["kendall"] < -0.4).all()  # what one teaches is wrong of the other
-    predicted = held(made, "ridge", items=24)
-    chat = asked(study, group="chat").model
+    result = run_combine(study, folds=by, method=("ridge", "xgboost"))
+    assert (result.comparison["kendall"] < -0.4).all()  # the relation is reversed in the other data set
+    predicted = held_out(result, "ridge", items=24)
+    chat = run_combine(study, group="chat").model
     ratings, _ = chat.score(study)
     news = ratings.filter(pl.col("item") < "i012")["score"].to_numpy().reshape(12, N_SYSTEMS)
     np.testing.assert_allclose(predicted[:12], news, atol=1e-9)
@@ -172,17 +185,19 @@ def test_items_that_a_file_does_not_name_are_neither_used_nor_scored_and_counted
     file = tmp_path / "folds.csv"
     named = table_of_items(fold=["xyz"[k % 3] for k in range(ITEMS)])[:15]
     named.write_csv(file)
-    made = asked(scores, folds=str(file))
-    assert rules(made)["not-in-folds"].startswith(f"{5 * N_SYSTEMS} rated outputs are in no fold of")
-    assert np.isnan(held(made, "ridge")[15:]).all()
+    result = run_combine(scores, folds=str(file))
+    assert rules(result)["not-in-folds"].startswith(f"{5 * N_SYSTEMS} rated outputs are in no fold of")
+    assert np.isnan(held_out(result, "ridge")[15:]).all()
     poisoned = {key: values.copy() for key, values in scores.items()}
     poisoned["ann", ""][15:] *= -20
     poisoned["a", ""][15:] *= 1000
-    again = asked(poisoned, folds=str(file))
-    np.testing.assert_array_equal(held(again, "ridge"), held(made, "ridge"))
-    assert made.path["score"].to_list() == pytest.approx(again.path["score"].to_list())
-    assert content(again.model) != content(made.model)  # the model is of everything
-    assert asked(scores, folds=file).to_dict()["provenance"] == made.to_dict()["provenance"]  # a path is a file, too
+    again = run_combine(poisoned, folds=str(file))
+    np.testing.assert_array_equal(held_out(again, "ridge"), held_out(result, "ridge"))
+    assert result.path["score"].to_list() == pytest.approx(again.path["score"].to_list())
+    assert content(again.model) != content(result.model)  # the final model uses all items
+    assert (
+        run_combine(scores, folds=file).to_dict()["provenance"] == result.to_dict()["provenance"]
+    )  # a path works as a string does
 
 
 def test_a_trial_is_scored_fold_by_fold_and_averaged_over_repeats() -> None:
@@ -193,7 +208,10 @@ def test_a_trial_is_scored_fold_by_fold_and_averaged_over_repeats() -> None:
     human = scores["ann", ""]
     taus = np.array(
         [
-            [[stats.kendalltau(human[fold == f], own[fold == f]).statistic for own in predicted] for f in range(5)]
+            [
+                [stats.kendalltau(human[fold == f], values[fold == f]).statistic for values in predicted]
+                for f in range(5)
+            ]
             for fold, predicted in zip(trial.folds, trial.predicted, strict=True)
         ]
     )

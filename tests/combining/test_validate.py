@@ -1,4 +1,4 @@
-"""The question `validate`: a saved combination on another study, against an independent reckoning; names and scales."""
+"""The question `validate`: a saved combination on another study, against an independent computation."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ __all__ = ["custodes"]  # the fixture
 pytestmark = pytest.mark.usefixtures("small")
 
 OTHER = planted(7, items=30, systems=5)
-"""Other items and systems, where the same holds."""
+"""Other items and systems with the same relation."""
 
 
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
-    made = combine(judged(planted()), method=("ridge", "best"), repeats=1, resamples=0)
-    return made.model.save(tmp_path / "model.json")
+    result = combine(judged(planted()), method=("ridge", "best"), repeats=1, resamples=0)
+    return result.model.save(tmp_path / "model.json")
 
 
-def asked(model: Path, study: Study | Scores, **options: Any) -> Validate:
+def run_validate(model: Path, study: Study | Scores, **options: Any) -> Validate:
     return cu.validate(study if isinstance(study, Study) else judged(study), model=model, **options)
 
 
@@ -44,58 +44,58 @@ def row(table: pl.DataFrame, rater: str) -> dict[str, Any]:
     return table.filter(rater=rater).row(0, named=True)
 
 
-def rules(made: Validate) -> dict[str, str]:
-    return {note.rule: note.message for note in made.notes}
+def rules(result: Validate) -> dict[str, str]:
+    return {note.rule: note.message for note in result.notes}
 
 
 def test_figures_are_those_of_scipy_on_the_scored_outputs(model: Path) -> None:
-    made = asked(model, OTHER)
+    result = run_validate(model, OTHER)
     ratings, _ = cu.CombinedMetric.load(model).score(judged(OTHER))
     combined = ratings["score"].to_numpy().reshape(30, 5)
     human = OTHER["ann", ""]
-    assert made.comparison["rater"].to_list() == [COMBINED, SINGLE, HINDSIGHT]
-    assert made.comparison["metric"].to_list() == ["combined", "a", "a"]
-    assert made.comparison["n"].to_list() == [150, 150, 150]
+    assert result.comparison["rater"].to_list() == [COMBINED, SINGLE, HINDSIGHT]
+    assert result.comparison["metric"].to_list() == ["combined", "a", "a"]
+    assert result.comparison["n"].to_list() == [150, 150, 150]
     for rater, scores in ((COMBINED, combined), (SINGLE, OTHER["a", ""]), (HINDSIGHT, OTHER["a", ""])):
-        own = row(made.comparison, rater)
-        assert own["kendall"] == pytest.approx(stats.kendalltau(human.ravel(), scores.ravel()).statistic)
-        assert own["spearman"] == pytest.approx(stats.spearmanr(human.ravel(), scores.ravel()).statistic)
-        assert own["pearson"] == pytest.approx(stats.pearsonr(human.ravel(), scores.ravel()).statistic)
-        assert own["accuracy"] == pytest.approx(accuracy(human, scores))
-        assert own["kendall_low"] < own["kendall"] < own["kendall_high"]
-    gains = made.gains.filter(rater=SINGLE)
+        actual = row(result.comparison, rater)
+        assert actual["kendall"] == pytest.approx(stats.kendalltau(human.ravel(), scores.ravel()).statistic)
+        assert actual["spearman"] == pytest.approx(stats.spearmanr(human.ravel(), scores.ravel()).statistic)
+        assert actual["pearson"] == pytest.approx(stats.pearsonr(human.ravel(), scores.ravel()).statistic)
+        assert actual["accuracy"] == pytest.approx(accuracy(human, scores))
+        assert actual["kendall_low"] < actual["kendall"] < actual["kendall_high"]
+    gains = result.gains.filter(rater=SINGLE)
     assert gains["unseen"].to_list() == ["items", "systems"]
     assert gains["n"].to_list() == [30, 5]
-    ahead = row(made.comparison, COMBINED)["kendall"] - row(made.comparison, SINGLE)["kendall"]
+    ahead = row(result.comparison, COMBINED)["kendall"] - row(result.comparison, SINGLE)["kendall"]
     assert gains["gain"].to_list() == pytest.approx([ahead, ahead])
     assert gains["conclusion"][0] == GAIN
     assert gains["gain_low"][1] <= gains["gain_low"][0]
-    assert made.gains.filter(rater=HINDSIGHT)["conclusion"].to_list() == [None, None]
+    assert result.gains.filter(rater=HINDSIGHT)["conclusion"].to_list() == [None, None]
 
 
 def test_where_nothing_is_gained_it_says_so(model: Path) -> None:
-    # Here people value the first metric alone.
+    # Here the human ratings follow the first metric alone.
     scores = {**OTHER, ("ann", ""): np.round(3 * OTHER["a", ""])}
-    gains = asked(model, scores).gains.filter(rater=SINGLE)
+    gains = run_validate(model, scores).gains.filter(rater=SINGLE)
     assert gains["conclusion"].to_list() == [NO_GAIN, NO_GAIN]
     assert (gains["gain"] < 0).all()
 
 
 def test_the_best_of_the_fit_is_not_the_best_here_and_both_stand_there(model: Path) -> None:
     scores = {**OTHER, ("ann", ""): np.round(3 * OTHER["b", ""] + OTHER["a", ""])}
-    made = asked(model, scores)
-    assert made.comparison["metric"].to_list() == ["combined", "a", "b"]
-    assert row(made.comparison, HINDSIGHT)["kendall"] > row(made.comparison, SINGLE)["kendall"]
-    chosen = asked(model, scores, objective="accuracy", metrics="!b")
-    assert chosen.comparison["metric"].to_list() == ["combined", "a", "a"]
-    assert row(chosen.comparison, COMBINED)["kendall"] == pytest.approx(row(made.comparison, COMBINED)["kendall"])
-    ahead = row(chosen.comparison, COMBINED)["accuracy"] - row(chosen.comparison, SINGLE)["accuracy"]
-    assert chosen.gains["gain"][0] == pytest.approx(ahead)
+    result = run_validate(model, scores)
+    assert result.comparison["metric"].to_list() == ["combined", "a", "b"]
+    assert row(result.comparison, HINDSIGHT)["kendall"] > row(result.comparison, SINGLE)["kendall"]
+    selected = run_validate(model, scores, objective="accuracy", metrics="!b")
+    assert selected.comparison["metric"].to_list() == ["combined", "a", "a"]
+    assert row(selected.comparison, COMBINED)["kendall"] == pytest.approx(row(result.comparison, COMBINED)["kendall"])
+    ahead = row(selected.comparison, COMBINED)["accuracy"] - row(selected.comparison, SINGLE)["accuracy"]
+    assert selected.gains["gain"][0] == pytest.approx(ahead)
 
 
 def test_scaling_people_and_permuting_systems_changes_nothing(model: Path) -> None:
     turned = {key: values[:, ::-1] * (3 if key[0] == "ann" else 1) for key, values in OTHER.items()}
-    first, second = (asked(model, own).gains.drop("n") for own in (OTHER, turned))
+    first, second = (run_validate(model, source).gains.drop("n") for source in (OTHER, turned))
     for name in ("gain", "gain_low", "gain_high"):
         assert first[name].to_list() == pytest.approx(second[name].to_list())
 
@@ -103,9 +103,9 @@ def test_scaling_people_and_permuting_systems_changes_nothing(model: Path) -> No
 def test_raters_are_renamed_either_way(model: Path) -> None:
     names = {"a": "A-score", "b": "B-score"}
     scores = {(names.get(rater, rater), aspect): values for (rater, aspect), values in OTHER.items()}
-    renamed = asked(model, scores, rename={"A-score": "a", "B-score": "b"})
-    assert renamed.gains.equals(asked(model, OTHER).gains)
-    assert asked(model, scores, rename=["A-score=a", "B-score=b"]).gains.equals(renamed.gains)
+    renamed = run_validate(model, scores, rename={"A-score": "a", "B-score": "b"})
+    assert renamed.gains.equals(run_validate(model, OTHER).gains)
+    assert run_validate(model, scores, rename=["A-score=a", "B-score=b"]).gains.equals(renamed.gains)
     assert renamed.provenance.replay(judged(scores)).gains.equals(renamed.gains)
 
 
@@ -121,67 +121,72 @@ def test_raters_are_renamed_either_way(model: Path) -> None:
 def test_a_renaming_that_makes_no_sense_is_refused(model: Path, rename: Any, message: str) -> None:
     scores = {("A-score" if rater == "a" else rater, aspect): values for (rater, aspect), values in OTHER.items()}
     with pytest.raises(OptionError, match=message):
-        asked(model, scores, rename=rename)
+        run_validate(model, scores, rename=rename)
 
 
 def test_missing_metrics_are_named_at_once_with_the_way_out(model: Path) -> None:
     scores = {key: values for key, values in OTHER.items() if key[0] not in ("a", "b")}
     with pytest.raises(InputError, match=r"^small: .* needs scores of 2 metrics 'a', 'b', which are missing; raters: "):
-        asked(model, scores)
+        run_validate(model, scores)
 
 
 def test_without_the_best_single_metric_of_the_fit_a_note_says_so(tmp_path: Path) -> None:
     scores = {**planted(), ("c", ""): planted()["ann", ""]}
     study = judged(scores)
     fitted = combine(study, metrics="!c", method="ridge", repeats=1, resamples=0).model
-    told = {**fitted.validation, "single": {"metric": "c", "aspect": "", "higher_is_better": True}}
+    record = {**fitted.validation, "single": {"metric": "c", "aspect": "", "higher_is_better": True}}
     for validation, words in (
-        (told, "'c', the best single metric of the fit, is not in these data; if it has another name here, use rename"),
+        (
+            record,
+            "'c', the best single metric of the fit, is not in these data; if it has another name here, use rename",
+        ),
         ({}, "the model file does not name the best single metric of the fit; fit it again"),
     ):
         import msgspec
 
         changed = msgspec.structs.replace(fitted, validation=validation).signed("", "")
-        made = asked(changed.save(tmp_path / "model.json"), OTHER)
-        assert made.comparison["rater"].to_list() == [COMBINED, HINDSIGHT]
-        assert words in rules(made)["no-best-single"]
+        result = run_validate(changed.save(tmp_path / "model.json"), OTHER)
+        assert result.comparison["rater"].to_list() == [COMBINED, HINDSIGHT]
+        assert words in rules(result)["no-best-single"]
 
 
 @pytest.mark.parametrize(("factor", "shift"), [(0.01, 0.0), (1.0, 100.0)])
 def test_another_scale_is_refused_with_both(model: Path, factor: float, shift: float) -> None:
     scores = {**OTHER, ("b", ""): OTHER["b", ""] * factor + shift}
-    found = asked(model, scores, scales="data")
-    assert found.gains["gain"].to_list() == pytest.approx(asked(model, OTHER, scales="data").gains["gain"].to_list())
-    assert found.gains["gain"][0] == pytest.approx(asked(model, OTHER).gains["gain"][0], abs=0.03)
+    result = run_validate(model, scores, scales="data")
+    assert result.gains["gain"].to_list() == pytest.approx(
+        run_validate(model, OTHER, scales="data").gains["gain"].to_list()
+    )
+    assert result.gains["gain"][0] == pytest.approx(run_validate(model, OTHER).gains["gain"][0], abs=0.03)
     with pytest.raises(InputError, match=r"small: the scale of 'b' is .* in the model; use scales='data'"):
-        asked(model, scores)
+        run_validate(model, scores)
 
 
 def test_outputs_that_not_all_rated_are_left_out_and_counted(model: Path) -> None:
     scores = {key: values.copy() for key, values in OTHER.items()}
     scores["a", ""][:3] = np.nan
-    made = asked(model, scores)
-    assert made.comparison["n"].to_list() == [135] * 3
-    assert rules(made)["not-in-common"].startswith(
+    result = run_validate(model, scores)
+    assert result.comparison["n"].to_list() == [135] * 3
+    assert rules(result)["not-in-common"].startswith(
         "15 outputs with human ratings are excluded, because some of the compared metrics have no score of them"
     )
 
 
 def test_the_study_of_the_fit_is_noticed(model: Path) -> None:
-    assert "fitted-on" in rules(asked(model, planted()))
-    assert "fitted-on" not in rules(asked(model, OTHER))
+    assert "fitted-on" in rules(run_validate(model, planted()))
+    assert "fitted-on" not in rules(run_validate(model, OTHER))
 
 
 def test_aspects_are_found_or_asked_for(tmp_path: Path) -> None:
     def of(*aspects: str) -> Study:
-        made = {("ann", aspect): OTHER["ann", ""] for aspect in aspects}
-        return judged({**made, **{key: values for key, values in OTHER.items() if key[0] != "ann"}})
+        scores = {("ann", aspect): OTHER["ann", ""] for aspect in aspects}
+        return judged({**scores, **{key: values for key, values in OTHER.items() if key[0] != "ann"}})
 
     fitted = combine(of("style", "truth"), target="style", method="ridge", repeats=1, resamples=0)
     path = fitted.model.save(tmp_path / "model.json")
-    assert asked(path, of("style", "truth")).gains["aspect"].unique().to_list() == ["style"]
-    assert asked(path, of("taste")).gains["aspect"].unique().to_list() == ["taste"]
-    assert asked(path, of("taste", "truth"), aspect="t*").gains["aspect"].unique().sort().to_list() == [
+    assert run_validate(path, of("style", "truth")).gains["aspect"].unique().to_list() == ["style"]
+    assert run_validate(path, of("taste")).gains["aspect"].unique().to_list() == ["taste"]
+    assert run_validate(path, of("taste", "truth"), aspect="t*").gains["aspect"].unique().sort().to_list() == [
         "taste",
         "truth",
     ]
@@ -191,9 +196,9 @@ def test_aspects_are_found_or_asked_for(tmp_path: Path) -> None:
             r"small: there are no human ratings of 'style', which the model predicts; give aspect='ASPECT', "
             r"one of taste, truth \(did you mean 'taste'\?\)"
         ),
-    ) as told:
-        asked(path, of("taste", "truth"))
-    assert "\n" not in str(told.value)
+    ) as error:
+        run_validate(path, of("taste", "truth"))
+    assert "\n" not in str(error.value)
 
 
 def test_the_verb_says_the_same_in_one_line_or_as_tables(custodes: Run, model: Path) -> None:
@@ -202,11 +207,11 @@ def test_the_verb_says_the_same_in_one_line_or_as_tables(custodes: Run, model: P
     rows.with_columns(kind=kind, rater=pl.col("rater").replace({"a": "other"})).write_csv("new.csv")
     verb = ("combine", "validate", "new.csv", "--model", str(model))
     ran = custodes(*verb, "--rename", "other=a", "--systems", "!E", "--format", "json", "--no-timing")
-    told = json.loads(ran.out)
+    output = json.loads(ran.out)
     mine = cu.validate(cu.read("new.csv"), model=str(model), rename=["other=a"], systems="!E")
-    assert told["gains"] == mine.gains.to_dicts()
-    assert told["question"] == "validate"
-    assert told["gains"][1]["n"] == 4
+    assert output["gains"] == mine.gains.to_dicts()
+    assert output["question"] == "validate"
+    assert output["gains"][1]["n"] == 4
     printed = custodes(*verb, "--rename", "other=a")
     assert printed.status == 0
     for word in (SINGLE, HINDSIGHT, "gain"):
@@ -226,9 +231,9 @@ def test_the_verb_says_the_same_in_one_line_or_as_tables(custodes: Run, model: P
 
 def test_other_items_of_the_study_of_the_fit_are_new(tmp_path: Path) -> None:
     study = cu.read("demo")
-    made = cu.combine(study, target="coherence", method="ridge", group="news", repeats=1, resamples=0)
-    path = made.model.save(tmp_path / "news.json")
-    told = {group: rules(cu.validate(study, model=path, aspect="coherence", group=group)) for group in ("news", "d*")}
-    assert "fitted-on" in told["news"]
-    assert "fitted-on" not in told["d*"]
+    result = cu.combine(study, target="coherence", method="ridge", group="news", repeats=1, resamples=0)
+    path = result.model.save(tmp_path / "news.json")
+    notes = {group: rules(cu.validate(study, model=path, aspect="coherence", group=group)) for group in ("news", "d*")}
+    assert "fitted-on" in notes["news"]
+    assert "fitted-on" not in notes["d*"]
     assert "fitted-on" in rules(cu.validate(study, model=path, aspect="coherence"))

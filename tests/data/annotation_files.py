@@ -1,4 +1,4 @@
-"""Files of studies of people's answers, written row by row as a server would have left them."""
+"""Annotation study files for tests, written row by row as an annotation server leaves them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from custodes.data.loading.live_study import ANNOTATION_STUDY
 
 @dataclass(frozen=True, kw_only=True)
 class Said:
-    """An answer of a worker about an item; `second` '' for a rating; `answer` None: it cannot be judged."""
+    """An answer of a worker about an item; `second` is empty for a rating, `answer` is None for a refusal."""
 
     worker: int
     item: str
@@ -42,8 +42,8 @@ def connected(path: Path) -> sqlite3.Connection:
 def new_file(
     path: Path, *, items: Iterable[str], systems: Iterable[str], plan: StudyPlan | None = None, running: bool = False
 ) -> Path:
-    """A study of which nobody has answered yet, stopped unless it is `running`; every pair has its units in the order
-    of the items."""
+    """Create a study without answers, stopped unless `running`; the units of each pair are in the order of the
+    items."""
     plan = plan or StudyPlan(name=path.stem)
     items, systems = tuple(items), tuple(systems)
     base = connected(path)
@@ -60,8 +60,8 @@ def new_file(
         )
     if not running:
         base.execute("INSERT INTO event (at, kind, json) VALUES (0, 'stopped', '{}')")
-    rated = plan.question.mode == "rate"
-    pairs = [(n, None) for n in range(len(systems))] if rated else list(combinations(range(len(systems)), 2))
+    is_rating = plan.question.mode == "rate"
+    pairs = [(n, None) for n in range(len(systems))] if is_rating else list(combinations(range(len(systems)), 2))
     for pair, (a, b) in enumerate(pairs):
         base.execute("INSERT INTO pair VALUES (?, ?, ?)", (pair, a, b))
         base.executemany(
@@ -76,40 +76,40 @@ def new_file(
 
 
 def say(base: sqlite3.Connection, *answers: Said) -> list[int]:
-    """Write answers, each in a transaction of its own; the numbers of their assignments."""
-    return [_say(base, own) for own in answers]
+    """Write answers, one transaction each, and return the numbers of their assignments."""
+    return [_say(base, record) for record in answers]
 
 
-def _say(base: sqlite3.Connection, said: Said) -> int:
+def _say(base: sqlite3.Connection, record: Said) -> int:
     base.execute("BEGIN IMMEDIATE")
-    label = f"w{said.worker:03d}"
+    label = f"w{record.worker:03d}"
     base.execute(
         "INSERT OR IGNORE INTO worker VALUES (?, ?, 'prolific', ?, ?, ?)",
-        (said.worker, label, f"hash{said.worker}", f"external-{said.worker}", said.at),
+        (record.worker, label, f"hash{record.worker}", f"external-{record.worker}", record.at),
     )
     base.execute(
         "INSERT OR IGNORE INTO session VALUES (?, ?, ?, ?, '{}')",
-        (said.worker, said.worker, f"token{said.worker}", said.at),
+        (record.worker, record.worker, f"token{record.worker}", record.at),
     )
     (unit,) = base.execute(
         """SELECT u.unit FROM unit u JOIN item i USING (item) JOIN pair p USING (pair)
         JOIN system a ON a.system = p.first LEFT JOIN system b ON b.system = p.second
         WHERE i.label = ? AND a.label = ? AND coalesce(b.label, '') = ?""",
-        (said.item, said.first, said.second),
+        (record.item, record.first, record.second),
     ).fetchone()
-    made = base.execute(
+    assignment = base.execute(
         """INSERT INTO assignment (session, batch, number, unit, role, flip, look, again, at, p_role, p_pair)
         VALUES (?, 0, 0, ?, ?, ?, 1, ?, ?, .88, .5)""",
-        (said.worker, unit, said.role, said.flip, said.again, said.at),
+        (record.worker, unit, record.role, record.flip, record.again, record.at),
     ).lastrowid
     base.execute(
         """INSERT INTO judgment (assignment, aspect, role, answer, reason, visible_seconds, server_seconds, at, late)
         VALUES (?, ?, ?, ?, ?, ?, 60, ?, 0)""",
-        (made, said.aspect, said.role, said.answer, said.reason, said.seconds, said.at),
+        (assignment, record.aspect, record.role, record.answer, record.reason, record.seconds, record.at),
     )
     base.execute("COMMIT")
-    assert made is not None
-    return made
+    assert assignment is not None
+    return assignment
 
 
 def exclude(base: sqlite3.Connection, worker: int) -> None:
@@ -119,8 +119,8 @@ def exclude(base: sqlite3.Connection, worker: int) -> None:
 def look(
     base: sqlite3.Connection, pair: int, number: int, counts: tuple[int, int, int], decision: int, **more: float
 ) -> None:
-    """A look of a pair, numbered from 1: how often it won, tied and lost."""
-    told = {"theta": 0.99, "margin": 0.4, "low": 0.1, "high": 0.6, "is_open": 0} | more
+    """Write interim analysis `number` (from 1) of a pair with its counts of wins, ties and losses."""
+    values = {"theta": 0.99, "margin": 0.4, "low": 0.1, "high": 0.6, "is_open": 0} | more
     base.execute(
         "INSERT INTO look VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, '[]', 0)",
         (
@@ -129,7 +129,7 @@ def look(
             sum(counts),
             *counts,
             decision,
-            told["is_open"],
-            *(told[k] for k in ("theta", "margin", "low", "high")),
+            values["is_open"],
+            *(values[k] for k in ("theta", "margin", "low", "high")),
         ),
     )

@@ -1,4 +1,4 @@
-"""Random tables in the layouts of the readers, and the check that reading one ends in a study or in one line."""
+"""Random tables in the layouts of the readers, and a check that reading gives a study or a one-line error."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ FITTING: dict[str, st.SearchStrategy[Any]] = {
     "role": st.sampled_from(["primary", "second", "", None, "crowd"]),
     "seconds": st.sampled_from(["0", "3.5", "", None, "-1", "inf", "fast"]),
 }
-"""Cells that mostly fit a column, so that whole studies come out of a table, too."""
+"""Cells that are mostly valid for their column, so that some tables give whole studies."""
 
 FAMILIES = [
     "item system rater score | kind aspect repeat role",
@@ -113,11 +113,11 @@ FAMILIES = [
     "item system text | source images meta",
     "id subset prompt chosen rejected |",
 ]
-"""Columns that a layout needs, and columns that it may have."""
+"""Required and optional columns of each layout."""
 
 
 def check(study: Study) -> None:
-    """The invariants of the central types."""
+    """Check the invariants of the central types."""
     raters = study.raters.frame
     check_rows(study.ratings.frame, study.preferences, raters)
     check_rows(study.second_ratings.frame, study.second, raters)
@@ -152,7 +152,7 @@ def check_rows(scores: pl.DataFrame, preferences: Preferences, raters: pl.DataFr
 
 
 def try_reading(source: object, **options: Any) -> None:
-    """Read a source: a valid study or one line comes of it, and a frame is not changed."""
+    """Read a source, check the study if there is one, and check that a frame is not modified."""
     before = source.clone() if isinstance(source, pl.DataFrame) else None
     try:
         study = read(source, **options)
@@ -167,7 +167,7 @@ def try_reading(source: object, **options: Any) -> None:
 
 @st.composite
 def tables(draw: st.DrawFn, families: list[str] = FAMILIES) -> pl.DataFrame:
-    """A table of a family: some columns are missing, one may be strange, some cells do not fit."""
+    """Draw a table of one layout, with missing columns, perhaps an unexpected one, and some invalid cells."""
     needed, _, more = draw(st.sampled_from(families)).partition("|")
     names = [name for name in needed.split() if draw(st.integers(0, 19))]
     names += draw(st.lists(st.sampled_from(more.split() or ["item"]), max_size=3))

@@ -1,4 +1,4 @@
-"""Annotators of different items who prefer different systems: their items are clusters."""
+"""Annotators of different items who prefer different systems: the items of an annotator are a cluster."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def assigned(
     effect: float = 0.0,
     verdicts: bool = False,
 ) -> Study:
-    """Each item is rated on a scale of 1 to 5 by annotators drawn at random, each with a taste for every system; S0 is
-    better than the others by `effect`, which are equal."""
+    """Return a study whose items are rated from 1 to 5 by randomly assigned annotators, each with a taste per system;
+    S0 is better by `effect` than the other systems, which are equal."""
     rng = np.random.default_rng(seed)
     tastes = rng.normal(0, taste, (annotators, systems))
     quality = np.zeros(systems)
@@ -108,27 +108,27 @@ def test_one_annotator_and_one_item_each_have_no_test() -> None:
 
 def test_the_level_of_the_test_is_held() -> None:
     p_values = np.nan_to_num([p_value(assigned(seed, annotators=8)) for seed in range(200, 300)], nan=1.0)
-    # 100 studies: at most 37 of 25 expected, 7 of 2 expected (binomial, probability below .005 each)
+    # 100 studies: at most 37 with 25 expected, and 7 with 2 expected (binomial probability below .005 each)
     assert (p_values <= LEVEL).sum() <= 37
     assert (p_values <= CLEAR).sum() <= 7
 
 
 def decided(study: Study, seed: int) -> bool:
-    found = cu.leaderboard(study, resamples=500, rng=seed).pairs.filter(rater="human")
-    return bool((found["decision"] != "=").any())
+    pairs = cu.leaderboard(study, resamples=500, rng=seed).pairs.filter(rater="human")
+    return bool((pairs["decision"] != "=").any())
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("annotators", "taste"), [(5, 0.3), (5, 1.0), (10, 0.3), (10, 1.0), (20, 1.0)])
 def test_equal_systems_are_not_behind(annotators: int, taste: float) -> None:
     wrong = sum(decided(assigned(seed, annotators=annotators, taste=taste), seed) for seed in range(200))
-    assert wrong <= 20  # .06 of 200, and two standard errors
+    assert wrong <= 20  # .06 of 200 plus two standard errors
 
 
 def test_a_declared_cluster_of_items_of_two_annotators_leaves_the_clusters_as_they_are() -> None:
     study = assigned(0, taste=1.0)
     first = dict(study.ratings.frame.select("item", "rater").iter_rows())
-    other = next(item for item, rater in first.items() if rater != first["i0"])
+    second_item = next(item for item, rater in first.items() if rater != first["i0"])
     assert p_value(study) < LEVEL
-    items = pl.DataFrame({"item": ["i0", other], "cluster": ["c", "c"]})
+    items = pl.DataFrame({"item": ["i0", second_item], "cluster": ["c", "c"]})
     assert np.isnan(p_value(study.describe(items=items)))

@@ -1,4 +1,4 @@
-"""Every bad file says, in one line: what, where (file and row), what is allowed, and the way out."""
+"""Each error for a bad file is one line: the problem, file and row, allowed values and the remedy."""
 
 from __future__ import annotations
 

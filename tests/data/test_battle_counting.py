@@ -1,4 +1,4 @@
-"""Battles counted inside an engine are those of the study that the same table makes."""
+"""Battles counted inside an engine equal those of the study read from the same table."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ def connection() -> Iterator[Any]:
         yield opened
 
 
-def verdicts(seed: int, *, people: int, orders: bool, repeats: int, items: int = 6) -> pl.DataFrame:
-    """Random verdicts of people and a judge: words, names of systems, empty cells, both orders, repeats."""
+def verdicts(seed: int, *, n_humans: int, orders: bool, repeats: int, items: int = 6) -> pl.DataFrame:
+    """Return random verdicts of annotators and a judge: words, system names, empty cells, both orders, repeats."""
     rng = np.random.default_rng(seed)
     rows = []
-    for rater in (*(f"p{k}" for k in range(people)), "judge"):
+    for rater in (*(f"p{k}" for k in range(n_humans)), "judge"):
         for item in range(items):
             for i in range(len(SYSTEMS)):
                 for j in range(i + 1, len(SYSTEMS)):
@@ -54,21 +54,21 @@ def verdicts(seed: int, *, people: int, orders: bool, repeats: int, items: int =
 
 
 def of_study(frame: pl.DataFrame, orders: str) -> tuple[pl.DataFrame, dict[str, int]]:
-    """The same counts, from the battles that a leaderboard of the study uses."""
+    """Return the counts from the battles of the study's leaderboard."""
     (comparison,) = compared_by_any(cu.read(frame).select(), filled({"orders": orders}))
     table, frames, items = comparison.preferences, [], {}
     for rater in comparison.compared:
-        own = table.of_rater(table.raters.index(rater))
-        items[rater] = len(np.unique(own.item))
+        comparisons = table.of_rater(table.raters.index(rater))
+        items[rater] = len(np.unique(comparisons.item))
         signs = {"wins": 1, "ties": 0, "losses": -1}
-        names = [np.array(table.systems, dtype=object)[side] for side in (own.first, own.second)]
+        names = [np.array(table.systems, dtype=object)[side] for side in (comparisons.first, comparisons.second)]
         rows = pl.DataFrame(
             {
-                "rater": [rater] * len(own),
+                "rater": [rater] * len(comparisons),
                 "system_a": names[0].tolist(),
                 "system_b": names[1].tolist(),
-                "order": own.order,
-                **{name: (own.sign == sign).astype(np.int64) for name, sign in signs.items()},
+                "order": comparisons.order,
+                **{name: (comparisons.sign == sign).astype(np.int64) for name, sign in signs.items()},
             },
             schema=BY_ORDER,
         )
@@ -78,40 +78,44 @@ def of_study(frame: pl.DataFrame, orders: str) -> tuple[pl.DataFrame, dict[str, 
 
 
 def pairs_of_study(frame: pl.DataFrame, orders: str) -> OutcomeCounts:
-    """What favoritism makes of the study."""
-    (own,) = counted(cu.read(frame), filled({"orders": orders}))
-    return own.counts
+    """Return the pairs and the counts that favoritism uses."""
+    (comparisons,) = counted(cu.read(frame), filled({"orders": orders}))
+    return comparisons.counts
 
 
-def check_same_pairs(own: OutcomeCounts, expected: OutcomeCounts) -> None:
-    assert (own.system_a, own.system_b, own.metrics) == (expected.system_a, expected.system_b, expected.metrics)
+def check_same_pairs(counts: OutcomeCounts, expected: OutcomeCounts) -> None:
+    assert (counts.system_a, counts.system_b, counts.metrics) == (
+        expected.system_a,
+        expected.system_b,
+        expected.metrics,
+    )
     for name in ("paired", "metric_only", "human_only"):
-        np.testing.assert_array_equal(getattr(own, name), getattr(expected, name))
+        np.testing.assert_array_equal(getattr(counts, name), getattr(expected, name))
 
 
 @given(
     seed=st.integers(0, 2**32 - 1),
-    people=st.integers(1, 3),
-    shown=st.booleans(),
+    n_humans=st.integers(1, 3),
+    with_orders=st.booleans(),
     repeats=st.integers(1, 2),
     orders=st.sampled_from(["mean", "consistent"]),
 )
 @settings(max_examples=4, deadline=None, phases=[Phase.explicit, Phase.generate])
 def test_engines_and_the_study_count_the_same(
-    connection: Any, seed: int, people: int, shown: bool, repeats: int, orders: Any
+    connection: Any, seed: int, n_humans: int, with_orders: bool, repeats: int, orders: Any
 ) -> None:
-    frame = verdicts(seed, people=people, orders=shown, repeats=repeats)
+    frame = verdicts(seed, n_humans=n_humans, orders=with_orders, repeats=repeats)
     (by_order, items), pairs = of_study(frame, orders), pairs_of_study(frame, orders)
     for table in (frame.lazy(), connection.from_arrow(frame.to_arrow()), frame.to_pandas()):
-        own = count_battles(table, orders=orders)
-        assert own.outcomes.equals(by_order)
-        assert own.items == items
-        check_same_pairs(own, pairs)
+        counts = count_battles(table, orders=orders)
+        assert counts.outcomes.equals(by_order)
+        assert counts.items == items
+        check_same_pairs(counts, pairs)
 
 
 def test_each_battle_of_an_item_of_its_own_needs_no_settling(connection: Any) -> None:
-    """The path without settling gives what the path with it gives: a second person who never speaks forces it."""
-    frame = verdicts(3, people=1, orders=False, repeats=1, items=30)
+    """A second annotator without a verdict forces the general path, which must give the same counts."""
+    frame = verdicts(3, n_humans=1, orders=False, repeats=1, items=30)
     frame = frame.with_columns(item=pl.int_range(pl.len()).cast(pl.String))
     plain = count_battles(frame)
     silent = frame.head(1).with_columns(rater=pl.lit("p9"), winner=pl.lit(""))
@@ -124,28 +128,28 @@ def test_each_battle_of_an_item_of_its_own_needs_no_settling(connection: Any) ->
     )
     assert plain.outcomes.equals(of_study(frame, "mean")[0])
     shared = pl.concat([frame, frame.with_columns(rater=pl.lit("judge2"), kind=pl.lit("metric"))])
-    made = count_battles(shared)
-    check_same_pairs(made, pairs_of_study(shared, "mean"))
-    assert made.paired[:, 1].sum() > 0 == made.paired[:, 0].sum()
+    counts = count_battles(shared)
+    check_same_pairs(counts, pairs_of_study(shared, "mean"))
+    assert counts.paired[:, 1].sum() > 0 == counts.paired[:, 0].sum()
 
 
 def test_there_are_pairs_where_people_and_a_metric_judged() -> None:
-    """Of every two raters on one item, by a loop over items."""
-    frame = verdicts(8, people=1, orders=False, repeats=1).filter(pl.col("winner") != "both_bad")
-    own = count_battles(frame)
+    """Reference: a loop over items for every two raters."""
+    frame = verdicts(8, n_humans=1, orders=False, repeats=1).filter(pl.col("winner") != "both_bad")
+    counts = count_battles(frame)
     signs: dict[tuple[str, str, str], dict[str, int]] = {}
     for item, a, b, rater, _, word, *_ in frame.rows():
         if word:
             first = {"model_a": a, "model_b": b, "[[B]]": b}.get(word, word)
             code = 1 if word == "tie" else 0 if first == min(a, b) else 2
             signs.setdefault((item, min(a, b), max(a, b)), {})[rater] = code
-    by_hand = np.zeros((len(own.system_a), 4, 4), dtype=np.int64)
-    names = list(zip(own.system_a, own.system_b, strict=True))
-    for (_, *pair), told in signs.items():
-        by_hand[names.index((pair[0], pair[1])), told.get("p0", 3), told.get("judge", 3)] += 1
-    np.testing.assert_array_equal(own.paired[:, 0], by_hand[:, :3, :3])
-    np.testing.assert_array_equal(own.metric_only[:, 0], by_hand[:, 3, :3])
-    np.testing.assert_array_equal(own.human_only[:, 0], by_hand[:, :3, 3])
+    by_hand = np.zeros((len(counts.system_a), 4, 4), dtype=np.int64)
+    names = list(zip(counts.system_a, counts.system_b, strict=True))
+    for (_, *pair), by_rater in signs.items():
+        by_hand[names.index((pair[0], pair[1])), by_rater.get("p0", 3), by_rater.get("judge", 3)] += 1
+    np.testing.assert_array_equal(counts.paired[:, 0], by_hand[:, :3, :3])
+    np.testing.assert_array_equal(counts.metric_only[:, 0], by_hand[:, 3, :3])
+    np.testing.assert_array_equal(counts.human_only[:, 0], by_hand[:, :3, 3])
     for rater in ("judge", "p0"):
         with pytest.raises(
             OptionError,
@@ -228,50 +232,50 @@ def test_second_opinions_are_not_counted(connection: Any) -> None:
             "role": ["", "", None, None, "second", "second", "", ""],
         }
     )
-    made: Any
-    for made in (lambda own: own, lambda own: connection.from_arrow(own.to_arrow())):
-        assert count_battles(made(verdicts)).outcomes.rows() == [("human", "A", "B", 0.0, 1, 0, 0)]
-        counts = count_pairs(made(ratings), human="ann")
+    convert: Any
+    for convert in (lambda table: table, lambda table: connection.from_arrow(table.to_arrow())):
+        assert count_battles(convert(verdicts)).outcomes.rows() == [("human", "A", "B", 0.0, 1, 0, 0)]
+        counts = count_pairs(convert(ratings), human="ann")
         assert (counts.paired.sum(), counts.metric_only.sum()) == (1, 1)
 
 
 def test_what_was_left_out_is_told_by_every_question_of_the_counts() -> None:
-    """By hand: one verdict is empty, and j2 said nothing else."""
-    rows = [(item, "A", "B", said, rater) for item in ("1", "2") for rater, said in (("ann", "A"), ("j", "model_b"))]
+    """By hand: one verdict is empty, and it is the only one of j2."""
+    rows = [(item, "A", "B", word, rater) for item in ("1", "2") for rater, word in (("ann", "A"), ("j", "model_b"))]
     rows.append(("1", "A", "B", "", "j2"))
-    made = count_battles(
+    counts = count_battles(
         pl.DataFrame(rows, schema=["item", "model_a", "model_b", "winner", "rater"], orient="row"), human="ann"
     )
     ask: Any
     for ask in (cu.favoritism, cu.ranking, cu.correction, cu.leaderboard):
-        notes = {note.rule: note for note in ask(made).notes}
+        notes = {note.rule: note for note in ask(counts).notes}
         assert notes["missing-verdict"].count == notes["no-battle"].count == 1
         assert notes["no-battle"].message.endswith(": j2")
 
 
 def test_counts_of_people_and_metrics_on_different_items_are_refused() -> None:
     rows = [("1", "A", "B", "A", "ann"), ("2", "A", "B", "B", "j")]
-    made = count_battles(
+    counts = count_battles(
         pl.DataFrame(rows, schema=["item", "model_a", "model_b", "winner", "rater"], orient="row"), human="ann"
     )
     ask: Any
     for ask in (cu.favoritism, cu.ranking, cu.correction):
         with pytest.raises(InputError, match=r"^annotators and metrics \(j\) have no item in common"):
-            ask(made)
-    assert cu.leaderboard(made).systems.height == 4
+            ask(counts)
+    assert cu.leaderboard(counts).systems.height == 4
 
 
 def test_items_stand_in_one_order() -> None:
-    """What was counted twice has one digest, whatever order the engine answers in."""
+    """The digest does not depend on the order in which the engine returns items."""
     names = [f"r{i}" for i in range(30)]
     rows = {"item": [*names], "model_a": "A", "model_b": "B", "winner": "tie", "rater": names, "kind": "metric"}
-    made = count_battles(pl.DataFrame(rows).sample(fraction=1.0, shuffle=True, seed=1))
-    assert list(made.items) == sorted(names)
+    counts = count_battles(pl.DataFrame(rows).sample(fraction=1.0, shuffle=True, seed=1))
+    assert list(counts.items) == sorted(names)
 
 
 def test_kinds_are_read_as_in_a_study() -> None:
-    made = count_battles(pl.DataFrame(PLAIN | {"rater": ["ann", "bob"], "kind": ["Human", "HUMAN "]}))
-    assert made.raters == ("human",)
+    counts = count_battles(pl.DataFrame(PLAIN | {"rater": ["ann", "bob"], "kind": ["Human", "HUMAN "]}))
+    assert counts.raters == ("human",)
 
 
 def test_what_an_engine_says_when_it_gives_up_is_one_line(tmp_path: Any) -> None:
@@ -291,9 +295,9 @@ def test_what_an_engine_says_when_it_gives_up_is_one_line(tmp_path: Any) -> None
 
 def test_a_word_that_may_speak_of_the_place_is_noted() -> None:
     rows = {"item": [1, 2, 3], "model_a": ["x", "x", "y"], "model_b": ["y", "y", "x"], "winner": ["a", "b", "a"]}
-    made = count_battles(pl.DataFrame(rows | {"order": ["ab", "ba", "ba"]}))
-    assert [(note.rule, note.count) for note in made.notes] == [("place-or-column", 2)]
-    assert made.notes[0].message.startswith(
+    counts = count_battles(pl.DataFrame(rows | {"order": ["ab", "ba", "ba"]}))
+    assert [(note.rule, note.count) for note in counts.notes] == [("place-or-column", 2)]
+    assert counts.notes[0].message.startswith(
         "a, b is read as the name of a column, whatever the presentation order; if positions are meant, write left "
         "and right"
     )

@@ -1,4 +1,4 @@
-"""The table of comparisons against loops by definition: ties, annotators combined, presentation orders merged."""
+"""The table of comparisons against loops by definition: ties, aggregation of annotators, merged presentation orders."""
 
 from __future__ import annotations
 
@@ -28,22 +28,22 @@ Key = tuple[str, str, str]
 
 
 def merged(verdicts: list[dict[str, Any]], orders: str) -> tuple[int | None, float]:
-    """The sign and the order of the verdicts of a rater on one comparison, as they stand in the file."""
+    """Return the sign and the order of a rater's verdicts on one comparison, given in the order of the file."""
     if orders == "first":
         first = next(row for row in verdicts if row["preference"] is not None)
         return first["preference"], first["order"]
     by_order = defaultdict(list)
     for row in verdicts:
         by_order[row["order"]].append(row["preference"])
-    known = {order: [p for p in values if p is not None] for order, values in by_order.items()}
-    answered = [order for order in (1, -1, 0) if known.get(order)]
+    answered_by_order = {order: [p for p in values if p is not None] for order, values in by_order.items()}
+    answered = [order for order in (1, -1, 0) if answered_by_order.get(order)]
     sides = [order for order in answered if order]
     if len(sides) == 1 and None in by_order.get(-sides[0], []):
         return None, 0.0
-    each = [p for values in known.values() for p in values]
+    each = [p for values in answered_by_order.values() for p in values]
     if orders == "consistent" and len(set(each)) > 1:
         return None, 0.0
-    mean = sum(float(np.mean(known[order])) for order in answered)
+    mean = sum(float(np.mean(answered_by_order[order])) for order in answered)
     return int(np.sign(round(mean, 9))), float(np.mean(answered))
 
 
@@ -54,7 +54,7 @@ def sign(difference: float, threshold: float) -> int:
 def by_definition(
     whole: Study, *, human: tuple[str, ...], aggregate: str, ties: float, human_ties: float, orders: str
 ) -> dict[str, dict[Key, int]]:
-    """Rater ('human': annotators combined) to comparison to sign."""
+    """Return {rater: {comparison: sign}}, with the combined annotators as 'human'."""
     scores, verdicts = defaultdict(dict), defaultdict(list)
     for row in whole.ratings.frame.iter_rows(named=True):
         scores[row["rater"]][row["item"], row["system"]] = row["score"]
@@ -87,15 +87,15 @@ def by_definition(
         if votes:
             signs[HUMAN][key] = int(np.sign(sum(signs[rater].get(key, 0) for rater in human)))
         else:
-            each = [d for rater in human for d in differences[rater].get(key, [])]
-            signs[HUMAN][key] = sign(float(np.mean(each)), human_ties + noise)
+            rater_differences = [d for rater in human for d in differences[rater].get(key, [])]
+            signs[HUMAN][key] = sign(float(np.mean(rater_differences)), human_ties + noise)
     return {rater: dict(own) for rater, own in signs.items()}
 
 
-def found(own: RaterComparison) -> dict[str, dict[Key, int]]:
-    rows = own.preferences
+def signs_by_rater(comparisons_of_raters: RaterComparison) -> dict[str, dict[Key, int]]:
+    rows = comparisons_of_raters.preferences
     result: dict[str, dict[Key, int]] = defaultdict(dict)
-    for table in (own.annotators, own.preferences):
+    for table in (comparisons_of_raters.annotators, comparisons_of_raters.preferences):
         names = [(table.raters[r], table.items[i]) for r, i in zip(table.rater, table.item, strict=True)]
         for (rater, item), a, b, value in zip(names, table.first, table.second, table.sign, strict=True):
             key = item, rows.systems[a], rows.systems[b]
@@ -116,9 +116,9 @@ def found(own: RaterComparison) -> dict[str, dict[Key, int]]:
 )
 def test_every_sign_of_every_rater(seed: int, scores: bool, human: tuple[str, ...], **setting: Any) -> None:
     whole = study(seed, n_items=12, scores=scores, orders=True)
-    own = all_raters(whole.select(human=",".join(human), metrics="m*"), "", setting)  # type: ignore[arg-type]
+    actual = all_raters(whole.select(human=",".join(human), metrics="m*"), "", setting)  # type: ignore[arg-type]
     expected = by_definition(whole, human=human, **setting)
-    present = found(own)
+    present = signs_by_rater(actual)
     for rater in (HUMAN, *human, "m1", "m2", "m3"):
         assert present.get(rater, {}) == expected.get(rater, {}), rater
 
@@ -130,11 +130,11 @@ def test_batches_of_items_change_nothing(monkeypatch: pytest.MonkeyPatch) -> Non
     frame = frame.with_columns(score=pl.Series(rng.integers(1, 6, len(rater)).astype(float)), threshold=0.5)
     none = pl.DataFrame(schema=["rater", "item", "system_a", "system_b", "sign", "order"]).cast(pl.Int32)
     parts = []
-    for repeats in (1, 40):  # 40 raters more of the same make several batches
+    for repeats in (1, 40):  # 40 times the raters need several batches
         wide = pl.concat([frame.with_columns(pl.col("rater") + 3 * k) for k in range(1000 * (repeats - 1) // 39 + 1)])
-        each, people = compare_in_memory(wide, none, annotators=2, aggregate="mean")
+        rater_rows, human_rows = compare_in_memory(wide, none, annotators=2, aggregate="mean")
         names = ["rater", "item", "system_a", "system_b"]
-        parts.append([own.filter(pl.col("rater") < 3).sort(names) for own in (each, people)])
+        parts.append([rows.filter(pl.col("rater") < 3).sort(names) for rows in (rater_rows, human_rows)])
     assert len(wide.group_by("rater", "item").len()) > module.BATCH_ROWS // 36
     for one, other in zip(*parts, strict=True):
         assert one.equals(other)
@@ -147,25 +147,25 @@ def test_orders_of_presentation_come_along() -> None:
     table = pl.DataFrame(rows, schema=["item", "system_a", "system_b", "preference", "order"], orient="row")
     table = table.with_columns(rater=pl.lit("ann"), kind=pl.lit("human"))
     both = pl.concat([table, table.with_columns(rater=pl.lit("m"), kind=pl.lit("metric"))])
-    (own,) = compare(cu.read(both))
-    human = own.preferences.of_rater(0)
+    (result,) = compare(cu.read(both))
+    human = result.preferences.of_rater(0)
     assert human.sign.tolist() == [-1, 1, 0, 1]
     assert human.order.tolist() == [-1, 1, 0, 0]
 
 
 @pytest.mark.parametrize("orders", ["mean", "consistent", "first"])
 def test_merging_of_orders_in_two_engines(orders: str) -> None:
-    """Every list of up to three verdicts on a comparison, and some longer ones."""
+    """Cases: all lists of up to three verdicts on a comparison, and some longer ones."""
     duckdb = pytest.importorskip("duckdb")
     kinds = list(product((1, -1, 0), (1, 0, -1, None)))
-    lists = [own for length in (1, 2, 3) for own in product(kinds, repeat=length)]
+    lists = [sequence for length in (1, 2, 3) for sequence in product(kinds, repeat=length)]
     lists += [random.Random(seed).choices(kinds, k=5) for seed in range(300)]
     rows, expected = [], {}
     for item, verdicts in enumerate(lists):
         answers = [{"order": order, "preference": preference} for order, preference in verdicts]
-        if any(own["preference"] is not None for own in answers):
+        if any(sequence["preference"] is not None for sequence in answers):
             expected[f"i{item}"] = merged(answers, orders)
-            rows += [{**own, "item": f"i{item}", "row": row} for row, own in enumerate(answers)]
+            rows += [{**sequence, "item": f"i{item}", "row": row} for row, sequence in enumerate(answers)]
     frame = pl.DataFrame(rows, infer_schema_length=None).rename({"preference": "sign"})
     frame = frame.with_columns(rater=pl.lit("r"), system_a=pl.lit("A"), system_b=pl.lit("B"))
     for table in (frame.lazy(), duckdb.from_arrow(frame.to_arrow())):
@@ -185,23 +185,23 @@ def comparisons(seed: int, n_raters: int = 3) -> tuple[Comparisons, np.ndarray]:
 
 
 def test_signs_and_joint_rows() -> None:
-    made, signs = comparisons(0)
-    np.testing.assert_array_equal(made.signs, signs)
+    table, signs = comparisons(0)
+    np.testing.assert_array_equal(table.signs, signs)
     for raters in ((0,), (2,), (0, 1), (2, 0), (0, 1, 2)):
-        joint = made.joint(*raters)
+        joint = table.joint(*raters)
         expected = signs[:, list(raters)]
         pair, item = np.nonzero((expected != ABSENT).any(axis=1))
         np.testing.assert_array_equal(joint.pair, pair)
         np.testing.assert_array_equal(joint.item, item)
         np.testing.assert_array_equal(joint.signs, expected[pair, :, item].T)
-    some = np.arange(1, 20, 3)
-    np.testing.assert_array_equal(made.on_items(some).signs, signs[..., some])
-    np.testing.assert_array_equal(made.of_raters([2, 0]).signs, signs[:, [2, 0]])
-    np.testing.assert_array_equal(made.of_rater(1).signs, signs[:, [1]])
-    twice = made.of_rater(2).with_raters(made.of_raters([0, 1]))
+    subset = np.arange(1, 20, 3)
+    np.testing.assert_array_equal(table.on_items(subset).signs, signs[..., subset])
+    np.testing.assert_array_equal(table.of_raters([2, 0]).signs, signs[:, [2, 0]])
+    np.testing.assert_array_equal(table.of_rater(1).signs, signs[:, [1]])
+    twice = table.of_rater(2).with_raters(table.of_raters([0, 1]))
     np.testing.assert_array_equal(twice.signs, signs[:, [2, 0, 1]])
-    assert twice.raters == (made.raters[2], *made.raters[:2])
-    assert made.system_a == ("A", "A", "A", "B", "B", "C")
+    assert twice.raters == (table.raters[2], *table.raters[:2])
+    assert table.system_a == ("A", "A", "A", "B", "B", "C")
 
 
 def test_pairs_are_numbered_in_order() -> None:
@@ -213,8 +213,8 @@ def test_pairs_are_numbered_in_order() -> None:
 @settings(max_examples=30, deadline=None)
 @given(st.integers(0, 2**32 - 1))
 def test_counts_by_definition_and_swap(seed: int) -> None:
-    made, signs = comparisons(seed)
-    counts, order = OutcomeCounts.of(made), [1, 0, -1]
+    table, signs = comparisons(seed)
+    counts, order = OutcomeCounts.of(table), [1, 0, -1]
     for p in range(6):
         for m in range(2):
             human, metric = signs[p, 0], signs[p, m + 1]
@@ -225,14 +225,14 @@ def test_counts_by_definition_and_swap(seed: int) -> None:
                     assert counts.paired[p, m, h, k] == ((human == order[h]) & (metric == order[k])).sum()
     np.testing.assert_array_equal(counts.human, [[(signs[p, 0] == o).sum() for o in order] for p in range(6)])
     swapped = np.where(signs == ABSENT, ABSENT, -signs).astype(np.int8)
-    labels: Any = {"raters": made.raters, "items": made.items, "systems": made.systems}
+    labels: Any = {"raters": table.raters, "items": table.items, "systems": table.systems}
     turned = OutcomeCounts.of(Comparisons.of_signs(swapped, **labels))
     np.testing.assert_array_equal(turned.paired, counts.paired[:, :, ::-1, ::-1])
     np.testing.assert_array_equal(turned.metric_only, counts.metric_only[:, :, ::-1])
 
 
 def test_what_needs_every_cell_is_refused_where_it_would_not_fit() -> None:
-    made = Comparisons.of(
+    table = Comparisons.of(
         pl.DataFrame({"rater": [0], "item": [0], "system_a": [0], "system_b": [1], "sign": [1], "order": [0.0]}),
         raters=["m"],
         items=[str(i) for i in range(3_000_000)],
@@ -245,17 +245,17 @@ def test_what_needs_every_cell_is_refused_where_it_would_not_fit() -> None:
             r"question needs every pair on every item\. Select fewer"
         ),
     ):
-        _ = made.signs
-    assert len(made.joint(0).pair) == 1
+        _ = table.signs
+    assert len(table.joint(0).pair) == 1
 
 
 def test_pandalm_by_definition(shared_data: Path) -> None:
     whole = cu.read(shared_data / "pandalm/battles.csv.gz", invalid="drop")
-    (own,) = compare(whole)
+    (result,) = compare(whole)
     expected = by_definition(whole, human=whole.humans, aggregate="mean", ties=0.0, human_ties=0.0, orders="mean")
-    present = found(own)
+    present = signs_by_rater(result)
     assert present[HUMAN] == expected[HUMAN]
-    assert all(present[name] == expected[name] for name in own.metrics)
+    assert all(present[name] == expected[name] for name in result.metrics)
 
 
 def test_means_that_differ_by_rounding_tie() -> None:

@@ -1,5 +1,3 @@
-"""Labels that look alike."""
-
 from __future__ import annotations
 
 import pytest

@@ -1,4 +1,4 @@
-"""Counting inside an engine by definition, on any engine and any sparse study."""
+"""Counting inside an engine against loops by definition, for several engines and sparse studies."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ def connection() -> Iterator[Any]:
 
 
 def sparse_ratings(seed: int, density: float) -> pl.DataFrame:
-    """Random ratings of few items, with aspects, repeats, system-level scores and a rater nobody asks for.
+    """Return random ratings of few items with aspects, repeats, system-level scores and a rater outside the selection.
 
-    Scores are quarters, so that means and differences are exact on every engine whatever the order of the rows.
+    Scores are multiples of 1/4, so means and differences are exact on every engine.
     """
     rng = np.random.default_rng(seed)
     levels = (["1", "2", "3", "4", ""], SYSTEMS, (*PEOPLE, *METRICS), ["", "x"], ["0", "1"])
@@ -46,25 +46,25 @@ def sparse_ratings(seed: int, density: float) -> pl.DataFrame:
     frame = pl.DataFrame(list(product(*levels)), schema=names, orient="row")
     frame = frame.filter(pl.Series(rng.random(frame.height) < density))
     frame = frame.with_columns(score=pl.Series(rng.integers(0, 9, frame.height) / 4, dtype=pl.Float64))
-    # Everybody is known, some person rated each aspect, and every system exists.
-    known = [("9", SYSTEMS[0], rater, aspect, "0", 1.0) for rater in (*PEOPLE, *METRICS[:1]) for aspect in ("", "x")]
-    known += [("9", SYSTEMS[0], METRICS[1], "", "0", 1.0)]
-    known += [("9", system, "other", "", "0", 1.0) for system in SYSTEMS]
-    return pl.concat([frame, pl.DataFrame(known, schema=frame.schema, orient="row")])
+    # ensure that every rater and system exists and that each aspect has a human rating
+    required = [("9", SYSTEMS[0], rater, aspect, "0", 1.0) for rater in (*PEOPLE, *METRICS[:1]) for aspect in ("", "x")]
+    required += [("9", SYSTEMS[0], METRICS[1], "", "0", 1.0)]
+    required += [("9", system, "other", "", "0", 1.0) for system in SYSTEMS]
+    return pl.concat([frame, pl.DataFrame(required, schema=frame.schema, orient="row")])
 
 
 def by_definition(
     frame: pl.DataFrame,
     *,
-    people: Sequence[str],
+    humans: Sequence[str],
     aspect: str,
     aggregate: Aggregate,
     human_ties: float | None,
     systems: Sequence[str],
 ) -> OutcomeCounts:
-    """Loops over items and pairs; scores are quarters, so that no tie hangs on rounding."""
-    own = set(frame.filter(aspect=aspect)["rater"])
-    aspects = {rater: aspect if rater in own or rater in people else "" for rater in (*people, *METRICS)}
+    """Count with loops over items and pairs; scores are multiples of 1/4, so no tie depends on rounding."""
+    raters = set(frame.filter(aspect=aspect)["rater"])
+    aspects = {rater: aspect if rater in raters or rater in humans else "" for rater in (*humans, *METRICS)}
     scores = defaultdict[tuple[str, str, str], list[float]](list)
     for item, system, rater, of, _, score in frame.iter_rows():
         if item and aspects.get(rater) == of:
@@ -77,29 +77,29 @@ def by_definition(
     pairs = list(combinations(systems, 2))
     tables = np.zeros((len(pairs), len(METRICS), 4, 4), dtype=np.int64)
     for (p, (a, b)), item in product(enumerate(pairs), sorted({item for _, item, _ in mean})):
-        found = {
+        means = {
             rater: mean[rater, item, a] - mean[rater, item, b]
-            for rater in (*people, *METRICS)
+            for rater in (*humans, *METRICS)
             if (rater, item, a) in mean and (rater, item, b) in mean
         }
-        each = [found[rater] for rater in people if rater in found]
+        rater_means = [means[rater] for rater in humans if rater in means]
         human = 3
-        if each and aggregate == "mean":
-            human = outcome(sum(each) / len(each), human_ties or 0.0)
-        elif each:
-            human = 1 - int(np.sign(sum(1 - outcome(own, human_ties or 0.0) for own in each)))
+        if rater_means and aggregate == "mean":
+            human = outcome(sum(rater_means) / len(rater_means), human_ties or 0.0)
+        elif rater_means:
+            human = 1 - int(np.sign(sum(1 - outcome(raters, human_ties or 0.0) for raters in rater_means)))
         for m, name in enumerate(METRICS):
-            metric = outcome(found[name], TIES[name]) if name in found else 3
+            metric = outcome(means[name], TIES[name]) if name in means else 3
             tables[p, m, human, metric] += human < 3 or metric < 3
     return OutcomeCounts.of_tables(tables, systems=systems, metrics=METRICS)
 
 
-def assert_same(counted: OutcomeCounts, expected: OutcomeCounts) -> None:
-    assert (counted.system_a, counted.system_b) == (expected.system_a, expected.system_b)
-    assert counted.metrics == expected.metrics
-    np.testing.assert_array_equal(counted.paired, expected.paired)
-    np.testing.assert_array_equal(counted.metric_only, expected.metric_only)
-    np.testing.assert_array_equal(counted.human_only, expected.human_only)
+def assert_same(actual: OutcomeCounts, expected: OutcomeCounts) -> None:
+    assert (actual.system_a, actual.system_b) == (expected.system_a, expected.system_b)
+    assert actual.metrics == expected.metrics
+    np.testing.assert_array_equal(actual.paired, expected.paired)
+    np.testing.assert_array_equal(actual.metric_only, expected.metric_only)
+    np.testing.assert_array_equal(actual.human_only, expected.human_only)
 
 
 @given(
@@ -122,17 +122,17 @@ def test_engines_count_by_definition(
     human_ties: float | None,
     batches: int | None,
 ) -> None:
-    people, systems, frame = PEOPLE[:n_people], sorted(SYSTEMS), sparse_ratings(seed, density)
+    humans, systems, frame = PEOPLE[:n_people], sorted(SYSTEMS), sparse_ratings(seed, density)
     setting: dict[str, Any] = {"aspect": aspect, "aggregate": aggregate, "human_ties": human_ties, "systems": systems}
-    expected = by_definition(frame, people=people, **setting)
-    counting = {**setting, "human": people, "metrics": METRICS, "ties": TIES, "directions": DIRECTIONS}
+    expected = by_definition(frame, humans=humans, **setting)
+    counting = {**setting, "human": humans, "metrics": METRICS, "ties": TIES, "directions": DIRECTIONS}
     assert_same(count_pairs(frame.lazy(), batches=batches, **counting), expected)
     assert_same(count_pairs(connection.from_arrow(frame.to_arrow()), **counting), expected)
 
 
 @pytest.fixture(scope="module")
 def hand() -> pl.DataFrame:
-    """Two items, three systems; what is expected of it is counted by hand."""
+    """Return ratings of two items and three systems, whose counts follow by hand."""
     return pl.DataFrame(
         [
             ("1", "A", "ann", 5.0),
@@ -164,10 +164,10 @@ def test_a_metric_threshold_reaches_as_far_as_it_says(hand: pl.DataFrame) -> Non
 
 
 def test_people_tie_up_to_float_noise_of_their_range(hand: pl.DataFrame) -> None:
-    # The mean of 0.1 - 0.3 and 0.3 - 0.1 + 5e-10 is noise for people who span 2.9, and no tie for a metric.
+    # The mean of 0.1 - 0.3 and 0.3 - 0.1 + 5e-10 is rounding error for humans with a range of 2.9; a metric has no tie.
     scores = [("1", "A", 0.1), ("1", "B", 0.3), ("2", "A", 3.0)]
-    other = [("1", "A", 0.3 + 1e-9), ("1", "B", 0.1)]
-    rows = [(i, s, r, v) for r, values in (("p", scores), ("q", other)) for i, s, v in values]
+    second_scores = [("1", "A", 0.3 + 1e-9), ("1", "B", 0.1)]
+    rows = [(i, s, r, v) for r, values in (("p", scores), ("q", second_scores)) for i, s, v in values]
     rows += [("1", "A", "m", 1e-10), ("1", "B", "m", 0.0)]
     frame = pl.DataFrame(rows, schema=hand.columns, orient="row")
     assert count_pairs(frame, human=["p", "q"]).paired[0, 0].tolist() == [[0, 0, 0], [1, 0, 0], [0, 0, 0]]
@@ -193,15 +193,15 @@ def test_batches_and_kinds_of_table_change_nothing(hand: pl.DataFrame, connectio
         connection.from_arrow(unrated.to_arrow()),
     ):
         assert_same(count_pairs(table, human="ann"), expected)
-    seen: list[int | None] = []
+    progress_counts: list[int | None] = []
 
     def progress(parts: Any, /, *, total: int | None = None, desc: str | None = None) -> Any:
-        seen.append(total)
+        progress_counts.append(total)
         return parts
 
     for batches in (1, 2, 7):
         assert_same(count_pairs(hand, human="ann", batches=batches, progress=progress), expected)
-    assert seen == [1, 2, 7]
+    assert progress_counts == [1, 2, 7]
 
 
 def test_a_metric_without_the_aspect_is_taken_by_its_rows_without_one() -> None:

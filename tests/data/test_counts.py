@@ -1,4 +1,4 @@
-"""Files of counts: read back as they were, refused when they are none, and taken by the questions that can."""
+"""Files of counts: round trips, errors for other files, and the questions that accept them."""
 
 from __future__ import annotations
 
@@ -50,10 +50,10 @@ def scores() -> pl.DataFrame:
 def test_counts_are_read_back_as_they_were(scores: pl.DataFrame, tmp_path: Path) -> None:
     place = tmp_path / "x.counts.json"
     pairs = cu.count_pairs(scores, human="ann")
-    read = cu.read_counts(cu.write_counts(pairs, place))
-    assert (read.system_a, read.system_b, read.metrics) == (pairs.system_a, pairs.system_b, pairs.metrics)
+    counts = cu.read_counts(cu.write_counts(pairs, place))
+    assert (counts.system_a, counts.system_b, counts.metrics) == (pairs.system_a, pairs.system_b, pairs.metrics)
     for name in ("paired", "metric_only", "human_only"):
-        np.testing.assert_array_equal(getattr(read, name), getattr(pairs, name))
+        np.testing.assert_array_equal(getattr(counts, name), getattr(pairs, name))
     battles = cu.count_battles(BATTLES)
     again = cu.read_counts(cu.write_counts(battles, place))
     assert again.outcomes.equals(battles.outcomes)
@@ -156,28 +156,28 @@ def test_the_command_line_counts_files_of_any_kind(
         ["battles.jsonl", *duck],
     ):
         assert cli.run(["count", *own, "-o", "a.counts.json"]) == 0
-        found = cu.read_counts("a.counts.json")
-        assert found.outcomes.equals(expected.outcomes)
-        assert found.items == {"human": 60}
+        counts = cu.read_counts("a.counts.json")
+        assert counts.outcomes.equals(expected.outcomes)
+        assert counts.items == {"human": 60}
     scores.write_csv("scores.csv")
     assert cli.run(["count", "scores.csv", "--human", "ann", "--ties", "0.5", "-o", "s.counts.json"]) == 0
     capsys.readouterr()
     assert cli.run(["leaderboard", "a.counts.json", "--format", "json"]) == 0
-    made = json.loads(capsys.readouterr().out)
-    assert made["systems"] == json.loads(json.dumps(cu.leaderboard(BATTLES).to_dict()["systems"]))
+    output = json.loads(capsys.readouterr().out)
+    assert output["systems"] == json.loads(json.dumps(cu.leaderboard(BATTLES).to_dict()["systems"]))
 
 
 def test_answers_tell_how_counts_were_counted_and_of_which_file(scores: pl.DataFrame, tmp_path: Path) -> None:
     counts = cu.count_pairs(scores, human="ann", aggregate="vote", ties=2, human_ties=1, directions={"bleu": -1})
     place = cu.write_counts(counts, tmp_path / "v.counts.json")
-    made = cu.favoritism(place, resamples=20, rng=0)
+    result = cu.favoritism(place, resamples=20, rng=0)
     digest = json.loads(place.read_text())["digest"][:16]
     head = f"favoritism | study=v.counts.json | digest={digest} | human=ann | aggregate=vote | ties=2.0 | human_ties=1"
-    assert str(made.provenance).startswith(head)
-    assert " | lower=bleu | confidence=0.95 | " in str(made.provenance)
-    assert "orders" not in str(made.provenance)  # scores have none
-    assert made.to_dict()["provenance"]["counted"]["aggregate"] == "vote"
-    assert made.provenance.replay(place).to_dict() == made.to_dict()
+    assert str(result.provenance).startswith(head)
+    assert " | lower=bleu | confidence=0.95 | " in str(result.provenance)
+    assert "orders" not in str(result.provenance)  # scores have no presentation order
+    assert result.to_dict()["provenance"]["counted"]["aggregate"] == "vote"
+    assert result.provenance.replay(place).to_dict() == result.to_dict()
     unsaved = cu.leaderboard(counts).provenance
     assert (unsaved.study, unsaved.digest, unsaved.counted) == ("counts", "", counts.origin.how)
 
@@ -186,9 +186,12 @@ def test_of_verdicts_of_people_and_metrics_the_same_is_told(tmp_path: Path) -> N
     both = pl.concat([BATTLES, BATTLES.with_columns(rater=pl.lit("judge"), kind=pl.lit("metric"))])
     place = cu.write_counts(cu.count_battles(both, orders="consistent", systems=["A", "B"]), tmp_path / "v.counts.json")
     for ask in (cu.favoritism, cu.leaderboard):
-        made = ask(place).provenance
-        assert (made.study, made.counted) == ("v.counts.json", {"systems": ["A", "B"], "orders": "consistent"})
-        assert not {"aggregate", "ties", "orders"} & set(made.options)
+        provenance = ask(place).provenance
+        assert (provenance.study, provenance.counted) == (
+            "v.counts.json",
+            {"systems": ["A", "B"], "orders": "consistent"},
+        )
+        assert not {"aggregate", "ties", "orders"} & set(provenance.options)
 
 
 @pytest.mark.parametrize("name", ["a.json", "a.json.gz", "a.counts.json.gz"])
@@ -207,8 +210,8 @@ def test_other_json_is_no_counts(tmp_path: Path) -> None:
 def test_what_needs_items_says_so_of_counts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     place = str(cu.write_counts(cu.count_battles(BATTLES), tmp_path / "x.counts.json"))
     assert cli.run(["report", place]) == 2
-    told = " ".join(capsys.readouterr().err.split())
-    assert told.endswith("this question needs items, which counts do not contain; pass the study itself")
+    text = " ".join(capsys.readouterr().err.split())
+    assert text.endswith("this question needs items, which counts do not contain; pass the study itself")
 
 
 @pytest.mark.parametrize(

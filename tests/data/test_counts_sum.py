@@ -1,4 +1,4 @@
-"""Counts of disjoint items add up to the counts of the whole table; counts of other kinds or rules are refused."""
+"""Counts of disjoint items add up to the counts of the whole table; incompatible counts are refused."""
 
 from __future__ import annotations
 

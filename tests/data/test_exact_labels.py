@@ -1,4 +1,4 @@
-"""Labels of any characters are the same in and out of every format, and what a user hands in is never changed."""
+"""Labels of any characters survive every format, and the user's data are not modified."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ NASTY = st.sampled_from(
 LABELS = st.one_of(NASTY, st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=8))
 
 
-def kept(label: str) -> bool:
-    """Not blank at an end, where labels are stripped, and not one that is refused."""
+def is_kept(label: str) -> bool:
+    """Return whether reading keeps the label: no surrounding whitespace, and not refused."""
     return label == pl.Series([label]).str.strip_chars()[0] and bool(label) and not label.endswith("\0")
 
 
 @st.composite
 def tables(draw: st.DrawFn) -> pl.DataFrame:
-    """Scores of two systems on two items by a person and a metric, all under labels of any kind."""
-    two = st.lists(LABELS.filter(kept), min_size=2, max_size=2, unique=True)
+    """Draw scores of two systems on two items by an annotator and a metric, with arbitrary labels."""
+    two = st.lists(LABELS.filter(is_kept), min_size=2, max_size=2, unique=True)
     items, systems, raters, (aspect, _) = draw(two), draw(two), draw(two), draw(two)
     rows = [
         (item, system, rater, kind, aspect, float(k))
@@ -107,7 +107,7 @@ def test_texts_are_exact_in_every_format(
 
 
 @pytest.mark.parametrize(
-    ("columns", "said"),
+    ("columns", "message"),
     [
         (
             {"bleu": [1.0, 2.0]},
@@ -119,13 +119,13 @@ def test_texts_are_exact_in_every_format(
         ({"text": [1, 2]}, "outputs must be an object"),
     ],
 )
-def test_texts_that_cannot_be_told_apart_are_refused(columns: dict[str, Any], said: str) -> None:
+def test_texts_that_cannot_be_told_apart_are_refused(columns: dict[str, Any], message: str) -> None:
     frame = {"item": ["1", "1"], "system": ["A", "B"], "text": ["x", "y"]}
-    with pytest.raises(InputError, match=said):
+    with pytest.raises(InputError, match=message):
         read(pl.DataFrame(frame | columns))
 
 
-def rated() -> pl.DataFrame:
+def ratings_frame() -> pl.DataFrame:
     return pl.DataFrame(
         {
             "item": [f"i{k}" for k in range(6) for _ in range(2)],
@@ -138,24 +138,24 @@ def rated() -> pl.DataFrame:
 
 @pytest.mark.parametrize("kind", ["polars", "lazy", "pandas", "pyarrow"])
 def test_a_frame_of_the_user_is_never_changed(kind: str) -> None:
-    made: dict[str, Any] = {
-        "polars": rated(),
-        "lazy": rated().lazy(),
-        "pandas": rated().to_pandas(),
-        "pyarrow": rated().to_arrow(),
+    frames: dict[str, Any] = {
+        "polars": ratings_frame(),
+        "lazy": ratings_frame().lazy(),
+        "pandas": ratings_frame().to_pandas(),
+        "pyarrow": ratings_frame().to_arrow(),
     }
-    frame, raters = made[kind], pd.DataFrame({"rater": ["ann", "bleu"], "kind": ["human", "metric"]})
+    frame, raters = frames[kind], pd.DataFrame({"rater": ["ann", "bleu"], "kind": ["human", "metric"]})
     items = pl.DataFrame({"item": [f"i{k}" for k in range(6)], "cluster": list("aabbcc")})
     study = cu.read(frame, raters=raters, items=items)
     before = study.ratings.frame.clone(), study.raters.frame.clone(), study.items.frame.clone()
-    for asked in (cu.check, cu.agreement, cu.favoritism, cu.ranking):
-        asked(study, **({} if asked is cu.check else {"resamples": 20}))
+    for question in (cu.check, cu.agreement, cu.favoritism, cu.ranking):
+        question(study, **({} if question is cu.check else {"resamples": 20}))
     if kind == "pandas":
-        pd.testing.assert_frame_equal(frame, rated().to_pandas())
+        pd.testing.assert_frame_equal(frame, ratings_frame().to_pandas())
     else:
         same = pl.from_arrow(frame) if kind == "pyarrow" else frame.collect() if kind == "lazy" else frame
         assert isinstance(same, pl.DataFrame)
-        assert same.equals(rated())
+        assert same.equals(ratings_frame())
     pd.testing.assert_frame_equal(raters, pd.DataFrame({"rater": ["ann", "bleu"], "kind": ["human", "metric"]}))
     after = study.ratings.frame, study.raters.frame, study.items.frame
     assert all(one.equals(other) for one, other in zip(before, after, strict=True))

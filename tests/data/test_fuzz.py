@@ -1,4 +1,4 @@
-"""Any small table, also in a file, makes a valid study or one line of `CustodesError`; nothing else."""
+"""Any small table, also in a file, gives a valid study or a one-line `CustodesError`."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_any_table_in_a_file(frame: pl.DataFrame, suffix: str) -> None:
         frame = frame.select(pl.exclude(pl.Binary))
     try:
         {".csv": frame.write_csv, ".jsonl": frame.write_ndjson, ".parquet": frame.write_parquet}[suffix](buffer)
-    except (pl.exceptions.PolarsError, UnicodeDecodeError):  # a table that this format cannot hold
+    except (pl.exceptions.PolarsError, UnicodeDecodeError):  # this format cannot store the table
         return
     with TemporaryDirectory() as folder:
         path = Path(folder) / f"data{suffix}"

@@ -1,4 +1,4 @@
-"""Studies that were stopped by their answers say so wherever something is asked of people."""
+"""Results based on human labels note that the study was stopped by an interim analysis."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from custodes.evaluate.verdict.verdict import verdict_of
 
 
 def looks(*rows: tuple[str, str, int, int, bool]) -> pl.DataFrame:
-    """Looks of pairs: systems, number, decision, whether it goes on."""
+    """Return interim analyses from pair, number, decision and whether the pair is undecided."""
     return pl.DataFrame(
         [
             (a, b, n, 10 * n, 6 * n, n, 3 * n, decision, is_open, 0.9, 0.3, 0.1, 0.5)
@@ -35,16 +35,16 @@ def study() -> Study:
 
 
 def test_a_leaderboard_says_so(study: Study) -> None:
-    told = {note.rule: note for note in cu.leaderboard(study, resamples=20).notes}
-    assert told[STOPPED].count == 1
+    notes = {note.rule: note for note in cu.leaderboard(study, resamples=20).notes}
+    assert notes[STOPPED].count == 1
     problems = cu.check(study).problems.filter(pl.col("rule") == STOPPED)
     assert problems["severity"].to_list() == ["warning"]
 
 
 def test_a_verdict_tells_no_win_rate(study: Study) -> None:
-    """Its interval does not hold: see tests/simulation/test_stopped_leaderboard.py."""
-    told = verdict_of({"check": cu.check(study), "leaderboard": cu.leaderboard(study, resamples=20)})
-    (best,) = [text for text in told.verdict.filter(kind="best")["text"] if "interim analyses" not in text]
+    """The interval does not hold after stopping: see tests/simulation/test_stopped_leaderboard.py."""
+    result = verdict_of({"check": cu.check(study), "leaderboard": cu.leaderboard(study, resamples=20)})
+    (best,) = [text for text in result.verdict.filter(kind="best")["text"] if "interim analyses" not in text]
     assert "times as often as it loses" in best
     assert "%" not in best
 
@@ -56,14 +56,14 @@ def test_looks_are_selected_with_their_systems(study: Study) -> None:
 
 
 def test_a_decision_for_the_second_system_is_read() -> None:
-    read = cu.read(looks(("A", "B", 1, -1, False), ("A", "C", 1, 1, False))).looks
-    assert read["decision"].to_list() == [-1, 1]
+    analyses = cu.read(looks(("A", "B", 1, -1, False), ("A", "C", 1, 1, False))).looks
+    assert analyses["decision"].to_list() == [-1, 1]
     with pytest.raises(InputError, match="decision 2 in row 1; allowed: 1, 0, -1"):
         cu.read(looks(("A", "B", 1, 2, False)))
 
 
 @pytest.mark.parametrize(
-    ("rows", "said"),
+    ("rows", "expected"),
     [
         ([("A", "B", 1, 0, False), ("A", "C", 1, 1, False)], 0),
         ([("A", "B", 1, 0, True), ("A", "C", 1, 1, False)], 2),
@@ -72,14 +72,14 @@ def test_a_decision_for_the_second_system_is_read() -> None:
     ],
     ids=["one look of all", "one goes on", "all decided", "two looks"],
 )
-def test_one_look_of_all_pairs_is_no_stopping(rows: list[tuple[str, str, int, int, bool]], said: int) -> None:
-    assert sum(note.count for note in sequential_notes(looks(*rows))) == said
+def test_one_look_of_all_pairs_is_no_stopping(rows: list[tuple[str, str, int, int, bool]], expected: int) -> None:
+    assert sum(note.count for note in sequential_notes(looks(*rows))) == expected
 
 
 def test_turned_twice_is_as_before() -> None:
-    own = looks(("B", "A", 1, -1, False), ("A", "C", 1, 1, False))
-    once = in_label_order(own)
+    analyses = looks(("B", "A", 1, -1, False), ("A", "C", 1, 1, False))
+    once = in_label_order(analyses)
     assert once.row(0)[:9] == ("A", "B", 1, 10, 3, 1, 6, 1, False)[:9]
-    assert once.row(1) == own.row(1)
+    assert once.row(1) == analyses.row(1)
     assert once.row(0, named=True)["low"] == -0.5
     assert in_label_order(no_interim_analyses()).is_empty()

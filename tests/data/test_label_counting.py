@@ -1,4 +1,4 @@
-"""`rates` of counted labels has the answer of `rates` of the labels themselves, by any engine."""
+"""`rates` of counted labels equals `rates` of the labels, for every engine."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TABLES = ("rates", "judges", "differences", "slices", "confusion", "replacement"
 
 
 def traces(n: int = 900, *, labelled: float = 0.15, seed: int = 0, tnr: float = 0.7) -> pl.DataFrame:
-    """Labels of one application by two judges, one of whom lacks some, and by an expert on a random part."""
+    """Return labels of one application by two judges, one with gaps, and by an expert on a random subset."""
     rng = np.random.default_rng(seed)
     good = rng.random(n) < 0.7
 
@@ -43,13 +43,13 @@ def traces(n: int = 900, *, labelled: float = 0.15, seed: int = 0, tnr: float = 
 
 
 def versions() -> pl.DataFrame:
-    """Two versions on the same traces."""
+    """Return labels of two versions on the same traces."""
     parts = [traces(seed=k, tnr=tnr).with_columns(version=pl.lit(f"v{k}")) for k, tnr in ((1, 0.8), (2, 0.4))]
     return pl.concat(parts)
 
 
 def conversations() -> pl.DataFrame:
-    """Traces of conversations of one to five turns, some of them labelled, and traces without a conversation."""
+    """Return traces of conversations of one to five turns, some labelled, and traces without a conversation."""
     rng = np.random.default_rng(4)
     of = np.repeat(np.arange(400), rng.integers(1, 6, 400))[:900]
     table = traces(labelled=0.9).with_columns(conversation_id=pl.Series(of), topic=pl.lit("x"))
@@ -58,7 +58,7 @@ def conversations() -> pl.DataFrame:
 
 
 def criteria() -> pl.DataFrame:
-    """Two criteria, each with labels by an expert and a judge."""
+    """Return labels of an expert and a judge for two criteria."""
     tone, facts = traces(seed=1), traces(seed=2)
     return pl.DataFrame(
         {
@@ -73,7 +73,7 @@ def criteria() -> pl.DataFrame:
 
 
 def long_rows() -> pl.DataFrame:
-    """A row for each label, of two versions."""
+    """Return a row per label, of two versions."""
     columns = {"judge_a": "judge", "judge_b": "judge", "expert": "human"}
     return (
         versions()
@@ -100,10 +100,10 @@ def in_duckdb() -> Iterator[Callable[[pl.DataFrame, Path], Any]]:
 
 
 def assert_same_answer(table: pl.DataFrame, counts: pl.DataFrame, *, by: str | None = "topic") -> None:
-    whole, counted = cu.rates(table, by=by), cu.rates(counts, by=by)
+    whole, from_counts = cu.rates(table, by=by), cu.rates(counts, by=by)
     for name in TABLES:
-        assert_frame_equal(whole.to_frame(name), counted.to_frame(name), rel_tol=1e-9)
-    rules, rules_of_counts = ({note.rule for note in answer.notes} for answer in (whole, counted))
+        assert_frame_equal(whole.to_frame(name), from_counts.to_frame(name), rel_tol=1e-9)
+    rules, rules_of_counts = ({note.rule for note in answer.notes} for answer in (whole, from_counts))
     assert rules | {"label-columns"} == rules_of_counts
 
 
@@ -124,10 +124,10 @@ def test_rates_of_counts_are_those_of_the_labels(
 
 def test_integers_are_equal_to_the_last_one_and_bounds_have_the_same_seed() -> None:
     table = traces(5000, labelled=0.05)
-    whole, counted = cu.rates(table, rng=7), cu.rates(cu.count_labels(table.lazy(), name="table"), rng=7)
+    whole, from_counts = cu.rates(table, rng=7), cu.rates(cu.count_labels(table.lazy(), name="table"), rng=7)
     for name, columns in (("rates", ["n", "n_labelled"]), ("confusion", ["n"]), ("judges", ["n_labelled"])):
-        assert whole.to_frame(name).select(columns).equals(counted.to_frame(name).select(columns))
-    assert whole.rates["corrected_rate_low"].to_list() == counted.rates["corrected_rate_low"].to_list()
+        assert whole.to_frame(name).select(columns).equals(from_counts.to_frame(name).select(columns))
+    assert whole.rates["corrected_rate_low"].to_list() == from_counts.rates["corrected_rate_low"].to_list()
 
 
 def test_labels_at_the_end_of_a_long_table_are_seen() -> None:
@@ -152,9 +152,9 @@ def test_a_table_with_a_column_of_counts_is_read_like_the_rows_it_stands_for() -
         {"judge": ["pass", "pass", "fail", "fail", "pass", "fail"], "n": [40, 6, 3, 21, 500, 300]}
     ).with_columns(human=pl.Series(["pass", "fail", "pass", "fail", None, None]))
     rows = cells.select(pl.col("judge", "human").repeat_by("n").explode())
-    counted = cu.rates(cu.read(cells, columns={"n_outputs": "n"}))
-    assert_frame_equal(counted.rates, cu.rates(rows.with_columns(id=pl.int_range(pl.len()))).rates, rel_tol=1e-9)
-    assert counted.rates.select("n", "n_labelled").row(0) == (870, 70)
+    from_counts = cu.rates(cu.read(cells, columns={"n_outputs": "n"}))
+    assert_frame_equal(from_counts.rates, cu.rates(rows.with_columns(id=pl.int_range(pl.len()))).rates, rel_tol=1e-9)
+    assert from_counts.rates.select("n", "n_labelled").row(0) == (870, 70)
     with pytest.raises(InputError, match=r"n_outputs 0.0 in row 1, 2, 3, 4; allowed: a positive whole number"):
         cu.read(cells.with_columns(n=pl.col("n") // 50), columns={"n_outputs": "n"})
 
@@ -187,7 +187,7 @@ def test_what_cannot_be_counted_is_named(change: dict[str, pl.Expr], error: str)
 
 
 def test_repeats_are_refused_and_a_single_run_is_counted() -> None:
-    counts = cu.count_labels(traces().lazy(), name="table")  # in the layout that `judge` writes, with a column `repeat`
+    counts = cu.count_labels(traces().lazy(), name="table")  # the layout of `judge`, with a column `repeat`
     again = counts.drop("n_outputs").with_columns(repeat=pl.lit("0"))
     assert cu.count_labels(again.lazy(), name="again")["n_outputs"].sum() > 0
     with pytest.raises(
@@ -207,8 +207,8 @@ def test_texts_are_no_labels() -> None:
 @pytest.mark.parametrize("engine", ["polars", "duckdb"])
 def test_the_command_writes_a_table_that_rates_reads(engine: str, tmp_path: Path, custodes: Run) -> None:
     traces().write_parquet(tmp_path / "traces.parquet")
-    counted = custodes(*f"count traces.parquet --by topic -o counts.csv --quiet --engine {engine}".split())
-    assert (counted.status, counted.out.strip()) == (0, "counts.csv")
+    from_counts = custodes(*f"count traces.parquet --by topic -o counts.csv --quiet --engine {engine}".split())
+    assert (from_counts.status, from_counts.out.strip()) == (0, "counts.csv")
     answers = [
         custodes(*f"rates {file} --by topic --format csv --quiet".split()) for file in ("traces.parquet", "counts.csv")
     ]

@@ -1,4 +1,4 @@
-"""Tables of labels in layouts and under names that people use."""
+"""Tables of labels with typical layouts and names of users."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_a_column_for_each_rater(item: str, human: str, judge: str, pair: tuple[
     assert scores[judge].mean() == pytest.approx(JUDGE.mean())
     assert scores[human].mean() == pytest.approx(np.mean([label for label in EXPERT if label is not None]))
     assert "latency_ms" in study.attributes.columns
-    # the note prints the mapping, which reads the same
+    # the note prints a mapping that reads the same table
     note = next(note.message for note in study.notes if note.rule == "label-columns")
     assert f"human:{{rater:{human}}}" in note
     again = (
@@ -170,11 +170,11 @@ def test_human_labels_of_a_second_file_are_of_the_only_system_and_on_one_scale()
     whole = pl.DataFrame({"id": range(300), "judge_label": judge, "human_label": gold})
     labelled = whole.filter(pl.col("human_label") != "other")
     expected = cu.rates(whole.with_columns(pl.col("human_label").replace({"other": None}))).confusion
-    people = labelled.select("id", "human_label")
+    human_labels = labelled.select("id", "human_label")
     machine = pl.DataFrame(
         {"item": whole["id"].cast(pl.String), "rater": "judge_label", "kind": "metric", "label": judge, "system": "app"}
     )
-    for inputs in ([people, machine], [machine, people]):
+    for inputs in ([human_labels, machine], [machine, human_labels]):
         study = cu.read(inputs)
         assert study.systems == ("app",)
         counts = cu.rates(study).confusion
@@ -184,21 +184,23 @@ def test_human_labels_of_a_second_file_are_of_the_only_system_and_on_one_scale()
 def test_scores_of_a_judge_in_a_second_file_are_scores_and_codes_are_labels() -> None:
     rng = np.random.default_rng(0)
     good = rng.random(200) < 0.6
-    people = pl.DataFrame({"id": range(200), "expert": np.where(good, "pass", "fail")})
+    human_labels = pl.DataFrame({"id": range(200), "expert": np.where(good, "pass", "fail")})
     base = {"item": [str(k) for k in range(200)], "system": "app", "rater": "judge", "kind": "metric"}
-    scores = cu.read(pl.DataFrame({**base, "score": rng.integers(1, 6, 200) + 2.0 * good}), people)
+    scores = cu.read(pl.DataFrame({**base, "score": rng.integers(1, 6, 200) + 2.0 * good}), human_labels)
     assert scores.labels[""].scores == {"judge"}
     assert cu.rates(scores).judges["auc"][0] > 0.7
-    codes = cu.read(pl.DataFrame({**base, "score": good.astype(float)}), people)
+    codes = cu.read(pl.DataFrame({**base, "score": good.astype(float)}), human_labels)
     assert codes.labels[""].scores == frozenset()
     assert cu.rates(codes).judges["accuracy"].to_list() == [1.0]
-    assert cu.read(people.rename({"id": "case"})).humans == ("expert",)
+    assert cu.read(human_labels.rename({"id": "case"})).humans == ("expert",)
 
 
 def test_further_columns_of_two_inputs_are_slices() -> None:
-    one = pl.DataFrame({"id": range(20), "expert": ["pass", "fail"] * 10, "topic": ["a"] * 20})
-    other = pl.DataFrame({"id": range(30), "judge": ["pass", "fail"] * 15, "topic": ["b"] * 30, "length": range(30)})
-    study = cu.read(one, other)
+    first_input = pl.DataFrame({"id": range(20), "expert": ["pass", "fail"] * 10, "topic": ["a"] * 20})
+    second_input = pl.DataFrame(
+        {"id": range(30), "judge": ["pass", "fail"] * 15, "topic": ["b"] * 30, "length": range(30)}
+    )
+    study = cu.read(first_input, second_input)
     assert study.attributes["topic"].value_counts().sort("topic").rows() == [("a", 20), ("b", 10)]
     assert study.attributes["length"].null_count() == 0
     assert len(study.systems) == 1
@@ -225,6 +227,6 @@ def test_labels_as_a_judge_writes_them(pair: tuple[str, str], tmp_path: Path) ->
     assert study.attributes.columns == ["item", "system"]
     (note,) = [note for note in study.notes if note.rule == "invalid-label"]
     assert note.message == "labels.csv: 4 labels are invalid and count as not labelled (no-verdict 4)"
-    people = pl.DataFrame({"id": range(N), "expert": words(EXPERT, "fail", "pass")})
-    both = cu.read(tmp_path / "labels.csv", people)
+    human_labels = pl.DataFrame({"id": range(N), "expert": words(EXPERT, "fail", "pass")})
+    both = cu.read(tmp_path / "labels.csv", human_labels)
     assert both.labels[""].scores == {"judge@expected"}

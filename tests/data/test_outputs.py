@@ -1,4 +1,4 @@
-"""Outputs: what a reader makes has the declared columns."""
+"""Outputs from a reader have the declared columns."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def test_texts_and_sources_have_the_declared_columns(tmp_path: Path) -> None:
 def of(*rows: dict[str, object], folder: Path) -> Outputs:
     path = folder / "texts.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    made = read(path).outputs
-    assert made is not None
-    return made
+    outputs = read(path).outputs
+    assert outputs is not None
+    return outputs
 
 
 def test_an_image_beside_the_file_is_found_from_anywhere(tmp_path: Path) -> None:
@@ -38,23 +38,23 @@ def test_an_image_beside_the_file_is_found_from_anywhere(tmp_path: Path) -> None
         {"item": 3, "outputs": {"A": "x"}, "images": None},
         {"item": 4, "outputs": {"A": "x"}, "images": ["nul\0"]},
     ]
-    here = str(tmp_path / "img" / "a.png")
+    image_path = str(tmp_path / "img" / "a.png")
     assert of(*rows, folder=tmp_path).sources["images"].to_list() == [
-        [here, "img/none.png", "http://x/y.png", str(tmp_path)],
-        [here],
+        [image_path, "img/none.png", "http://x/y.png", str(tmp_path)],
+        [image_path],
         [],
         ["nul\0"],
     ]
 
 
 def test_of_two_inputs_what_is_not_empty_counts_and_what_differs_is_told(tmp_path: Path) -> None:
-    one = of({"item": 1, "outputs": {"A": "x"}, "source": "s"}, {"item": 2, "outputs": {"A": "y"}}, folder=tmp_path)
-    other = of(
+    first = of({"item": 1, "outputs": {"A": "x"}, "source": "s"}, {"item": 2, "outputs": {"A": "y"}}, folder=tmp_path)
+    second = of(
         {"item": 1, "outputs": {"A": "z", "B": "b"}, "source": "other", "context": "c", "image": "i.png"},
         {"item": 2, "outputs": {"A": "y"}, "references": ["r"], "meta": {"a": 1}},
         folder=tmp_path,
     )
-    both, notes = one.joined(other)
+    both, notes = first.joined(second)
     assert both.texts.rows() == [("1", "A", "x"), ("2", "A", "y"), ("1", "B", "b")]
     assert both.sources.rows() == [("1", "s", [], ["i.png"], "c", ""), ("2", "", ["r"], [], "", '{"a": "1"}')]
     assert [(note.rule, note.count) for note in notes] == [("texts-differ", 1), ("sources-differ", 1)]

@@ -1,4 +1,4 @@
-"""The bridge from ratings to arrays, against a lookup cell by cell."""
+"""The array of a panel against a lookup of each cell in the ratings."""
 
 from __future__ import annotations
 

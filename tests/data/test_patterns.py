@@ -18,7 +18,7 @@ def choose(patterns: object) -> tuple[str, ...]:
 
 
 @pytest.mark.parametrize(
-    ("patterns", "chosen"),
+    ("patterns", "expected"),
     [
         (None, LABELS),
         ("expert*", ("expert1", "expert2")),
@@ -37,8 +37,8 @@ def choose(patterns: object) -> tuple[str, ...]:
         ("tur*?", ("turker1",)),
     ],
 )
-def test_selection(patterns: object, chosen: tuple[str, ...]) -> None:
-    assert choose(patterns) == chosen
+def test_selection(patterns: object, expected: tuple[str, ...]) -> None:
+    assert choose(patterns) == expected
 
 
 @pytest.mark.parametrize(

@@ -11,14 +11,14 @@ from custodes.errors import InputError
 COLUMNS = ("item", "system_a", "system_b", "rater", "preference", "order", "repeat")
 
 
-def made(*rows: tuple[object, ...]) -> Preferences:
+def preferences_of(*rows: tuple[object, ...]) -> Preferences:
     return Preferences.make(
         pl.DataFrame([list(row) for row in rows], schema=list(COLUMNS), orient="row", strict=False)
     )[0]
 
 
 def test_pairs_are_turned_with_verdict_and_order() -> None:
-    frame = made(
+    frame = preferences_of(
         ("1", "B", "A", "j", 1, "ab", 0), ("2", "A", "B", "j", 1, "ba", 0), ("3", "B", "A", "j", 0, "unknown", 0)
     ).frame
     assert frame.schema == pl.Schema(SCHEMA)
@@ -40,10 +40,10 @@ VERDICT_ROWS = st.tuples(
 @given(st.lists(VERDICT_ROWS, min_size=1, max_size=6))
 def test_swapping_the_sides_of_every_row_changes_nothing(rows: list[tuple[str, str, int, str]]) -> None:
     turn = {"ab": "ba", "ba": "ab", "": ""}
-    one = made(*((k, a, b, "j", p, order, 0) for k, (a, b, p, order) in enumerate(rows)))
-    other = made(*((k, b, a, "j", -p, turn[order], 0) for k, (a, b, p, order) in enumerate(rows)))
-    assert one.frame.equals(other.frame)
-    assert (one.frame["system_a"] < one.frame["system_b"]).all()
+    original = preferences_of(*((k, a, b, "j", p, order, 0) for k, (a, b, p, order) in enumerate(rows)))
+    swapped = preferences_of(*((k, b, a, "j", -p, turn[order], 0) for k, (a, b, p, order) in enumerate(rows)))
+    assert original.frame.equals(swapped.frame)
+    assert (original.frame["system_a"] < original.frame["system_b"]).all()
 
 
 @pytest.mark.parametrize(
@@ -63,17 +63,17 @@ def test_swapping_the_sides_of_every_row_changes_nothing(rows: list[tuple[str, s
 )
 def test_bad_rows_raise(row: tuple[object, ...], message: str) -> None:
     with pytest.raises(InputError) as error:
-        made(row)
+        preferences_of(row)
     assert str(error.value).startswith(message)
 
 
 def test_a_doubled_verdict_raises_whichever_way_it_is_written() -> None:
     with pytest.raises(InputError, match="the same verdict occurs twice, in rows 1, 2"):
-        made(("1", "A", "B", "j", 1, "ab", 0), ("1", "B", "A", "j", 1, "ba", 0))
+        preferences_of(("1", "A", "B", "j", 1, "ab", 0), ("1", "B", "A", "j", 1, "ba", 0))
 
 
 def test_what_is_torn_is_counted() -> None:
-    verdicts = made(
+    verdicts = preferences_of(
         ("1", "A", "B", "j", 1, "ab", 0), ("1", "A", "B", "j", -1, "ba", 0), ("2", "A", "B", "j", 1, "ab", 0)
     )
     assert [(n.rule, n.count) for n in verdicts.settled("mean")[1]] == [("torn-verdicts", 1)]
@@ -105,15 +105,15 @@ def chances(*rows: tuple[object, ...]) -> Preferences:
 @given(st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1), st.booleans()), min_size=1, max_size=5))
 def test_chances_turn_with_the_systems(rows: list[tuple[float, float, bool]]) -> None:
     parts = [(a * (1 - tie), tie, (1 - a) * (1 - tie), swap) for a, tie, swap in rows]
-    one = chances(*((k, "A", "B", 1, a, tie, b, "") for k, (a, tie, b, _) in enumerate(parts)))
-    other = chances(
+    original = chances(*((k, "A", "B", 1, a, tie, b, "") for k, (a, tie, b, _) in enumerate(parts)))
+    swapped = chances(
         *(
             (k, "B", "A", -1, b, tie, a, "") if swap else (k, "A", "B", 1, a, tie, b, "")
             for k, (a, tie, b, swap) in enumerate(parts)
         )
     )
-    assert one.frame.equals(other.frame)
-    assert one.frame.schema == pl.Schema(SCHEMA)
+    assert original.frame.equals(swapped.frame)
+    assert original.frame.schema == pl.Schema(SCHEMA)
 
 
 def test_chances_are_of_three_outcomes_or_unknown() -> None:
@@ -155,8 +155,8 @@ def test_the_reason_of_an_invalid_verdict_is_kept() -> None:
     ]
     names = ["item", "system_a", "system_b", "preference", "p_a", "p_tie", "p_b", "invalid"]
     frame = pl.DataFrame([list(row) for row in rows], schema=names, orient="row", strict=False)
-    made, notes = Preferences.make(frame.with_columns(rater=pl.lit("j")), where="v.csv")
-    assert made.missing.select("item", "system_a", "why").rows() == [("1", "A", "refusal"), ("2", "A", "empty")]
+    preferences, notes = Preferences.make(frame.with_columns(rater=pl.lit("j")), where="v.csv")
+    assert preferences.missing.select("item", "system_a", "why").rows() == [("1", "A", "refusal"), ("2", "A", "empty")]
     assert {note.rule: note.message for note in notes} == {
         "missing-verdict": "v.csv: 1 rows have no verdict and count as not rated",
         "invalid-verdict": "v.csv: 1 verdicts are invalid and count as not rated (refusal 1)",
@@ -164,30 +164,30 @@ def test_the_reason_of_an_invalid_verdict_is_kept() -> None:
     }
 
 
-def asked(*rows: tuple[object, ...]) -> Preferences:
-    """Rows item, system_a, system_b, preference (None: not answered), order, repeat."""
+def verdicts_of(*rows: tuple[object, ...]) -> Preferences:
+    """Return verdicts from item, system_a, system_b, preference (None: missing), order and repeat."""
     names = ["item", "system_a", "system_b", "preference", "order", "repeat"]
     frame = pl.DataFrame([list(row) for row in rows], schema=names, orient="row", strict=False)
     return Preferences.make(frame.with_columns(rater=pl.lit("j")))[0]
 
 
 def test_what_was_asked_in_both_orders_and_answered_in_one_does_not_count() -> None:
-    verdicts = asked(
+    verdicts = verdicts_of(
         *((1, "A", "B", 1, "ab", 0), (1, "A", "B", None, "ba", 0)),
         *((2, "A", "B", 1, "ab", 0), (2, "A", "B", 0, "ba", 0)),
-        (3, "A", "B", 1, "ab", 0),  # asked in one order by design
+        (3, "A", "B", 1, "ab", 0),  # queried in one order by design
         *((4, "A", "B", 1, "ab", 0), (4, "A", "B", None, "ab", 1)),  # one run of one order failed
-        *((5, "A", "B", 1, "", 0), (5, "A", "B", None, "", 1)),  # the order is not known
-        *((6, "B", "A", -1, "ba", 0), (6, "A", "B", None, "ba", 0)),  # the same, written the other way round
-        *((7, "A", "B", 1, "ab", 0), (7, "A", "B", None, "ba", 0), (7, "A", "B", -1, "ba", 1)),  # asked again
+        *((5, "A", "B", 1, "", 0), (5, "A", "B", None, "", 1)),  # unknown order
+        *((6, "B", "A", -1, "ba", 0), (6, "A", "B", None, "ba", 0)),  # the same, with the systems swapped
+        *((7, "A", "B", 1, "ab", 0), (7, "A", "B", None, "ba", 0), (7, "A", "B", -1, "ba", 1)),  # queried twice
         *((8, "A", "B", None, "ab", 0), (8, "A", "B", None, "ba", 0)),
     )
     assert verdicts.half()["item"].to_list() == ["1", "6"]
-    for orders, kept in (("mean", "23457"), ("consistent", "345"), ("first", "1234567")):
+    for orders, items in (("mean", "23457"), ("consistent", "345"), ("first", "1234567")):
         settled, notes = verdicts.settled(orders)  # type: ignore[arg-type]
-        assert "".join(settled["item"]) == kept
-        told = {note.rule: note.count for note in notes}
-        assert told.get("half-judged", 0) == (0 if orders == "first" else 2)
+        assert "".join(settled["item"]) == items
+        counts = {note.rule: note.count for note in notes}
+        assert counts.get("half-judged", 0) == (0 if orders == "first" else 2)
 
 
 ASKED_ROWS = st.tuples(
@@ -203,17 +203,19 @@ ASKED_ROWS = st.tuples(
 def test_half_judged_comparisons_do_not_hang_on_names_or_orders(
     rows: list[tuple[str, tuple[str, str], int | None, str]], swapped: bool, relabelled: bool
 ) -> None:
-    """Naming the systems the other way round changes nothing; calling ab ba and ba ab turns only what was shown."""
+    """Swapping system_a and system_b changes nothing; swapping ab and ba changes only the order."""
     turn = {"ab": "ba", "ba": "ab", "": ""}
-    one = asked(*((item, a, b, said, order, k) for k, (item, (a, b), said, order) in enumerate(rows)))
+    original = verdicts_of(
+        *((item, a, b, preference, order, k) for k, (item, (a, b), preference, order) in enumerate(rows))
+    )
     turned = []
-    for k, (item, (a, b), said, order) in enumerate(rows):
+    for k, (item, (a, b), preference, order) in enumerate(rows):
         label = turn[order] if relabelled else order
-        minus = None if said is None else -said
-        turned.append((item, b, a, minus, turn[label], k) if swapped else (item, a, b, said, label, k))
-    other = asked(*turned)
-    assert one.half().equals(other.half())
+        minus = None if preference is None else -preference
+        turned.append((item, b, a, minus, turn[label], k) if swapped else (item, a, b, preference, label, k))
+    changed = verdicts_of(*turned)
+    assert original.half().equals(changed.half())
     for orders in ("mean", "consistent", "first"):
-        before, after = one.settled(orders)[0], other.settled(orders)[0]  # type: ignore[arg-type]
-        shown = -after["order"] if relabelled else after["order"]
-        assert before.equals(after.with_columns(order=shown + 0.0))
+        before, after = original.settled(orders)[0], changed.settled(orders)[0]  # type: ignore[arg-type]
+        display_order = -after["order"] if relabelled else after["order"]
+        assert before.equals(after.with_columns(order=display_order + 0.0))

@@ -12,8 +12,8 @@ RATERS = Raters.infer({"ann": "human", "bob": "", "bleu": "metric", "bert[x]": "
 
 
 def described(rows: list[dict[str, object]]) -> tuple[Raters, list[str]]:
-    made, notes = RATERS.described(pl.DataFrame(rows), where="raters.csv")
-    return made, [note.message for note in notes]
+    raters, notes = RATERS.described(pl.DataFrame(rows), where="raters.csv")
+    return raters, [note.message for note in notes]
 
 
 def test_globs_describe_many_and_a_name_written_out_wins_wherever_it_stands() -> None:
@@ -21,26 +21,26 @@ def test_globs_describe_many_and_a_name_written_out_wins_wherever_it_stands() ->
         [{"rater": "b*", "kind": "metric", "higher_is_better": "no"}, {"rater": "bob", "kind": "human"}],
         [{"rater": "bob", "kind": "human"}, {"rater": "b*", "kind": "metric", "higher_is_better": "no"}],
     ):
-        made, notes = described(rows)
-        assert made.kind == {"ann": "human", "bob": "human", "bleu": "metric", "bert[x]": "metric"}
-        assert made.direction == {"ann": 1.0, "bob": -1.0, "bleu": -1.0, "bert[x]": -1.0}
+        raters, notes = described(rows)
+        assert raters.kind == {"ann": "human", "bob": "human", "bleu": "metric", "bert[x]": "metric"}
+        assert raters.direction == {"ann": 1.0, "bob": -1.0, "bleu": -1.0, "bert[x]": -1.0}
         assert notes == []
 
 
 def test_a_name_with_brackets_is_itself_not_a_glob() -> None:
-    made, _ = described(
+    raters, _ = described(
         [{"rater": "bert[x]", "low": 0, "high": "1", "cost": 0.5, "date": "2023-01-01", "person": "yes"}]
     )
-    assert made.bounds == {"bert[x]": (0.0, 1.0)}
-    row = made.frame.row(3, named=True)
+    assert raters.bounds == {"bert[x]": (0.0, 1.0)}
+    row = raters.frame.row(3, named=True)
     assert (row["cost"], row["date"], row["person"]) == (0.5, "2023-01-01", True)
-    assert made.frame["person"].to_list() == [False, False, False, True]
+    assert raters.frame["person"].to_list() == [False, False, False, True]
 
 
 @pytest.mark.parametrize("date", ["2002", "2004-07", "2024-02-29", " 2020-01-15 ", "", 2019, 2019.0, day(2020, 1, 15)])
 def test_dates_to_the_year_month_or_day(date: object) -> None:
-    made, _ = described([{"rater": "bleu", "date": date}])
-    assert made.frame["date"][2] == (str(date).strip().removesuffix(".0") or None)
+    raters, _ = described([{"rater": "bleu", "date": date}])
+    assert raters.frame["date"][2] == (str(date).strip().removesuffix(".0") or None)
 
 
 @pytest.mark.parametrize(
@@ -116,15 +116,15 @@ def test_a_rater_of_both_kinds_raises() -> None:
 
 
 def test_own_systems_are_kept_as_patterns_and_nobody_has_any_unless_said() -> None:
-    made, notes = described([{"rater": "b*", "own_system": "gpt-*, Aster"}, {"rater": "bleu", "own_system": ""}])
-    assert made.own_systems == {"bob": "gpt-*, Aster", "bleu": "gpt-*, Aster", "bert[x]": "gpt-*, Aster"}
+    raters, notes = described([{"rater": "b*", "own_system": "gpt-*, Aster"}, {"rater": "bleu", "own_system": ""}])
+    assert raters.own_systems == {"bob": "gpt-*, Aster", "bleu": "gpt-*, Aster", "bert[x]": "gpt-*, Aster"}
     assert RATERS.own_systems == {}
     assert notes == []
 
 
 def test_a_unit_is_that_of_the_cost_beside_it() -> None:
-    def units(made: Raters) -> list[tuple[float | None, str | None]]:
-        return made.only(["bleu", "bob"]).frame.select("cost", "cost_unit").rows()
+    def units(raters: Raters) -> list[tuple[float | None, str | None]]:
+        return raters.only(["bleu", "bob"]).frame.select("cost", "cost_unit").rows()
 
     scored, _ = described([{"rater": "bleu", "cost": 0.5, "cost_unit": "cpu-s"}])
     assert units(scored) == [(0.5, "cpu-s"), (None, None)]
@@ -133,24 +133,24 @@ def test_a_unit_is_that_of_the_cost_beside_it() -> None:
         ({"cost_unit": "usd"}, (0.5, "usd")),
         ({"low": 0}, (0.5, "cpu-s")),
     ):
-        again, _ = scored.described(pl.DataFrame({"rater": ["bleu"]} | {name: [own] for name, own in row.items()}))
+        again, _ = scored.described(pl.DataFrame({"rater": ["bleu"]} | {name: [value] for name, value in row.items()}))
         assert units(again)[0] == expected
     globbed, _ = described([{"rater": "b*", "cost_unit": "usd"}, {"rater": "bleu", "cost": 1}])
     assert units(globbed)[0] == (1, "usd")
     priced, _ = Raters.infer({"bleu": "metric"}).described(pl.DataFrame({"rater": ["bleu"], "cost": [3.0]}))
-    for one, other, expected in ((scored, priced, (0.5, "cpu-s")), (priced, scored, (3, None))):
-        assert units(one.joined(other)[0])[0] == expected
+    for first, second, expected in ((scored, priced, (0.5, "cpu-s")), (priced, scored, (3, None))):
+        assert units(first.joined(second)[0])[0] == expected
 
 
 def test_joined_raters_know_what_either_knows() -> None:
-    one = RATERS.described(pl.DataFrame({"rater": ["bleu"], "low": [0], "high": [1], "signature": ["v1"]}))[0]
+    first = RATERS.described(pl.DataFrame({"rater": ["bleu"], "low": [0], "high": [1], "signature": ["v1"]}))[0]
     rows = [{"rater": "bleu", "higher_is_better": "no", "low": 5, "high": 9, "cost": 2.0, "signature": "v2"}]
-    other, _ = Raters.infer({"bleu": "metric", "new": ""}).described(pl.DataFrame(rows))
-    made, notes = one.joined(other)
-    assert made.of_kind("metric") == ("bleu", "bert[x]")
-    row = made.only(["bleu"]).frame.row(0, named=True)
+    second, _ = Raters.infer({"bleu": "metric", "new": ""}).described(pl.DataFrame(rows))
+    raters, notes = first.joined(second)
+    assert raters.of_kind("metric") == ("bleu", "bert[x]")
+    row = raters.only(["bleu"]).frame.row(0, named=True)
     assert (row["higher_is_better"], row["low"], row["high"], row["cost"], row["signature"]) == (False, 0, 1, 2, "v1")
     assert [(note.rule, note.count) for note in notes] == [("signatures-differ", 1)]
     assert "bleu (v1, v2)" in notes[0].message
-    assert made.joined(made)[0].frame.equals(made.frame)
-    assert made.joined(made)[1] == []
+    assert raters.joined(raters)[0].frame.equals(raters.frame)
+    assert raters.joined(raters)[1] == []

@@ -9,7 +9,7 @@ from custodes.errors import InputError
 GOOD = {"item": ["1", "1", "2"], "system": ["A", "B", "A"], "rater": ["ann"] * 3, "score": ["4", "", "5"]}
 
 
-def made(**changes: list[object]) -> Ratings:
+def ratings_of(**changes: list[object]) -> Ratings:
     return Ratings.make(pl.DataFrame(GOOD | changes), where="r.csv")[0]
 
 
@@ -22,7 +22,9 @@ def test_rows_without_a_score_are_absent_and_counted() -> None:
 
 
 def test_repeats_and_aspects_make_keys_unlike() -> None:
-    ratings = made(item=["1"] * 3, system=["A"] * 3, score=[1, 2, 3], repeat=["", "2", "2"], aspect=["x", "x", "y"])
+    ratings = ratings_of(
+        item=["1"] * 3, system=["A"] * 3, score=[1, 2, 3], repeat=["", "2", "2"], aspect=["x", "x", "y"]
+    )
     assert ratings.frame["repeat"].to_list() == ["0", "2", "2"]
 
 
@@ -46,7 +48,7 @@ def test_unused_columns_are_noted() -> None:
 )
 def test_bad_rows_raise(changes: dict[str, list[object]], message: str) -> None:
     with pytest.raises(InputError) as error:
-        made(**changes)
+        ratings_of(**changes)
     assert str(error.value).startswith(message)
 
 
@@ -75,8 +77,8 @@ def test_scores_that_a_file_calls_invalid_are_told_by_their_reasons() -> None:
             "invalid": ["", "label", "", "label"],
         }
     )
-    made, notes = Ratings.make(frame, where="r.csv")
-    assert made.frame.height == 1
+    ratings, notes = Ratings.make(frame, where="r.csv")
+    assert ratings.frame.height == 1
     assert [note.message for note in notes] == [
         "r.csv: 1 rows have no score and count as not rated",
         "r.csv: 2 scores are invalid and count as not rated (label 2)",

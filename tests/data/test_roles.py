@@ -1,4 +1,4 @@
-"""Second opinions: told from first ones by `role`, kept apart everywhere, written and read back."""
+"""Second opinions have a separate `role`, which every question respects and every format stores."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def study() -> Study:
 
 
 def test_second_opinions_are_no_evidence_of_systems(study: Study) -> None:
-    said = study.preferences.frame.select("item", "rater", "order", "preference", "seconds").rows()
-    assert said == [("1", "w1", "ba", -1, 12.5), ("2", "w2", "ab", 0, None), ("3", "w1", "ba", 1, 0.0)]
+    rows = study.preferences.frame.select("item", "rater", "order", "preference", "seconds").rows()
+    assert rows == [("1", "w1", "ba", -1, 12.5), ("2", "w2", "ab", 0, None), ("3", "w1", "ba", 1, 0.0)]
     assert study.preferences.missing.is_empty()
     assert study.second.frame.select("item", "rater", "order", "preference", "seconds").rows() == [
         ("1", "w2", "ab", 1, 3.0)
@@ -51,9 +51,9 @@ def test_both_roles_are_written_and_read_back(study: Study, tmp_path: Path, form
     tables = long_tables(study)
     paths = [write_table(tables[name], tmp_path / f"{name}{form}") for name in ("battles", "ratings")]
     again = cu.read(*paths)
-    for own in ("preferences", "second"):
-        assert getattr(again, own).frame.equals(getattr(study, own).frame)
-        assert getattr(again, own).missing.equals(getattr(study, own).missing)
+    for part in ("preferences", "second"):
+        assert getattr(again, part).frame.equals(getattr(study, part).frame)
+        assert getattr(again, part).missing.equals(getattr(study, part).missing)
     assert again.ratings.frame.equals(study.ratings.frame)
     assert again.second_ratings.frame.equals(study.second_ratings.frame)
 
@@ -66,8 +66,8 @@ def test_selection_takes_both(study: Study) -> None:
 
 
 def test_a_join_unites_both_and_knows_doubles(study: Study) -> None:
-    other = VERDICTS.with_columns(rater=pl.col("rater") + "x")
-    assert cu.read(VERDICTS, other).second.frame["rater"].to_list() == ["w2", "w2x"]
+    second_input = VERDICTS.with_columns(rater=pl.col("rater") + "x")
+    assert cu.read(VERDICTS, second_input).second.frame["rater"].to_list() == ["w2", "w2x"]
     with pytest.raises(cu.InputError, match="same second opinion"):
         cu.read(VERDICTS.filter(pl.col("role") != "Primary"), VERDICTS.filter(pl.col("role") == "second"))
 
@@ -76,15 +76,17 @@ def test_the_digest_tells_second_opinions_and_times(study: Study) -> None:
     whole = replace(study, digest="")
     plain = replace(whole, second=whole.select(human="w1", one_side=True).second)
     assert plain.fingerprint() != whole.fingerprint()
-    times = [cu.read(VERDICTS.with_columns(seconds=pl.lit(own))).fingerprint() for own in (1.0, 2.0, None)]
+    times = [cu.read(VERDICTS.with_columns(seconds=pl.lit(part))).fingerprint() for part in (1.0, 2.0, None)]
     assert len({*times}) == 3
     assert times[2] == cu.read(VERDICTS.drop("seconds")).fingerprint()
 
 
 def test_a_foreign_column_role_is_not_ours() -> None:
-    told = cu.read(VERDICTS.with_columns(role=pl.lit("crowd")))
-    assert told.preferences.frame.height == 4
-    assert [note.message for note in told.notes if note.rule == "unused-columns"] == ["table: columns not used: role"]
+    foreign = cu.read(VERDICTS.with_columns(role=pl.lit("crowd")))
+    assert foreign.preferences.frame.height == 4
+    assert [note.message for note in foreign.notes if note.rule == "unused-columns"] == [
+        "table: columns not used: role"
+    ]
 
 
 def test_another_word_beside_ours_is_refused_with_its_row() -> None:

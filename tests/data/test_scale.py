@@ -16,23 +16,23 @@ DA = Scale(low=0, high=100, n=400)
     [
         (MQM, DA, False),
         (Scale(low=1, high=5, n=400), Scale(low=1, high=5, n=400), True),
-        # a slot that never went under 4 on a 1-5 scale, beside one that used all of it: they share 1 of 4
+        # a rater who gave only 4 and 5 on a 1-5 scale against one who used all of it: they share 1 of 4
         (Scale(low=4, high=5, n=400), Scale(low=1, high=5, n=400), True),
         (Scale(low=1, high=5, n=400), DA, False),
         (Scale(low=0, high=1, n=400), Scale(low=1, high=5, n=400), False),
-        # exactly a fifth shared, which is enough, and a little less
+        # exactly a fifth is shared, which is enough, and slightly less
         (Scale(low=4, high=5, n=400), Scale(low=0, high=5, n=400), True),
         (Scale(low=4, high=5, n=400), Scale(low=-0.01, high=5, n=400), False),
-        # a constant rater at the end of the other's range: it may well be the same scale
+        # a constant rater at a bound of the other's range: possibly the same scale
         (Scale(low=1, high=1, n=400), Scale(low=1, high=5, n=400), True),
         (Scale(low=5, high=5, n=400), Scale(low=1, high=5, n=400), True),
-        # a constant rater inside, and outside the other's range
+        # a constant rater inside and outside the other's range
         (Scale(low=3, high=3, n=400), Scale(low=1, high=5, n=400), True),
         (Scale(low=50, high=50, n=400), Scale(low=1, high=5, n=400), False),
         (Scale(low=3, high=3, n=400), Scale(low=3, high=3, n=400), True),
-        # too few ratings to know
+        # too few ratings to decide
         (Scale(low=50, high=60, n=3), Scale(low=1, high=5, n=400), True),
-        # what was declared counts, whatever the ranges
+        # declared scales take precedence over ranges
         (Scale(low=1, high=5, declared=True), Scale(low=1, high=5, declared=True), True),
         (Scale(low=1, high=5, declared=True), Scale(low=1, high=7, declared=True), False),
     ],
@@ -47,14 +47,14 @@ def test_seen_ignores_what_is_missing() -> None:
 
 
 def test_nothing_seen_is_undefined_and_comparable_to_anything() -> None:
-    nothing = Scale.seen(np.array([np.nan]))
-    assert np.isnan(nothing.low)
-    assert np.isnan(nothing.high)
-    assert nothing.comparable(DA)
+    empty = Scale.seen(np.array([np.nan]))
+    assert np.isnan(empty.low)
+    assert np.isnan(empty.high)
+    assert empty.comparable(DA)
 
 
 @given(st.floats(-1e3, 1e3), st.floats(0, 1e3), st.floats(-1e3, 1e3), st.floats(0, 1e3), st.booleans(), st.booleans())
 def test_comparable_is_symmetric(a: float, wide_a: float, b: float, wide_b: float, said_a: bool, said_b: bool) -> None:
-    one, other = Scale(low=a, high=a + wide_a, declared=said_a), Scale(low=b, high=b + wide_b, declared=said_b)
-    assert one.comparable(other) is other.comparable(one)
-    assert one.comparable(one)
+    first, second = Scale(low=a, high=a + wide_a, declared=said_a), Scale(low=b, high=b + wide_b, declared=said_b)
+    assert first.comparable(second) is second.comparable(first)
+    assert first.comparable(first)

@@ -1,4 +1,4 @@
-"""The raters table beside a file is read by itself, so that no metric is ranked the wrong way round."""
+"""The raters table next to a file is read automatically, so that metrics have the correct direction."""
 
 from __future__ import annotations
 
@@ -32,21 +32,21 @@ TER = pl.DataFrame(
 )
 
 
-def said(study: Study, rater: str = "ter") -> tuple[object, ...]:
+def traits_of(study: Study, rater: str = "ter") -> tuple[object, ...]:
     columns = ("kind", "higher_is_better", "cost", "signature")
     return study.raters.only([rater]).frame.select(columns).row(0)
 
 
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("own", [".csv", ".jsonl.gz"])
-def test_it_is_read_and_told(tmp_path: Path, form: str, own: str) -> None:
-    write_table(SCORES, tmp_path / f"scores{own}")
+@pytest.mark.parametrize("sidecar_name", [".csv", ".jsonl.gz"])
+def test_it_is_read_and_told(tmp_path: Path, form: str, sidecar_name: str) -> None:
+    write_table(SCORES, tmp_path / f"scores{sidecar_name}")
     write_table(TER, tmp_path / f"scores.raters{form}")
-    study = cu.read(tmp_path / f"scores{own}")
-    assert said(study) == ("metric", False, 0.5, "ter v1")
-    told = {note.rule: note.message for note in study.notes}
-    assert told["raters-beside"] == (
-        f"scores{own}: kinds and directions of the raters are read from scores.raters{form} in the same folder"
+    study = cu.read(tmp_path / f"scores{sidecar_name}")
+    assert traits_of(study) == ("metric", False, 0.5, "ter v1")
+    notes = {note.rule: note.message for note in study.notes}
+    assert notes["raters-beside"] == (
+        f"scores{sidecar_name}: kinds and directions of the raters are read from scores.raters{form} in the same folder"
     )
 
 
@@ -54,31 +54,31 @@ def test_what_is_given_wins_column_by_column(tmp_path: Path) -> None:
     path = write_table(SCORES, tmp_path / "scores.csv")
     beside = write_table(TER, tmp_path / "scores.raters.csv")
     mine = write_table(pl.DataFrame({"rater": ["t*"], "cost": [2.0], "kind": [None]}), tmp_path / "mine.csv")
-    assert said(cu.read(path, raters=mine)) == ("metric", False, 2.0, "ter v1")
+    assert traits_of(cu.read(path, raters=mine)) == ("metric", False, 2.0, "ter v1")
     assert "raters-beside" in {note.rule for note in cu.read(path, raters=mine).notes}
     once = cu.read(path, raters=beside)
-    assert said(once) == ("metric", False, 0.5, "ter v1")
+    assert traits_of(once) == ("metric", False, 0.5, "ter v1")
     assert "raters-beside" not in {note.rule for note in once.notes}
 
 
 def test_it_speaks_of_its_own_file_and_of_no_other(tmp_path: Path) -> None:
     scores = write_table(SCORES.filter(pl.col("rater") == "ter"), tmp_path / "scores.csv")
-    people = write_table(SCORES.filter(pl.col("rater") == "ann"), tmp_path / "people.csv")
+    human_file = write_table(SCORES.filter(pl.col("rater") == "ann"), tmp_path / "people.csv")
     write_table(TER.with_columns(rater=pl.lit("*")), tmp_path / "scores.raters.csv")
-    for order in ([scores, people], [people, scores]):
+    for order in ([scores, human_file], [human_file, scores]):
         study = cu.read(*order)
-        assert said(study) == ("metric", False, 0.5, "ter v1")
-        assert said(study, "ann") == ("", True, None, None)
+        assert traits_of(study) == ("metric", False, 0.5, "ter v1")
+        assert traits_of(study, "ann") == ("", True, None, None)
 
 
 def test_names_that_a_shell_or_a_pattern_gives_hold_it_too(tmp_path: Path) -> None:
     for name in ("one", "two"):
-        own = SCORES.with_columns(item=pl.col("item") + name).filter(pl.col("rater") == "ter")
-        write_table(own, tmp_path / f"{name}.csv")
+        ter_scores = SCORES.with_columns(item=pl.col("item") + name).filter(pl.col("rater") == "ter")
+        write_table(ter_scores, tmp_path / f"{name}.csv")
         write_table(TER, tmp_path / f"{name}.raters.csv")
     for study in (cu.read(*sorted(tmp_path.glob("*.csv"))), cu.read(tmp_path / "*.csv")):
         assert study.ratings.frame.height == 8
-        assert said(study) == ("metric", False, 0.5, "ter v1")
+        assert traits_of(study) == ("metric", False, 0.5, "ter v1")
 
 
 def test_a_file_of_texts_has_no_raters_to_describe_and_the_digest_depends_on_them(tmp_path: Path) -> None:
@@ -87,7 +87,7 @@ def test_a_file_of_texts_has_no_raters_to_describe_and_the_digest_depends_on_the
     alone = cu.read(path).digest
     write_table(TER, tmp_path / "scores.raters.csv")
     assert cu.read(path).digest != alone
-    assert said(cu.read(tmp_path / "scores.jsonl", path)) == ("metric", False, 0.5, "ter v1")
+    assert traits_of(cu.read(tmp_path / "scores.jsonl", path)) == ("metric", False, 0.5, "ter v1")
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_one_that_is_wrong_is_one_line_with_the_way_out(
 def test_of_two_one_must_go_unless_one_is_named(tmp_path: Path) -> None:
     path = write_table(SCORES, tmp_path / "scores.csv")
     write_table(TER, tmp_path / "scores.raters.csv")
-    other = write_table(TER.with_columns(cost=pl.lit(9.0)), tmp_path / "scores.raters.jsonl")
+    second_table = write_table(TER.with_columns(cost=pl.lit(9.0)), tmp_path / "scores.raters.jsonl")
     with pytest.raises(
         InputError,
         match=(
@@ -124,7 +124,7 @@ def test_of_two_one_must_go_unless_one_is_named(tmp_path: Path) -> None:
         ),
     ):
         cu.read(path)
-    assert said(cu.read(path, raters=other)) == ("metric", False, 9.0, "ter v1")
+    assert traits_of(cu.read(path, raters=second_table)) == ("metric", False, 9.0, "ter v1")
 
 
 def test_what_score_writes_is_the_right_way_round_without_any_option(
@@ -136,17 +136,17 @@ def test_what_score_writes_is_the_right_way_round_without_any_option(
     worse = "the cat sat on a mat at the dog"
     rows = [{"item": str(i), "references": [reference], "outputs": {"A": reference, "B": worse}} for i in range(4)]
     Path("texts.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
-    people = [(str(i), system, "ann", "human", score) for i in range(4) for system, score in (("A", 5), ("B", 1))]
+    human_rows = [(str(i), system, "ann", "human", score) for i in range(4) for system, score in (("A", 5), ("B", 1))]
     names = ["item", "system", "rater", "kind", "score"]
-    write_table(pl.DataFrame(people, schema=names, orient="row"), "people.csv")
+    write_table(pl.DataFrame(human_rows, schema=names, orient="row"), "people.csv")
     assert cli.run(["score", "texts.jsonl", "--metric", "ter", "-o", "scores.csv", "--cache", "none", "--quiet"]) == 0
     capsys.readouterr()
     study = cu.read("scores.csv", "people.csv")
     row = study.raters.only(["ter"]).frame.row(0, named=True)
     assert (row["kind"], row["higher_is_better"], row["truncated"]) == ("metric", False, 0)
     assert row["signature"]
-    made = cu.favoritism(study, resamples=20)
-    assert made.pairs.select("sample_accuracy", "sign_agrees").row(0) == (1.0, True)
+    result = cu.favoritism(study, resamples=20)
+    assert result.pairs.select("sample_accuracy", "sign_agrees").row(0) == (1.0, True)
 
 
 def test_names_that_are_no_file_have_nothing_beside_them(tmp_path: Path) -> None:
@@ -156,7 +156,7 @@ def test_names_that_are_no_file_have_nothing_beside_them(tmp_path: Path) -> None
     assert cu.read(path.rename(tmp_path / ("y" * 251 + ".csv"))).ratings.frame.height == 8
     path = write_table(SCORES, tmp_path / "scores.csv")
     (tmp_path / "scores.raters.csv").mkdir()
-    assert said(cu.read(path))[1] is True
+    assert traits_of(cu.read(path))[1] is True
 
 
 def test_a_link_has_what_lies_beside_it_or_else_beside_its_file(tmp_path: Path) -> None:
@@ -165,26 +165,26 @@ def test_a_link_has_what_lies_beside_it_or_else_beside_its_file(tmp_path: Path) 
     link = tmp_path / "here" / "mine.csv"
     link.symlink_to(path)
     beside = write_table(TER, tmp_path / "here" / "mine.raters.csv")
-    assert (said(cu.read(link))[1], said(cu.read(path))[1]) == (False, True)
+    assert (traits_of(cu.read(link))[1], traits_of(cu.read(path))[1]) == (False, True)
     beside.rename(tmp_path / "scores.raters.csv")
-    assert (said(cu.read(link))[1], said(cu.read(path))[1]) == (False, False)
+    assert (traits_of(cu.read(link))[1], traits_of(cu.read(path))[1]) == (False, False)
 
 
 @pytest.mark.parametrize("inside", ["", "runs/first/"])
 def test_a_file_in_an_archive_has_what_lies_beside_it_there(tmp_path: Path, inside: str) -> None:
     path = tmp_path / "z.zip"
-    with zipfile.ZipFile(path, "w") as made:
-        made.writestr(f"{inside}scores.csv", SCORES.write_csv())
-        made.writestr(f"{inside}scores.raters.csv", TER.write_csv())
-        made.writestr("other.csv", SCORES.write_csv())
-    assert said(cu.read(f"{path}::{inside}scores.csv")) == ("metric", False, 0.5, "ter v1")
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr(f"{inside}scores.csv", SCORES.write_csv())
+        archive.writestr(f"{inside}scores.raters.csv", TER.write_csv())
+        archive.writestr("other.csv", SCORES.write_csv())
+    assert traits_of(cu.read(f"{path}::{inside}scores.csv")) == ("metric", False, 0.5, "ter v1")
     once = cu.read(f"{path}::{inside}scores.csv", raters=f"{path}::{inside}scores.raters.csv")
-    assert said(once)[1] is False
+    assert traits_of(once)[1] is False
     assert "raters-beside" not in rules(once)
-    assert said(cu.read(f"{path}::other.csv"))[1] is True
+    assert traits_of(cu.read(f"{path}::other.csv"))[1] is True
     write_table(TER.with_columns(cost=pl.lit(9.0)), tmp_path / "z.raters.csv")
-    assert said(cu.read(f"{path}::{inside}scores.csv"))[2] == 0.5
-    assert said(cu.read(f"{path}::other.csv"))[2] == 9.0
+    assert traits_of(cu.read(f"{path}::{inside}scores.csv"))[2] == 0.5
+    assert traits_of(cu.read(f"{path}::other.csv"))[2] == 9.0
 
 
 def rules(study: Study) -> dict[str, str]:
@@ -194,8 +194,8 @@ def rules(study: Study) -> dict[str, str]:
 def test_metrics_that_it_does_not_name_are_told(tmp_path: Path) -> None:
     path = write_table(SCORES, tmp_path / "scores.csv")
     write_table(TER.drop("kind").with_columns(rater=pl.lit("a*")), tmp_path / "scores.raters.csv")
-    made = rules(cu.read(path))
-    assert made["raters-beside-incomplete"].startswith(
+    notes = rules(cu.read(path))
+    assert notes["raters-beside-incomplete"].startswith(
         "scores.raters.csv, read with scores.csv, does not name ter, so scores."
     )
     problems = cu.check(cu.read(path), human="ann").problems
@@ -206,11 +206,11 @@ def test_metrics_that_it_does_not_name_are_told(tmp_path: Path) -> None:
 
 def test_a_metric_called_like_one_that_counts_errors_is_told_while_nothing_says_what_it_is(tmp_path: Path) -> None:
     study = cu.read(SCORES)
-    told = (
+    message = (
         "in `custodes score` lower is better for metrics with the names ter, but in these data higher counts "
         "as better; if lower is better, declare this in a raters table"
     )
-    assert told in rules(study)[UNDECLARED]
+    assert message in rules(study)[UNDECLARED]
     problems = cu.check(study, human="ann").problems
     assert ("warning", UNDECLARED) in problems.select("severity", "rule").rows()
     for up in (True, False):
@@ -219,25 +219,25 @@ def test_a_metric_called_like_one_that_counts_errors_is_told_while_nothing_says_
         assert UNDECLARED not in rules(cu.read(SCORES, raters=side))
     costs = pl.DataFrame({"rater": ["ter"], "cost": [1.0]})
     assert UNDECLARED in rules(study.describe(raters=costs))
-    for name, kind, seen in [
+    for name, kind, expected in [
         ("ter@best", "metric", True),
         ("wer:case=keep@first,mean", "", True),
         ("ter", "human", False),
         ("terse", "metric", False),
     ]:
-        other = SCORES.with_columns(rater=pl.lit(name), kind=pl.lit(kind)).head(4)
-        assert (UNDECLARED in rules(cu.read(other))) is seen
+        scores = SCORES.with_columns(rater=pl.lit(name), kind=pl.lit(kind)).head(4)
+        assert (UNDECLARED in rules(cu.read(scores))) is expected
 
 
 def test_names_of_metrics_that_count_errors_are_those_of_the_metrics_here() -> None:
-    assert set(ERRORS) == {name for name, own in METRICS.items() if not own.traits.higher_is_better}
+    assert set(ERRORS) == {name for name, metric in METRICS.items() if not metric.traits.higher_is_better}
 
 
 TEXTS = '{"item": 1, "outputs": {"A": "x", "B": "x y"}, "references": ["x z"]}\n'
 
 
 @pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def working_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     Path("texts.jsonl").write_text(TEXTS)
     return tmp_path
@@ -249,13 +249,13 @@ def scored(metric: str, output: str) -> int:
 
 @pytest.mark.parametrize("table", [True, False])
 def test_the_table_of_another_file_is_not_written_over_nor_put_beside_it(
-    here: Path, capsys: pytest.CaptureFixture[str], table: bool
+    working_folder: Path, capsys: pytest.CaptureFixture[str], table: bool
 ) -> None:
     write_table(SCORES, "s.csv")
     if table:
         write_table(TER, "s.raters.csv")
     Path("s.json").write_text('{"question": "agreement"}')
-    before = sorted((path.name, path.read_bytes()) for path in here.iterdir())
+    before = sorted((path.name, path.read_bytes()) for path in working_folder.iterdir())
     judging = ["judge", "texts.jsonl", "--model", "m", "--base-url", "http://127.0.0.1:9/v1", "-o", "s.tsv"]
     scoring = [["score", "texts.jsonl", "--metric", "length", "-o", f"s{end}"] for end in (".jsonl", ".raters.csv")]
     for line in (*scoring, judging):
@@ -263,49 +263,51 @@ def test_the_table_of_another_file_is_not_written_over_nor_put_beside_it(
         assert (
             "s.raters.csv: it would be read as the raters table of s.csv in the same folder" in capsys.readouterr().err
         )
-    assert sorted((path.name, path.read_bytes()) for path in here.iterdir()) == before
+    assert sorted((path.name, path.read_bytes()) for path in working_folder.iterdir()) == before
     assert scored("length", "s.csv") == 0
-    assert said(cu.read("s.csv"), "length")[1] is True
+    assert traits_of(cu.read("s.csv"), "length")[1] is True
 
 
-def test_what_a_stream_cannot_carry_is_told(here: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_what_a_stream_cannot_carry_is_told(working_folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert scored("wer@first", "/dev/stdout") == 0
-    told = (
+    message = (
         "lower scores are better for wer@first; a stream has no raters table; "
         "give --raters to the command that reads the stream"
     )
-    assert told in capfd.readouterr().err
+    assert message in capfd.readouterr().err
     write_table(SCORES, "s.csv")
     write_table(TER, "s.raters.csv")
     assert cli.run(["convert", "s.csv", "-o", "/dev/stdout"]) == 0
     assert "lower scores are better for ter; a stream has no raters table" in capfd.readouterr().err
 
 
-def test_convert_keeps_what_raters_are(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_convert_keeps_what_raters_are(working_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_table(SCORES, "s.csv")
     write_table(TER, "s.raters.csv")
     assert cli.run(["convert", "s.csv", "-o", "made.csv"]) == 0
     assert capsys.readouterr().out.split() == ["made.csv", "made.raters.csv"]
     before, after = cu.read("s.csv"), cu.read("made.csv")
     assert after.raters.frame.equals(before.raters.frame)
-    for output in ("s.parquet", "made.tsv"):  # the table that lies there already says it
+    for output in ("s.parquet", "made.tsv"):  # the existing sidecar already declares the direction
         assert cli.run(["convert", "made.csv", "-o", output]) == 0
         assert capsys.readouterr().out.split() == [output]
-        assert said(cu.read(output))[1] is False
+        assert traits_of(cu.read(output))[1] is False
     assert cli.run(["convert", "s.csv", "-o", "folder/"]) == 0
     assert "lower scores are better for ter; give --raters folder/raters.csv when" in capsys.readouterr().err
-    assert said(cu.read("folder/ratings.csv", raters="folder/raters.csv"))[1] is False
+    assert traits_of(cu.read("folder/ratings.csv", raters="folder/raters.csv"))[1] is False
     unread = "raters.csv in the folder of ratings.csv is not read automatically; to use it, give it as --raters"
     assert rules(cu.read("folder/ratings.csv"))["raters-not-read"] == unread
     assert "raters-not-read" not in rules(cu.read("folder/ratings.csv", raters="folder/raters.csv"))
 
 
-def test_convert_leaves_no_table_that_says_something_else(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_convert_leaves_no_table_that_says_something_else(
+    working_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     write_table(SCORES, "plain.csv")
     write_table(SCORES, "old.csv")
     write_table(TER, "old.raters.csv")
     assert cli.run(["convert", "plain.csv", "-o", "old.csv"]) == 0
-    assert said(cu.read("old.csv"))[1] is True
+    assert traits_of(cu.read("old.csv"))[1] is True
     write_table(TER, "plain.raters.csv")
     capsys.readouterr()
     assert cli.run(["convert", "old.csv", "-o", "plain.tsv"]) == 2
@@ -313,4 +315,4 @@ def test_convert_leaves_no_table_that_says_something_else(here: Path, capsys: py
     write_table(TER, "third.raters.jsonl")
     assert cli.run(["convert", "old.csv", "-o", "third.csv"]) == 2
     assert "third.raters.jsonl" in capsys.readouterr().err
-    assert not {"plain.tsv", "third.csv"} & {path.name for path in here.iterdir()}
+    assert not {"plain.tsv", "third.csv"} & {path.name for path in working_folder.iterdir()}

@@ -1,4 +1,4 @@
-"""What is planted is found again, by means that do not go through the code that planted it."""
+"""Planted parameters of simulated studies are recovered by independent computations."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from custodes.stats.favi_score import favi_score
 DEMO = demo_simulation()
 
 
-def preferences(made: Simulation, aspect: str) -> Comparisons:
-    """People averaged, then every metric."""
-    return compare(made.study, aspect=aspect)[0].preferences
+def preferences(simulation: Simulation, aspect: str) -> Comparisons:
+    """Return the comparisons of the averaged annotators and of every metric."""
+    return compare(simulation.study, aspect=aspect)[0].preferences
 
 
 def decision(outcome: np.ndarray[Any, Any]) -> int:
-    """Win, tie, loss counts -> 1, 0, -1 by the exact sign test at .05 (scipy)."""
+    """Return 1, 0 or -1 from counts of wins, ties and losses by the exact sign test at .05 (scipy)."""
     wins, _, losses = (int(count) for count in outcome)
     if wins + losses == 0 or stats.binomtest(wins, wins + losses).pvalue >= 0.05:
         return 0
@@ -46,8 +46,8 @@ def test_the_demo_is_a_study_as_a_file_would_give_it() -> None:
     assert study.name == "demo"
     assert study.humans == ("ann1", "ann2", "ann3")
     assert study.aspects == ("coherence", "fluency")
-    made, notes = Ratings.make(study.ratings.frame)
-    assert made.frame.equals(study.ratings.frame)
+    ratings, notes = Ratings.make(study.ratings.frame)
+    assert ratings.frame.equals(study.ratings.frame)
     assert not notes
     described, notes = Raters.infer(study.raters.kind).described(study.raters.frame)
     assert described.frame.equals(study.raters.frame)
@@ -65,8 +65,8 @@ def test_the_demo_is_always_the_same() -> None:
 
 def test_scores_lie_in_their_declared_scale() -> None:
     frame, raters = DEMO.study.ratings.frame, DEMO.study.raters
-    people = frame.filter(pl.col("rater").is_in(["ann1", "ann2", "ann3", "judge"]))["score"]
-    assert sorted(people.unique()) == [1, 2, 3, 4, 5]
+    human_scores = frame.filter(pl.col("rater").is_in(["ann1", "ann2", "ann3", "judge"]))["score"]
+    assert sorted(human_scores.unique()) == [1, 2, 3, 4, 5]
     for rater, (low, high) in raters.bounds.items():
         assert frame.filter(rater=rater)["score"].is_between(low, high).all()
     assert raters.direction["distance"] == -1
@@ -74,8 +74,8 @@ def test_scores_lie_in_their_declared_scale() -> None:
 
 
 def test_a_few_per_cent_of_peoples_ratings_and_a_tenth_of_one_metrics_items_are_missing() -> None:
-    people = DEMO.study.ratings.frame.filter(pl.col("rater").str.starts_with("ann"))
-    assert 0.01 < 1 - people.height / (3 * 80 * 6 * 2) < 0.05
+    human_ratings = DEMO.study.ratings.frame.filter(pl.col("rater").str.starts_with("ann"))
+    assert 0.01 < 1 - human_ratings.height / (3 * 80 * 6 * 2) < 0.05
     assert scores_of("distance")["item"].n_unique() == 72
     assert scores_of("learned")["item"].n_unique() == 80
 
@@ -103,12 +103,12 @@ def test_the_favoured_system_has_the_largest_favi_score(aspect: str) -> None:
 
 def test_favour_flips_a_decision_and_the_good_metric_flips_none() -> None:
     counts = OutcomeCounts.of(preferences(DEMO, "coherence"))
-    people = [decision(outcome) for outcome in counts.human]
+    human_decisions = [decision(outcome) for outcome in counts.human]
     flipped = {
         name: {
             (a, b)
             for p, (a, b) in enumerate(zip(counts.system_a, counts.system_b, strict=True))
-            if people[p] * decision(counts.metric[p, k]) == -1
+            if human_decisions[p] * decision(counts.metric[p, k]) == -1
         }
         for k, name in enumerate(counts.metrics)
     }
@@ -138,7 +138,7 @@ def large() -> Simulation:
     )
 
 
-# Signal, favours of A, B, C, variance of the difference of two scores given the qualities, whether aspects are rated.
+# Signal, favours of A, B, C, variance of the difference of two scores given the qualities, whether rated by aspect.
 VIEWS = {
     "plain": (0.8, (0, 0, 0), 0.8**2 * 0.4**2 / 2 + 0.6**2, False),
     "biased": (1.0, (0, 0, 0.7), 0.4**2 + 0.5**2, True),
@@ -150,7 +150,7 @@ VIEWS = {
 
 @pytest.mark.parametrize("aspect", [0, 1])
 def test_preferences_of_metrics_follow_the_normal_model(aspect: int) -> None:
-    """The probability of a win is the normal cdf of the difference of levels over its standard deviation (scipy)."""
+    """The win rate is the normal cdf of the difference of levels over its standard deviation (scipy)."""
     truth = large().truth
     counts = OutcomeCounts.of(preferences(large(), truth.aspects[aspect]))
     first, second = np.array(list(combinations(range(3), 2))).T
@@ -159,7 +159,7 @@ def test_preferences_of_metrics_follow_the_normal_model(aspect: int) -> None:
         level = signal * quality + np.array(favours)
         expected = stats.norm.cdf((level[first] - level[second]) / np.sqrt(2 * variance))
         wins = counts.metric[:, truth.metrics.index(name), 0] / 40_000
-        # Four standard errors of a share of 40,000 items; 30 shares are looked at.
+        # Four standard errors of a proportion of 40,000 items, for 30 proportions.
         np.testing.assert_allclose(wins, expected, atol=4 * 0.5 / 200)
     assert counts.metric[:, truth.metrics.index("coarse"), 1].min() > 0
     better = (truth.latent[:, first, aspect] > truth.latent[:, second, aspect]).mean(axis=0)
@@ -174,14 +174,14 @@ def test_annotators_are_as_reliable_as_planted() -> None:
         large().study, raters=truth.annotators, aspect="clear", items=truth.items, systems=truth.systems
     )
     for k, reliability in enumerate((1.0, 0.9, 0.5)):
-        seen = np.corrcoef(panel.values[k, :, 1], truth.latent[:, 1, 0])[0, 1]
-        # Rounding an impression of sd .72 / reliability to whole points adds a variance of 1/12.
+        correlation = np.corrcoef(panel.values[k, :, 1], truth.latent[:, 1, 0])[0, 1]
+        # Rounding an impression of sd .72 / reliability to integers adds a variance of 1/12.
         variance = (0.6**2 + 0.4**2) / reliability**2
-        assert seen == pytest.approx(reliability * np.sqrt(variance / (variance + 1 / 12)), abs=0.02)
+        assert correlation == pytest.approx(reliability * np.sqrt(variance / (variance + 1 / 12)), abs=0.02)
 
 
 def test_items_share_their_document_and_systems_share_their_item() -> None:
-    made = simulate(
+    simulation = simulate(
         items=6_000,
         documents=1_500,
         quality={"A": (0.0,), "B": (0.0,)},
@@ -191,8 +191,8 @@ def test_items_share_their_document_and_systems_share_their_item() -> None:
         spread=0.5,
         rng=3,
     )
-    latent = made.truth.latent[:, :, 0]
-    # Variances: document 1/2, item 1/2, item by system 1/4; correlations of neighbours are their shares of 5/4.
+    latent = simulation.truth.latent[:, :, 0]
+    # Variances: document 1/2, item 1/2, item by system 1/4; correlations are the shared proportions of 5/4.
     in_item = np.corrcoef(latent[:, 0], latent[:, 1])[0, 1]
     assert in_item == pytest.approx(1 / 1.25, abs=0.03)
     in_document = np.corrcoef(latent[0::4, 0], latent[3::4, 1])[0, 1]
@@ -204,8 +204,8 @@ def test_items_share_their_document_and_systems_share_their_item() -> None:
 def test_another_seed_gives_another_study_and_a_generator_goes_on() -> None:
     def scores(rng: int | np.random.Generator) -> list[float]:
         metric = SimulatedMetric(name="m")
-        made = simulate(items=3, quality={"A": [0.0]}, annotators={"ann": 1.0}, metrics=[metric], rng=rng)
-        return made.study.ratings.frame["score"].to_list()
+        simulation = simulate(items=3, quality={"A": [0.0]}, annotators={"ann": 1.0}, metrics=[metric], rng=rng)
+        return simulation.study.ratings.frame["score"].to_list()
 
     assert scores(0) == scores(0) == scores(np.random.default_rng(0))
     assert scores(0) != scores(1)

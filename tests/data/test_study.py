@@ -27,35 +27,35 @@ def study() -> Study:
     return read(pl.concat([ANN, BOB, BLEU, JUDGE]))
 
 
-def rules(some: Study) -> dict[str, int]:
-    return {note.rule: note.count for note in some.notes}
+def rules(source: Study) -> dict[str, int]:
+    return {note.rule: note.count for note in source.notes}
 
 
 def test_what_a_study_holds() -> None:
-    some = study()
-    assert (some.humans, some.metrics) == (("ann", "bob"), ("bleu", "judge"))
-    assert (some.systems, some.aspects) == (("A", "B"), ("fluency", "relevance"))
-    assert some.item_labels().to_list() == ["1", "2"]
-    assert repr(some) == (
+    example = study()
+    assert (example.humans, example.metrics) == (("ann", "bob"), ("bleu", "judge"))
+    assert (example.systems, example.aspects) == (("A", "B"), ("fluency", "relevance"))
+    assert example.item_labels().to_list() == ["1", "2"]
+    assert repr(example) == (
         "<Study table: 2 items, 2 systems, 2 annotators, 2 metrics, 16 ratings; aspects fluency, relevance>"
     )
 
 
 def test_selection_of_people_leaves_the_others_out_and_says_so() -> None:
-    chosen = study().select(human="ann")
-    assert (chosen.humans, chosen.metrics) == (("ann",), ("bleu", "judge"))
-    assert set(chosen.ratings.frame["rater"]) == {"ann", "bleu", "judge"}
-    assert rules(chosen) == {"annotators-not-selected": 1}
+    selection = study().select(human="ann")
+    assert (selection.humans, selection.metrics) == (("ann",), ("bleu", "judge"))
+    assert set(selection.ratings.frame["rater"]) == {"ann", "bleu", "judge"}
+    assert rules(selection) == {"annotators-not-selected": 1}
 
 
 def test_a_metric_whose_aspect_nobody_rated_is_noted() -> None:
-    chosen = study().select(human="bob")
-    assert set(chosen.ratings.frame["rater"]) == {"bob", "bleu"}
-    assert rules(chosen) == {"annotators-not-selected": 1, "aspect-without-annotators": 1}
+    selection = study().select(human="bob")
+    assert set(selection.ratings.frame["rater"]) == {"bob", "bleu"}
+    assert rules(selection) == {"annotators-not-selected": 1, "aspect-without-annotators": 1}
 
 
 @pytest.mark.parametrize(
-    ("metrics", "chosen"),
+    ("metrics", "expected"),
     [
         (None, ("bleu", "judge")),
         ("@aspect", ("judge",)),
@@ -65,32 +65,32 @@ def test_a_metric_whose_aspect_nobody_rated_is_noted() -> None:
         ("!bleu", ("judge",)),
     ],
 )
-def test_selection_of_metrics(metrics: str | None, chosen: tuple[str, ...]) -> None:
-    assert study().select(metrics=metrics).metrics == chosen
+def test_selection_of_metrics(metrics: str | None, expected: tuple[str, ...]) -> None:
+    assert study().select(metrics=metrics).metrics == expected
 
 
 def test_raters_without_a_kind_are_metrics_once_people_are_named() -> None:
     wide = read(pl.DataFrame({"item": ["1", "1"], "system": ["A", "B"], "H:x": [1, 2], "bleu": [3, 4]}))
     assert wide.raters.kind == {"H:x": "", "bleu": ""}
-    chosen = wide.select(human="H:*")
-    assert chosen.raters.kind == {"H:x": "human", "bleu": "metric"}
+    selection = wide.select(human="H:*")
+    assert selection.raters.kind == {"H:x": "human", "bleu": "metric"}
 
 
 def test_systems_and_group() -> None:
-    some = read(table("ann", "human", systems="ABC"), table("bleu", "metric", systems="ABC"))
-    some = some.describe(items=pl.DataFrame({"item": ["1", "2"], "group": ["news", "social"]}))
-    chosen = some.select(systems="!B", group="news")
-    assert set(chosen.ratings.frame["item"]) == {"1"}
-    assert chosen.systems == ("A", "C")
-    assert rules(chosen) == {"systems-not-selected": 1}
+    source = read(table("ann", "human", systems="ABC"), table("bleu", "metric", systems="ABC"))
+    source = source.describe(items=pl.DataFrame({"item": ["1", "2"], "group": ["news", "social"]}))
+    selection = source.select(systems="!B", group="news")
+    assert set(selection.ratings.frame["item"]) == {"1"}
+    assert selection.systems == ("A", "C")
+    assert rules(selection) == {"systems-not-selected": 1}
 
 
 def test_a_choice_of_groups_names_scores_of_whole_systems_that_it_leaves_out() -> None:
     corpus = table("corpus", "metric").head(2).with_columns(item=pl.lit(""))
     items = pl.DataFrame({"item": ["1", "2"], "group": ["news", "social"]})
-    some = read(pl.concat([ANN, corpus])).describe(items=items)
-    assert rules(some.select()) == {}
-    (note,) = some.select(group="news").notes
+    source = read(pl.concat([ANN, corpus])).describe(items=items)
+    assert rules(source.select()) == {}
+    (note,) = source.select(group="news").notes
     assert (note.rule, note.count) == (OF_ALL_GROUPS, 1)
     assert note.message == "group='news' excludes scores of whole systems, which belong to all items: corpus"
 
@@ -159,9 +159,9 @@ def test_a_partial_join_is_counted_on_both_sides() -> None:
 
 
 def test_a_join_that_matches_nothing_raises() -> None:
-    one, other = replace(read(ANN), name="a.csv"), replace(read(table("bleu", "metric", items="34")), name="b.csv")
+    first, second = replace(read(ANN), name="a.csv"), replace(read(table("bleu", "metric", items="34")), name="b.csv")
     with pytest.raises(InputError) as error:
-        join([one, other])
+        join([first, second])
     assert str(error.value) == (
         "a.csv and b.csv have no item and system in common (items 1, 2 and 3, 4; systems A, B "
         "and A, B); use the same labels in both inputs"
@@ -203,12 +203,12 @@ def test_side_tables() -> None:
 
 def test_the_fingerprint_depends_on_every_part() -> None:
     base = study()
-    others = [
+    variants = [
         read(pl.concat([ANN, BOB, BLEU])),
         base.describe(raters=pl.DataFrame({"rater": ["bleu"], "higher_is_better": [False]})),
         base.describe(items=pl.DataFrame({"item": ["1", "2"], "cluster": ["x", "x"]})),
     ]
-    prints = {some.fingerprint() for some in [base, *others]}
+    prints = {variant.fingerprint() for variant in [base, *variants]}
     assert len(prints) == 4
     assert study().fingerprint() == base.fingerprint()
     from_file = replace(base, digest="0123456789abcdef")
@@ -220,16 +220,16 @@ def test_the_fingerprint_depends_on_every_part() -> None:
 
 def test_verdicts_that_nobody_could_read_are_selected_and_joined_along() -> None:
     rows = pl.DataFrame({"item": "1", "model_a": "A", "model_b": ["B", "C", "D"], "rater": "j", "kind": "metric"})
-    judged = read(rows.with_columns(winner=pl.Series(["garbage", "model_a", "tie"])), invalid="force")
-    other = read(rows.with_columns(winner=pl.Series(["garbage", "", "tie"]), rater=pl.lit("k")), invalid="force")
-    both = join([judged, other])
+    judge_rows = read(rows.with_columns(winner=pl.Series(["garbage", "model_a", "tie"])), invalid="force")
+    second = read(rows.with_columns(winner=pl.Series(["garbage", "", "tie"]), rater=pl.lit("k")), invalid="force")
+    both = join([judge_rows, second])
     assert both.preferences.missing.select("rater", "system_b", "why").rows() == [
         ("j", "B", "unreadable"),
         ("k", "B", "unreadable"),
         ("k", "C", "empty"),
     ]
-    chosen = both.select(metrics="k", systems="A,C", one_side=True)
-    assert chosen.preferences.missing.select("rater", "why").rows() == [("k", "empty")]
+    selection = both.select(metrics="k", systems="A,C", one_side=True)
+    assert selection.preferences.missing.select("rater", "why").rows() == [("k", "empty")]
 
 
 def test_an_own_system_that_is_no_system_is_refused_with_a_suggestion() -> None:
@@ -237,27 +237,27 @@ def test_an_own_system_that_is_no_system_is_refused_with_a_suggestion() -> None:
     pairs = pl.DataFrame(
         {"item": ["1"], "model_a": ["gpt-4"], "model_b": ["Bard"], "rater": ["judge"], "kind": ["metric"]}
     )
-    some = read(pairs.with_columns(winner=pl.lit("tie")))
+    source = read(pairs.with_columns(winner=pl.lit("tie")))
     with pytest.raises(InputError) as error:
-        some.describe(raters=named, raters_name="raters.csv")
+        source.describe(raters=named, raters_name="raters.csv")
     assert str(error.value) == ("raters.csv: 'judge': own_system='Bb*': no such system; systems: Bard, gpt-4")
     with pytest.raises(InputError, match=r"own_system='gpt4': no such system.*did you mean 'gpt-4'"):
-        some.describe(raters=named.with_columns(own_system=pl.lit("gpt4")))
-    assert some.describe(raters=named.with_columns(own_system=pl.lit("gpt*"))).raters.own_systems == {"judge": "gpt*"}
+        source.describe(raters=named.with_columns(own_system=pl.lit("gpt4")))
+    assert source.describe(raters=named.with_columns(own_system=pl.lit("gpt*"))).raters.own_systems == {"judge": "gpt*"}
 
 
 def test_a_study_with_a_cache_selects_the_same_once() -> None:
-    plain, kept = study(), study().with_cache()
-    chosen = kept.select(one_side=True)
-    assert kept.select() is chosen
-    assert kept.select(human=None) is chosen
-    assert kept.select(human=["ann"]) is kept.select(human=("ann",))
-    for given in ({}, {"human": "ann"}, {"metrics": "bleu", "aspect": "relevance"}, {"systems": "A"}):
-        ours, theirs = kept.select(**given), plain.select(**given)
+    plain, cached = study(), study().with_cache()
+    selection = cached.select(one_side=True)
+    assert cached.select() is selection
+    assert cached.select(human=None) is selection
+    assert cached.select(human=["ann"]) is cached.select(human=("ann",))
+    for options in ({}, {"human": "ann"}, {"metrics": "bleu", "aspect": "relevance"}, {"systems": "A"}):
+        ours, theirs = cached.select(**options), plain.select(**options)
         assert ours.ratings.frame.equals(theirs.ratings.frame)
         assert (ours.notes, ours.systems, ours.aspects) == (theirs.notes, theirs.systems, theirs.aspects)
-    assert kept.fingerprint() == plain.fingerprint()
-    assert replace(kept, ratings=kept.ratings).select() is not chosen
+    assert cached.fingerprint() == plain.fingerprint()
+    assert replace(cached, ratings=cached.ratings).select() is not selection
     assert plain.select() is not plain.select()
 
 
@@ -266,8 +266,8 @@ def test_the_cache_of_a_study_is_no_part_of_it() -> None:
     cached.select()
     assert cached.cache
     assert cached == cached.with_cache()
-    for other in (cached.with_cache(), chosen_again := cached.select(systems="A")):
-        assert other.cache == {}
+    for second in (cached.with_cache(), chosen_again := cached.select(systems="A")):
+        assert second.cache == {}
     assert chosen_again is cached.select(systems="A")
     assert repr(cached) == repr(plain)
     assert replace(cached, name="other").cache is None
@@ -277,8 +277,8 @@ def test_the_cache_of_a_study_is_no_part_of_it() -> None:
 
 
 def test_what_one_side_allows_is_refused_where_both_are_needed() -> None:
-    people = read(pl.concat([ANN, BOB])).with_cache()
-    assert people.select(one_side=True).metrics == ()
+    human_ratings = read(pl.concat([ANN, BOB])).with_cache()
+    assert human_ratings.select(one_side=True).metrics == ()
     for _ in range(2):
         with pytest.raises(
             OptionError,
@@ -287,7 +287,7 @@ def test_what_one_side_allows_is_refused_where_both_are_needed() -> None:
                 r"and consistency need no metric\)"
             ),
         ):
-            people.select()
+            human_ratings.select()
 
 
 def test_rows_of_an_aspect_are_those_of_the_rater_under_it_or_without_any() -> None:

@@ -106,7 +106,7 @@ def test_rows_of_a_key_that_stands_twice_are_those_of_its_definition(seed: int) 
 
 def test_rows_are_kept_as_filter_keeps_them_and_not_copied_where_all_are() -> None:
     frame = pl.DataFrame({"x": ["a", None, "b"]})
-    assert kept(frame, pl.col("x") != "").equals(frame.filter(pl.col("x") != ""))  # null is no yes
+    assert kept(frame, pl.col("x") != "").equals(frame.filter(pl.col("x") != ""))  # null does not satisfy the condition
     assert kept(frame, pl.col("x") == "a").height == 1
     assert kept(frame, pl.col("x").is_in(["a", "b", None], nulls_equal=True)) is frame
 

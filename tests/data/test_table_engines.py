@@ -1,4 +1,4 @@
-"""Counting on engines of clusters: the same counts to the bit, each in a process with the packages of .venv-engines."""
+"""Counts of cluster engines equal those of Polars, each in a process with the packages of .venv-engines."""
 
 from __future__ import annotations
 
@@ -75,13 +75,13 @@ print(json.dumps({"pairs": tables, "battles": counts.frame.rows(), "items": coun
 
 @pytest.fixture(scope="module")
 def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Ratings with gaps, and verdicts in both orders with repeats and empty cells."""
+    """Write ratings with gaps, and verdicts in both orders with repeats and empty cells."""
     folder, rng = tmp_path_factory.mktemp("engines"), np.random.default_rng(0)
     keys = [(f"i{i}", s, r) for i in range(40) for s in SYSTEMS for r in ("ann", "bob", "bleu", "comet")]
-    rated = pl.DataFrame(keys, schema=["item", "system", "rater"], orient="row")
-    rated = rated.with_columns(score=pl.Series(rng.integers(0, 20, len(keys)) / 4))
-    rated.filter(pl.Series(rng.random(len(keys)) < 0.7)).write_parquet(folder / "ratings.parquet")
-    asked = [
+    ratings = pl.DataFrame(keys, schema=["item", "system", "rater"], orient="row")
+    ratings = ratings.with_columns(score=pl.Series(rng.integers(0, 20, len(keys)) / 4))
+    ratings.filter(pl.Series(rng.random(len(keys)) < 0.7)).write_parquet(folder / "ratings.parquet")
+    battle_rows = [
         (f"i{i}", a, b, rater, "metric" if rater == "judge" else "human", order, repeat)
         for i in range(20)
         for a, b in (("Ä", "b9"), ("b10", "b9"), ("m", "M"))
@@ -90,10 +90,10 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for repeat in (0, 1)
     ]
     names = ["item", "model_a", "model_b", "rater", "kind", "order", "repeat"]
-    battles = pl.DataFrame(asked, schema=names, orient="row").with_columns(
-        winner=pl.Series(rng.choice(["model_a", "model_b", "tie", ""], len(asked)))
+    battles = pl.DataFrame(battle_rows, schema=names, orient="row").with_columns(
+        winner=pl.Series(rng.choice(["model_a", "model_b", "tie", ""], len(battle_rows)))
     )
-    battles.filter(pl.Series(rng.random(len(asked)) < 0.7)).write_parquet(folder / "battles.parquet")
+    battles.filter(pl.Series(rng.random(len(battle_rows)) < 0.7)).write_parquet(folder / "battles.parquet")
     return folder
 
 
@@ -109,19 +109,19 @@ def test_an_engine_counts_what_polars_counts(engine: str, tables: Path) -> None:
         env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
     )
     assert ran.returncode == 0, ran.stderr[-3000:]
-    found: dict[str, Any] = json.loads(ran.stdout.strip().splitlines()[-1])
+    output: dict[str, Any] = json.loads(ran.stdout.strip().splitlines()[-1])
     pairs = cu.count_pairs(
         pl.scan_parquet(tables / "ratings.parquet"), human=["ann", "bob"], ties=0.25, directions={"comet": -1.0}
     )
     battles = cu.count_battles(pl.scan_parquet(tables / "battles.parquet"))
     expected = [
-        getattr(own, name) for own in (pairs, battles.pairs) for name in ("paired", "metric_only", "human_only")
+        getattr(counts, name) for counts in (pairs, battles.pairs) for name in ("paired", "metric_only", "human_only")
     ]
-    for own, theirs in zip(expected, found["pairs"], strict=True):
-        np.testing.assert_array_equal(np.array(theirs), own)
-    assert [tuple(row) for row in found["battles"]] == battles.frame.rows()
-    assert found["items"] == battles.items
-    first, *others = found["error"].split("|")
+    for counts, theirs in zip(expected, output["pairs"], strict=True):
+        np.testing.assert_array_equal(np.array(theirs), counts)
+    assert [tuple(row) for row in output["battles"]] == battles.frame.rows()
+    assert output["items"] == battles.items
+    first, *others = output["error"].split("|")
     assert first.startswith("count_pairs: human='nobody' is no rater here; raters: ann, bleu, bob, comet")
     if engine == "pyspark":
         (broken,) = others

@@ -1,4 +1,4 @@
-"""Long tables out: what is written is what `read` takes back, the same bytes each time."""
+"""Long tables are written byte for byte the same, and `read` takes them back."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FORMS = [*SUFFIXES, ".csv.gz", ".jsonl.gz", ".TSV"]
 
 @pytest.fixture
 def study(tmp_path: Path) -> Study:
-    """Scores, verdicts, texts, and what is known of raters and items."""
+    """Return a study with scores, verdicts, texts and metadata of raters and items."""
     scores = pl.DataFrame(
         {"item": ["i,1", "i,1", "2"], "system": ["A", "B", "A"], "rater": "ann", "score": [1.5, 2, 3]}
     )
@@ -58,8 +58,8 @@ def test_tables_without_rows_are_left_out() -> None:
 @pytest.mark.parametrize("form", [".csv.gz", ".parquet"])
 def test_the_same_table_gives_the_same_bytes(tmp_path: Path, form: str) -> None:
     table = pl.DataFrame({"a": [1, 2]})
-    one, other = (write_table(table, tmp_path / f"{name}{form}").read_bytes() for name in ("one", "other"))
-    assert one == other
+    first, second = (write_table(table, tmp_path / f"{name}{form}").read_bytes() for name in ("one", "other"))
+    assert first == second
 
 
 @pytest.mark.parametrize(
@@ -100,8 +100,8 @@ def test_reasons_chances_and_what_is_known_of_items_come_back(tmp_path: Path, fo
             "meta": ['{"year": "1990"}', ""],
         }
     )
-    said = {"kind": "metric", "cost": 0.01, "cost_unit": "usd", "signature": "judge v1 | temperature 0"}
-    raters = pl.DataFrame({"rater": ["j"], **said})
+    metadata = {"kind": "metric", "cost": 0.01, "cost_unit": "usd", "signature": "judge v1 | temperature 0"}
+    raters = pl.DataFrame({"rater": ["j"], **metadata})
     study = read(verdicts, texts, raters=raters)
     tables = long_tables(study)
     paths = {name: write_table(tables[name], tmp_path / f"{name}{form}") for name in ("battles", "outputs", "raters")}

@@ -1,4 +1,4 @@
-"""Judges that are functions: what tests ask instead of a model."""
+"""Functions as judges, used in place of a model."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Body = Mapping[str, Any]
 
 
 def completion(content: str, *, finish: str = "stop", **more: Any) -> dict[str, Any]:
-    """A chat completion that says this."""
+    """Return a chat completion with the content."""
     message = {"role": "assistant", "content": content}
     usage = {"prompt_tokens": 100, "completion_tokens": 5}
     choice = {"index": 0, "message": message, "finish_reason": finish}
@@ -21,18 +21,18 @@ def completion(content: str, *, finish: str = "stop", **more: Any) -> dict[str, 
 
 
 def prompt_of(body: Body) -> str:
-    """The last message."""
+    """Return the text of the last message."""
     content = body["messages"][-1]["content"]
     return content if isinstance(content, str) else content[-1]["text"]
 
 
 def outputs_of(body: Body) -> list[str]:
-    """The outputs that a prompt shows, in order."""
+    """Return the outputs of a prompt in order."""
     return [text for _, text in FENCE.findall(prompt_of(body))]
 
 
 def judging(verdict: Callable[..., Any], key: str = "verdict") -> Callable[[Body], dict[str, Any]]:
-    """A judge that says what a function makes of the outputs."""
+    """Return a client that replies with `verdict` of the outputs."""
 
     def client(body: Body) -> dict[str, Any]:
         return completion(json.dumps({key: verdict(*outputs_of(body))}))
@@ -41,5 +41,4 @@ def judging(verdict: Callable[..., Any], key: str = "verdict") -> Callable[[Body
 
 
 def longer(a: str, b: str) -> str:
-    """The longer output is better."""
     return "tie" if len(a) == len(b) else "A" if len(a) > len(b) else "B"

@@ -1,5 +1,3 @@
-"""A server that answers as a test wants, and no long waits."""
-
 from __future__ import annotations
 
 from collections.abc import Iterator
@@ -13,13 +11,13 @@ from tests.judging.servers import Server
 
 @pytest.fixture
 def server() -> Iterator[Server]:
-    """One that answers every request with 'A', until `server.answer` says otherwise."""
-    made = Server()
-    yield made
-    made.close()
+    """Yield a server that answers every request with 'A' unless `server.answer` is replaced."""
+    instance = Server()
+    yield instance
+    instance.close()
 
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Back-offs of milliseconds."""
+    """Reduce the back-off to milliseconds."""
     monkeypatch.setattr(querying, "PATIENCE", Patience(first=0.002, longest=0.01))

@@ -1,4 +1,4 @@
-"""A server that misbehaves as a test wants it to, on 127.0.0.1 and in a thread of its own."""
+"""A scripted HTTP server on 127.0.0.1 that can misbehave, in a separate thread."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from typing import Any
 from tests.waiting import PATIENCE
 
 Manner = Callable[[asyncio.StreamWriter], Awaitable[bool]]
-"""Writes an answer; whether the connection stays open."""
+"""A function that writes an answer and returns whether the connection stays open."""
 
 
 @dataclass(frozen=True)
 class Seen:
-    """A request as the server saw it."""
+    """A request as the server received it."""
 
     method: str
     path: str
@@ -28,7 +28,7 @@ class Seen:
 
 
 def completion(text: str | None = "A", *, finish: str = "stop", usage: bool = True, **more: Any) -> dict[str, Any]:
-    """The body of a chat completion."""
+    """Return the body of a chat completion."""
     message = {"role": "assistant", "content": text}
     body = {
         "id": "x",
@@ -39,7 +39,7 @@ def completion(text: str | None = "A", *, finish: str = "stop", usage: bool = Tr
 
 
 def sends(status: int, content: Any, headers: Mapping[str, str] | None = None) -> Manner:
-    """A whole answer of HTTP; what is no bytes is sent as JSON."""
+    """Return a manner that sends a complete HTTP answer, with content other than bytes as JSON."""
     data = content if isinstance(content, bytes) else json.dumps(content).encode()
     fields = {"content-length": str(len(data)), "content-type": "application/json"} | dict(headers or {})
     head = f"HTTP/1.1 {status} x\r\n" + "".join(f"{name}: {value}\r\n" for name, value in fields.items())
@@ -53,22 +53,22 @@ def sends(status: int, content: Any, headers: Mapping[str, str] | None = None) -
 
 
 def says(text: str | None = "A", **more: Any) -> Manner:
-    """A good answer."""
+    """Return a manner that sends a valid completion."""
     return sends(200, completion(text, **more))
 
 
 def fails(status: int, words: str = "told so", headers: Mapping[str, str] | None = None, **more: Any) -> Manner:
-    """A failure, worded as OpenAI does."""
+    """Return a manner that sends an error in OpenAI's format."""
     return sends(status, {"error": {"message": words, **more}}, headers)
 
 
 def html(status: int = 200) -> Manner:
-    """What a gateway says in place of the server."""
+    """Return a manner that sends an HTML page, as a gateway does."""
     return sends(status, b"<!doctype html><html><body>Bad gateway</body></html>", {"content-type": "text/html"})
 
 
 async def half(writer: asyncio.StreamWriter) -> bool:
-    """Half a body, then the end."""
+    """Send half of a body, then close the connection."""
     data = json.dumps(completion()).encode()
     writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % len(data) + data[: len(data) // 2])
     await writer.drain()
@@ -76,19 +76,19 @@ async def half(writer: asyncio.StreamWriter) -> bool:
 
 
 async def reset(writer: asyncio.StreamWriter) -> bool:
-    """The connection is cut."""
+    """Reset the connection."""
     writer.transport.abort()
     return False
 
 
 async def silence(writer: asyncio.StreamWriter) -> bool:
-    """Nothing comes; whoever waits must stop by himself."""
+    """Send nothing, so that the client must time out."""
     await asyncio.sleep(30)
     return False
 
 
 async def trickle(writer: asyncio.StreamWriter) -> bool:
-    """An answer that comes a letter at a time and never ends: no pause in it is long."""
+    """Send an answer one byte at a time without an end, with no long pause."""
     writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 100000\r\n\r\n")
     for _ in range(3000):
         writer.write(b" ")
@@ -99,9 +99,9 @@ async def trickle(writer: asyncio.StreamWriter) -> bool:
 
 @dataclass
 class Server:
-    """`answer(seen, tried)` chooses the manner for a request whose body came `tried` times before."""
+    """A server that answers in the manner `answer(request, attempts)`, after `attempts` requests with the same body."""
 
-    answer: Callable[[Seen, int], Manner] = field(default=lambda seen, tried: says())
+    answer: Callable[[Seen, int], Manner] = field(default=lambda request, attempts: says())
     seen: list[Seen] = field(default_factory=list)
     most_at_once: int = 0
 
@@ -117,11 +117,11 @@ class Server:
 
     @property
     def url(self) -> str:
-        """What a client takes for its address."""
+        """Return the base URL for a client."""
         return f"http://127.0.0.1:{self._port}/v1"
 
     def start(self) -> None:
-        """Listen, after a stop at the same port."""
+        """Listen, on the same port as before if the server was stopped."""
 
         async def begin() -> asyncio.Server:
             return await asyncio.start_server(self._talk, "127.0.0.1", self._port, backlog=256)
@@ -130,7 +130,7 @@ class Server:
         self._port = self._server.sockets[0].getsockname()[1]
 
     def stop(self) -> None:
-        """Hang up, and listen no more."""
+        """Close all connections and stop listening."""
 
         async def end() -> None:
             self._server.close()
@@ -141,7 +141,7 @@ class Server:
         asyncio.run_coroutine_threadsafe(end(), self._loop).result(PATIENCE)
 
     def close(self) -> None:
-        """Stop for good."""
+        """Stop the server and its thread."""
         self.stop()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(PATIENCE)
@@ -169,11 +169,11 @@ class Server:
         seen = Seen(method, path, headers, json.loads(raw))
         self.seen.append(seen)
         key = json.dumps(seen.body, sort_keys=True)
-        tried = self._tried[key]
+        attempts = self._tried[key]
         self._tried[key] += 1
         self._at_once += 1
         self.most_at_once = max(self.most_at_once, self._at_once)
         try:
-            return await self.answer(seen, tried)(writer)
+            return await self.answer(seen, attempts)(writer)
         finally:
             self._at_once -= 1

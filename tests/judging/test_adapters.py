@@ -1,4 +1,4 @@
-"""Clients by name: pydantic-ai, functions, other packages."""
+"""Clients by name: pydantic-ai, functions and other packages."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ MESSAGES = [
 ]
 
 
-def asked(client: Client, *, count: int = 1, **more: Any) -> Received:
+def replies_to(client: Client, *, count: int = 1, **more: Any) -> Received:
     requests = [Request.make("x", {"model": "m", "messages": MESSAGES, **more, "n": n}) for n in range(1, count + 1)]
     return query(requests, client, cache=Cache(), concurrency=8, rpm=None, tpm=None, budget=Budget(), progress=silent)
 
 
 def reply(client: Client, **more: Any) -> Any:
-    (found,) = asked(client, **more).replies.values()
-    return found.body
+    (single,) = replies_to(client, **more).replies.values()
+    return single.body
 
 
 @pytest.fixture
 def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
-    """Writes a module beside where the user stands."""
+    """Return a function that writes a module into the working folder."""
     monkeypatch.chdir(tmp_path)
 
     def put(code: str) -> None:
@@ -93,7 +93,7 @@ def test_what_nothing_tells_from_another(client: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "spec", "said"),
+    ("code", "spec", "message"),
     [
         (GOOD, "own_judge", "give pydantic-ai:PROVIDER:MODEL or MODULE:FUNCTION"),
         (GOOD, "own_judge:", "give pydantic-ai:PROVIDER:MODEL or MODULE:FUNCTION"),
@@ -110,26 +110,26 @@ def test_what_nothing_tells_from_another(client: Any) -> None:
         ("raise SystemExit(3)", "own_judge:reply", "the module ends the process"),
     ],
 )
-def test_no_such_function(module: Callable[[str], None], code: str, spec: str, said: str) -> None:
+def test_no_such_function(module: Callable[[str], None], code: str, spec: str, message: str) -> None:
     module(code)
     with pytest.raises(OptionError) as caught:
         client_named(spec)
-    assert said in str(caught.value)
+    assert message in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
-    ("code", "said"),
+    ("code", "message"),
     [
         ("def f(body): return 1 / 0", "own_judge:f: ZeroDivisionError: division by zero"),
         ("def f(): return 3", r"own_judge:f: TypeError: f\(\) takes 0 positional arguments but 1 was given"),
         ("async def f(body): raise KeyError('a\\nb')", r"own_judge:f: KeyError: 'a\\nb'"),
     ],
 )
-def test_a_function_that_fails_at_once_is_one_line(module: Callable[[str], None], code: str, said: str) -> None:
+def test_a_function_that_fails_at_once_is_one_line(module: Callable[[str], None], code: str, message: str) -> None:
     module(code)
-    with pytest.raises(OptionError, match=f"^the judge cannot be queried: {said}"):
-        asked(client_named("own_judge:f"), count=50)
+    with pytest.raises(OptionError, match=f"^the judge cannot be queried: {message}"):
+        replies_to(client_named("own_judge:f"), count=50)
 
 
 def test_functions_that_wait_wait_at_once() -> None:
@@ -138,11 +138,11 @@ def test_functions_that_wait_wait_at_once() -> None:
     together = threading.Barrier(8, timeout=PATIENCE)
 
     def wait(body: Any) -> Any:
-        if body["n"] > 15:  # by then all that may be at once are
+        if body["n"] > 15:  # by then the maximum of concurrent requests is reached
             together.wait()
         return completion()
 
-    assert len(asked(asynchronous(wait), count=23).replies) == 23
+    assert len(replies_to(asynchronous(wait), count=23).replies) == 23
 
 
 # pydantic-ai
@@ -150,41 +150,41 @@ def test_functions_that_wait_wait_at_once() -> None:
 
 @pytest.fixture
 def function_model() -> Iterator[Callable[..., PydanticAI]]:
-    """A client of a model of pydantic-ai that is a function."""
+    """Return a client of a pydantic-ai model that calls a function."""
     from pydantic_ai import models
     from pydantic_ai.models.function import FunctionModel
 
     before = models.ALLOW_MODEL_REQUESTS
-    models.ALLOW_MODEL_REQUESTS = False  # nothing but functions
+    models.ALLOW_MODEL_REQUESTS = False  # only models that are functions
     yield lambda function: PydanticAI(FunctionModel(function))
     models.ALLOW_MODEL_REQUESTS = before
 
 
 def test_pydantic_ai_by_its_test_model() -> None:
     client = client_named("pydantic-ai:test")
-    made = reply(client, max_tokens=5, temperature=0)
-    assert made["choices"][0]["message"]["content"] == "success (no tool calls)"
-    assert made["choices"][0]["finish_reason"] == "stop"
-    assert made["model"] == "test"
-    assert made["usage"]["prompt_tokens"] > 0
+    answer = reply(client, max_tokens=5, temperature=0)
+    assert answer["choices"][0]["message"]["content"] == "success (no tool calls)"
+    assert answer["choices"][0]["finish_reason"] == "stop"
+    assert answer["model"] == "test"
+    assert answer["usage"]["prompt_tokens"] > 0
     assert client.address == "pydantic-ai:test"  # type: ignore[attr-defined]
 
 
 def test_pydantic_ai_gets_the_messages_and_settings(function_model: Callable[..., PydanticAI]) -> None:
     from pydantic_ai import messages
 
-    seen: list[Any] = []
+    histories: list[Any] = []
 
     def model(history: Any, info: Any) -> messages.ModelResponse:
-        seen.append((history, info))
+        histories.append((history, info))
         parts = [messages.ThinkingPart("hm"), messages.TextPart('{"verdict": "A"}')]
         return messages.ModelResponse(parts=parts, finish_reason="length")
 
     schema = {"type": "object", "properties": {"verdict": {"type": "string"}}}
-    wanted = {"type": "json_schema", "json_schema": {"name": "v", "schema": schema, "strict": True}}
-    made = reply(function_model(model), max_completion_tokens=7, seed=3, stop=["x"], response_format=wanted)
-    ((history, info),) = seen
-    assert [[(type(part).__name__, part.content) for part in own.parts] for own in history] == [
+    response_format = {"type": "json_schema", "json_schema": {"name": "v", "schema": schema, "strict": True}}
+    answer = reply(function_model(model), max_completion_tokens=7, seed=3, stop=["x"], response_format=response_format)
+    ((history, info),) = histories
+    assert [[(type(part).__name__, part.content) for part in message.parts] for message in history] == [
         [("SystemPromptPart", "You judge.")],
         [("UserPromptPart", "1?")],
         [("TextPart", "A")],
@@ -192,28 +192,32 @@ def test_pydantic_ai_gets_the_messages_and_settings(function_model: Callable[...
     ]
     assert info.model_settings == {"max_tokens": 7, "seed": 3, "stop_sequences": ["x"]}
     assert info.model_request_parameters.output_object.json_schema == schema
-    assert made["choices"][0]["message"] == {
+    assert answer["choices"][0]["message"] == {
         "role": "assistant",
         "content": '{"verdict": "A"}',
         "reasoning_content": "hm",
     }
-    assert made["choices"][0]["finish_reason"] == "length"
+    assert answer["choices"][0]["finish_reason"] == "length"
 
 
 def test_pydantic_ai_gets_pictures(function_model: Callable[..., PydanticAI]) -> None:
     from pydantic_ai import messages
 
-    seen: list[Any] = []
+    histories: list[Any] = []
 
     def model(history: Any, info: Any) -> messages.ModelResponse:
-        seen.extend(history[-1].parts[0].content)
+        histories.extend(history[-1].parts[0].content)
         return messages.ModelResponse(parts=[messages.TextPart("A")])
 
     addresses = ("https://example.org/a.png", "data:image/png;base64,AAAA")
     parts = [{"type": "text", "text": "See:"}] + [{"type": "image_url", "image_url": {"url": url}} for url in addresses]
     reply(function_model(model), messages=[{"role": "user", "content": parts}])
-    assert seen[0] == "See:"
-    assert (seen[1].url, seen[2].data, seen[2].media_type) == (addresses[0], b"\x00\x00\x00", "image/png")
+    assert histories[0] == "See:"
+    assert (histories[1].url, histories[2].data, histories[2].media_type) == (
+        addresses[0],
+        b"\x00\x00\x00",
+        "image/png",
+    )
 
 
 @pytest.mark.parametrize(
@@ -231,8 +235,8 @@ def test_what_a_vendor_says_means_the_same(function_model: Callable[..., Pydanti
             raise ModelHTTPError(status_code=status, model_name="m", body={"error": {"message": "so"}})
         return messages.ModelResponse(parts=[messages.TextPart("A")])
 
-    answers = asked(function_model(model), count=2)
-    assert [own.reason for own in answers.failures.values()] == [reason]
+    answers = replies_to(function_model(model), count=2)
+    assert [failure.reason for failure in answers.failures.values()] == [reason]
     assert next(iter(answers.failures.values())).message.startswith(f"{status}: so")
     assert len(calls) == (7 if reason == "unavailable" else 2)
 

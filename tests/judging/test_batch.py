@@ -1,5 +1,3 @@
-"""Requests and replies as files of a batch."""
-
 from __future__ import annotations
 
 import json
@@ -44,8 +42,8 @@ def test_requests_and_back(tmp_path: Path) -> None:
     assert {(row["method"], row["url"]) for row in rows} == {("POST", "/v1/chat/completions")}
     assert [row["body"] for row in rows] == [request.body for request in REQUESTS]
     cache = Cache()
-    made = filed(tmp_path, *[line(n) for n in reversed(range(6))], cache=cache)
-    assert made == Batch(kept=6, failures={}, notes=())
+    result = filed(tmp_path, *[line(n) for n in reversed(range(6))], cache=cache)
+    assert result == Batch(kept=6, failures={}, notes=())
     replies, missing = find_replies(REQUESTS, cache)
     assert missing == []
     assert [replies[request.key].body["choices"][0]["message"]["content"] for request in REQUESTS] == list("012345")
@@ -81,12 +79,16 @@ FAILED: dict[str, tuple[dict[str, Any], str, str]] = {
 }
 
 
-@pytest.mark.parametrize(("more", "reason", "said"), FAILED.values(), ids=FAILED.keys())
-def test_lines_that_failed_are_named_and_not_kept(tmp_path: Path, more: dict[str, Any], reason: str, said: str) -> None:
+@pytest.mark.parametrize(("more", "reason", "message"), FAILED.values(), ids=FAILED.keys())
+def test_lines_that_failed_are_named_and_not_kept(
+    tmp_path: Path, more: dict[str, Any], reason: str, message: str
+) -> None:
     cache = Cache()
-    made = filed(tmp_path, line(0), line(1, **more), cache=cache)
-    assert made.kept == 1
-    assert {key: (own.reason, own.message) for key, own in made.failures.items()} == {REQUESTS[1].key: (reason, said)}
+    result = filed(tmp_path, line(0), line(1, **more), cache=cache)
+    assert result.kept == 1
+    assert {key: (failure.reason, failure.message) for key, failure in result.failures.items()} == {
+        REQUESTS[1].key: (reason, message)
+    }
     assert len(find_replies(REQUESTS, cache)[0]) == 1
 
 
@@ -94,9 +96,9 @@ def test_unknown_and_doubled_ids_and_half_a_line_are_told(tmp_path: Path) -> Non
     cache = Cache()
     failed = line(2, response=None, error={"message": "late"})
     lines = [line("other"), failed, line(0, "first"), line(0, "second"), "", line(2, "after all"), line(1)[:50]]
-    made = filed(tmp_path, *lines, end="", cache=cache)
-    assert (made.kept, made.failures) == (2, {})
-    assert [(note.rule, note.count) for note in made.notes] == [
+    result = filed(tmp_path, *lines, end="", cache=cache)
+    assert (result.kept, result.failures) == (2, {})
+    assert [(note.rule, note.count) for note in result.notes] == [
         ("unknown-replies", 1),
         ("doubled-replies", 2),
         ("half-a-line", 0),
@@ -108,7 +110,7 @@ def test_unknown_and_doubled_ids_and_half_a_line_are_told(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [
         ("", "replies.jsonl: the file contains no reply; give the output file of a batch (JSON Lines)"),
         ("\n\n", "replies.jsonl: the file contains no reply; give the output file of a batch (JSON Lines)"),
@@ -135,10 +137,10 @@ def test_unknown_and_doubled_ids_and_half_a_line_are_told(tmp_path: Path) -> Non
         ("\x00\x01", "replies.jsonl: row 1: this line is not a reply of a batch"),
     ],
 )
-def test_another_file_is_one_line_and_nothing_is_kept(tmp_path: Path, content: str, said: str) -> None:
+def test_another_file_is_one_line_and_nothing_is_kept(tmp_path: Path, content: str, message: str) -> None:
     cache = Cache()
     (tmp_path / "replies.jsonl").write_text(content)
     with pytest.raises(InputError) as caught:
         read_replies(tmp_path / "replies.jsonl", REQUESTS, cache)
-    assert str(caught.value).startswith(said)
+    assert str(caught.value).startswith(message)
     assert find_replies(REQUESTS, cache)[0] == {}

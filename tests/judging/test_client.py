@@ -1,4 +1,4 @@
-"""Addresses, keys and headers of a server that is asked."""
+"""Addresses, keys and headers of requests to a server."""
 
 from __future__ import annotations
 
@@ -84,8 +84,8 @@ def test_credentials_are_sent_and_are_not_in_the_key_of_an_answer(server: Server
     asyncio.run(once())
     assert server.seen[0].headers["authorization"] == "Basic bWU6aHVudGVyMg=="
     assert "hunter2" not in repr(asker) + str(vars(asker)["address"])
-    one, two = (Request.make(address(url), {"model": "m"}) for url in (with_login, server.url))
-    assert one.key == two.key
+    first, second = (Request.make(address(url), {"model": "m"}) for url in (with_login, server.url))
+    assert first.key == second.key
 
 
 @pytest.mark.parametrize("key", ["", " ", "two words", "a\nb", "kéy", "x\x00"])
@@ -123,7 +123,7 @@ def test_a_key_that_is_safe_is_not(base_url: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("deepest", "said"),
+    ("deepest", "message"),
     [
         (ssl.SSLError(1, "[SSL: WRONG_VERSION_NUMBER] wrong version number"), "WRONG_VERSION_NUMBER"),
         (ssl.SSLCertVerificationError(1, "[SSL: CERTIFICATE_VERIFY_FAILED] self-signed"), "CERTIFICATE_VERIFY_FAILED"),
@@ -132,10 +132,10 @@ def test_a_key_that_is_safe_is_not(base_url: str) -> None:
         (ExceptionGroup("all", [OSError(errno.ENETUNREACH, "x"), OSError(errno.ECONNREFUSED, "y")]), "unreachable$"),
     ],
 )
-def test_why_there_is_no_connection_is_what_the_system_said(deepest: Exception, said: str) -> None:
+def test_why_there_is_no_connection_is_what_the_system_said(deepest: Exception, message: str) -> None:
     above = RuntimeError("All connection attempts failed")
     above.__cause__ = deepest
-    assert re.search(said, _cause(above))
+    assert re.search(message, _cause(above))
 
 
 def test_without_httpx2(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,14 +150,14 @@ def test_what_is_sent_says_nothing_of_this_machine(server: Server) -> None:
         await asker({"model": "m", "messages": [{"role": "user", "content": "ß\u202e\x00"}]})
         await asker.aclose()  # type: ignore[attr-defined]
 
-    server.answer = lambda seen, tried: says()
+    server.answer = lambda request, attempts: says()
     asyncio.run(once())
-    (seen,) = server.seen
-    assert seen.headers.keys() == {
+    (request,) = server.seen
+    assert request.headers.keys() == {
         *("host", "accept", "accept-encoding", "connection", "user-agent", "content-type", "content-length")
     }
-    assert seen.headers["user-agent"] == "custodes"
-    assert seen.body["messages"][0]["content"] == "ß\u202e\x00"
+    assert request.headers["user-agent"] == "custodes"
+    assert request.body["messages"][0]["content"] == "ß\u202e\x00"
 
 
 @pytest.mark.parametrize(
@@ -167,9 +167,9 @@ def test_what_is_sent_says_nothing_of_this_machine(server: Server) -> None:
         ({"retry-after": "7"}, 7),
         ({"retry-after": "1.5"}, 1.5),
         ({"retry-after": "Sun, 22 Nov 2026 10:00:30 GMT"}, 30),
-        ({"retry-after": "Sunday, 22-Nov-26 10:00:30 GMT"}, 30),  # RFC 850, which RFC 9110 still has one read
-        ({"retry-after": "Sun Nov 22 10:00:30 2026"}, 30),  # asctime, too
-        ({"retry-after": "Sun, 22 Nov 2026 09:00:00 GMT"}, 0),  # it is over
+        ({"retry-after": "Sunday, 22-Nov-26 10:00:30 GMT"}, 30),  # RFC 850, still required by RFC 9110
+        ({"retry-after": "Sun Nov 22 10:00:30 2026"}, 30),  # asctime
+        ({"retry-after": "Sun, 22 Nov 2026 09:00:00 GMT"}, 0),  # in the past
         ({"retry-after": "soon"}, None),
         ({"retry-after": "-5"}, None),
         ({"retry-after": "Mon, 01 Jan 99999999999 00:00:00 GMT"}, None),
@@ -188,10 +188,12 @@ def test_how_long_a_server_wants_to_be_left_alone(headers: dict[str, str], secon
 @given(
     st.recursive(
         st.none() | st.integers() | st.text(),
-        lambda own: st.lists(own) | st.dictionaries(st.sampled_from(["error", "message", "detail", "code"]), own),
+        lambda children: (
+            st.lists(children) | st.dictionaries(st.sampled_from(["error", "message", "detail", "code"]), children)
+        ),
     )
 )
-def test_whatever_a_server_says_is_one_short_line(said: object) -> None:
-    told = words(said)
-    assert len(told) <= MOST_WORDS * 10  # escapes are longer than what they stand for
-    assert told.isprintable() or not set(told) & set("\n\r\x1b\x00\u202e")
+def test_whatever_a_server_says_is_one_short_line(content: object) -> None:
+    text = words(content)
+    assert len(text) <= MOST_WORDS * 10  # escapes are longer than the characters that they represent
+    assert text.isprintable() or not set(text) & set("\n\r\x1b\x00\u202e")

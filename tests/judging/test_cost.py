@@ -1,4 +1,4 @@
-"""What asking costs, before and after."""
+"""Estimated and actual cost of a judging run."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ def body(text: Any, **more: Any) -> dict[str, Any]:
 
 def test_an_estimate_counts_each_key_once() -> None:
     requests = [Request.make("http://judge", body("x" * n, max_tokens=10)) for n in (400, 400, 41)]
-    made = estimate(requests, price=Price(input=1_000, output=10_000), answer=4.0)
-    assert (made.requests, made.characters, made.tokens_in, made.tokens_out) == (2, 441, 111, 20)
-    assert made.dollars == pytest.approx(0.111 + 0.2)
-    assert made.expected_out == 8
-    assert made.expected_dollars == pytest.approx(0.111 + 0.08)
+    result = estimate(requests, price=Price(input=1_000, output=10_000), answer=4.0)
+    assert (result.requests, result.characters, result.tokens_in, result.tokens_out) == (2, 441, 111, 20)
+    assert result.dollars == pytest.approx(0.111 + 0.2)
+    assert result.expected_out == 8
+    assert result.expected_dollars == pytest.approx(0.111 + 0.08)
     long = estimate(requests, price=None, answer=50.0)
-    assert (long.expected_out, long.tokens_out) == (20, 20)  # an answer is no longer than its limit
+    assert (long.expected_out, long.tokens_out) == (20, 20)  # an answer cannot exceed its limit
     assert (long.dollars, long.expected_dollars) == (None, None)
 
 
 def test_the_figures_of_a_known_study() -> None:
-    # 24,000 calls on SummEval, 16.8 million tokens in and .5 out, at the .25 and 2 dollars of gpt-5-mini.
+    # 24,000 calls on SummEval, 16.8 million tokens in and .5 out, at the prices of gpt-5-mini ($.25 and $2).
     price = known_price("gpt-5-mini", base_url="https://api.openai.com/v1")
     assert price is not None
     assert price.of(16_800_000, 500_000) == pytest.approx(5.2)
@@ -81,11 +81,11 @@ def test_tokens_that_a_server_did_not_count_are_guessed_and_told(counts: Any) ->
     texts = pl.DataFrame({"item": ["1", "1"], "system": ["X", "Y"], "text": ["Yes.", "No."]})
     verdict = '{"verdict": "A"}'
     replies = iter([reply | {"choices": completion(verdict)["choices"]}, completion(verdict)])
-    made = judge(texts, Judge(model="m"), client=lambda body: next(replies), concurrency=1)
-    assert [note.message for note in made.notes if note.rule == "tokens-guessed"] == [
+    result = judge(texts, Judge(model="m"), client=lambda body: next(replies), concurrency=1)
+    assert [note.message for note in result.notes if note.rule == "tokens-guessed"] == [
         "1 replies report no token counts, so the tokens are estimated from the numbers of characters"
     ]
-    assert made.usage["tokens_out"].item() == 4 + 2
+    assert result.usage["tokens_out"].item() == 4 + 2
 
 
 def test_an_answer_is_as_long_as_the_request_allows() -> None:
@@ -108,11 +108,11 @@ def test_no_request_has_more_tokens_than_bytes(text: str) -> None:
 
 def test_waits_double_and_never_begin_before_the_server_allows() -> None:
     patience = Patience(first=1, longest=8)
-    for tried, most in [(1, 1), (2, 2), (3, 4), (4, 8), (5, 8), (60, 8)]:
-        drawn = [patience.wait(tried, None) for _ in range(200)]
-        assert 0 <= min(drawn) < most / 4
-        assert most * 0.75 < max(drawn) <= most
-        assert all(30 <= patience.wait(tried, 30) <= 31 for _ in range(20))
+    for attempt, most in [(1, 1), (2, 2), (3, 4), (4, 8), (5, 8), (60, 8)]:
+        waits = [patience.wait(attempt, None) for _ in range(200)]
+        assert 0 <= min(waits) < most / 4
+        assert most * 0.75 < max(waits) <= most
+        assert all(30 <= patience.wait(attempt, 30) <= 31 for _ in range(20))
 
 
 def test_the_window_is_cut_once_for_what_was_on_its_way_together() -> None:
@@ -125,6 +125,6 @@ def test_the_window_is_cut_once_for_what_was_on_its_way_together() -> None:
     assert window.size == 8
     window.busy(sent=2.5, now=3.0)
     assert window.size == 4
-    for sent in range(4, 20):
-        window.busy(sent=sent, now=sent)
+    for second in range(4, 20):
+        window.busy(sent=second, now=second)
     assert window.size == 1

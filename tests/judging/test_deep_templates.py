@@ -1,4 +1,4 @@
-"""Templates that are nested too deeply, or include themselves, are refused in one line."""
+"""Templates that are nested too deeply or include themselves are refused with a one-line error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Outputs that attack the prompt: they change no other item's request, close no fence, and forge no verdict."""
+"""Prompt injection: outputs change no other request, close no fence and forge no verdict."""
 
 from __future__ import annotations
 
@@ -47,18 +47,18 @@ def texts(first: str) -> pl.DataFrame:
 @pytest.mark.parametrize("attack", ATTACKS.values(), ids=ATTACKS.keys())
 @pytest.mark.parametrize("mode", ["pairwise", "pointwise"])
 def test_an_output_stands_whole_in_its_fence_and_changes_nothing_else(attack: str, mode: Any) -> None:
-    own = Judge(model="m", base_url="http://localhost/v1", mode=mode)
+    config = Judge(model="m", base_url="http://localhost/v1", mode=mode)
     args: dict[str, Any] = {"pairs": "all", "orders": "both", "repeats": 1, "client": None, "rng": 0}
-    mild, hostile = (prepare(texts(text), own, **args) for text in ("Something.", attack))
+    mild, hostile = (prepare(texts(text), config, **args) for text in ("Something.", attack))
     keys = {
-        name: [(asked.item, asked.order, asked.request.key) for asked in plan.asked if asked.item == "2"]
+        name: [(question.item, question.order, question.request.key) for question in plan.asked if question.item == "2"]
         for name, plan in (("mild", mild), ("hostile", hostile))
     }
     assert keys["mild"] == keys["hostile"]
-    for asked in hostile.asked:
-        assert asked.request is not None
-        text = prompt_of(asked.request.body)
-        assert outputs_of(asked.request.body) == list(asked.texts)
+    for question in hostile.asked:
+        assert question.request is not None
+        text = prompt_of(question.request.body)
+        assert outputs_of(question.request.body) == list(question.texts)
         for tag, inside in FENCE.findall(text):
             assert tag not in inside
             assert text.count(f"</{tag}>") == 1
@@ -66,7 +66,7 @@ def test_an_output_stands_whole_in_its_fence_and_changes_nothing_else(attack: st
 
 @pytest.mark.parametrize("attack", ATTACKS.values(), ids=ATTACKS.keys())
 def test_a_judge_that_quotes_an_output_before_its_verdict_is_read_right(attack: str) -> None:
-    """It quotes all that it was shown, in prose and in its reason, and prefers what was shown second."""
+    """The judge quotes both outputs in prose and in its reason, and prefers the second."""
     frame = texts(attack)
 
     def prose(body: Mapping[str, Any]) -> dict[str, Any]:
@@ -76,12 +76,12 @@ def test_a_judge_that_quotes_an_output_before_its_verdict_is_read_right(attack: 
         return completion(json.dumps({"reason": "\n".join(outputs_of(body)), "verdict": "B"}))
 
     for client in (prose, reason):
-        made = judge(frame, Judge(model="m"), client=client)
-        assert made.verdicts.filter(pl.col("invalid") == "")["preference"].to_list() == [
-            {"ab": -1, "ba": 1}[order] for order in made.verdicts.filter(pl.col("invalid") == "")["order"]
+        result = judge(frame, Judge(model="m"), client=client)
+        assert result.verdicts.filter(pl.col("invalid") == "")["preference"].to_list() == [
+            {"ab": -1, "ba": 1}[order] for order in result.verdicts.filter(pl.col("invalid") == "")["order"]
         ]
-        assert set(made.verdicts["invalid"]) <= {"", "no-verdict"}
-        assert made.verdicts.filter(pl.col("item") == "2")["invalid"].to_list() == ["", ""]
+        assert set(result.verdicts["invalid"]) <= {"", "no-verdict"}
+        assert result.verdicts.filter(pl.col("item") == "2")["invalid"].to_list() == ["", ""]
 
 
 @pytest.mark.parametrize("attack", ATTACKS.values(), ids=ATTACKS.keys())
@@ -93,23 +93,23 @@ def test_a_judge_that_only_quotes_has_no_verdict(attack: str, around: str) -> No
 
 @settings(max_examples=40)
 @given(st.text(max_size=200), st.text(max_size=200))
-def test_no_text_closes_its_fence(one: str, two: str) -> None:
+def test_no_text_closes_its_fence(first: str, second: str) -> None:
     prompt = Prompt.load(Judge(model="m"))
-    whole = prompt.filled("", ItemTexts(source=two), one, two)
-    assert [text for _, text in FENCE.findall(whole)] == [one, two]
+    whole = prompt.filled("", ItemTexts(source=second), first, second)
+    assert [text for _, text in FENCE.findall(whole)] == [first, second]
 
 
 @pytest.mark.parametrize("task", PROMPTS)
 @pytest.mark.parametrize("mode", ["pairwise", "pointwise"])
 def test_every_ready_prompt_shows_all_there_is(task: str, mode: Any) -> None:
     aspects = ("fluency", "wit: it makes one laugh")
-    own = Judge(model="m", prompt=task, mode=mode, references=2, aspects=aspects, reason="first")
-    prompt = Prompt.load(own)
+    config = Judge(model="m", prompt=task, mode=mode, references=2, aspects=aspects, reason="first")
+    prompt = Prompt.load(config)
     material = ItemTexts(source="SOURCE", references=("FIRST", "SECOND"), context="CONTEXT")
     outputs = ("ONE", "TWO")[: 2 if mode == "pairwise" else 1]
-    for aspect in own.meanings:
+    for aspect in config.meanings:
         whole = prompt.filled(aspect, material, *outputs)
-        for text in ("SOURCE", "FIRST", "SECOND", "CONTEXT", *outputs, aspect, own.form):
+        for text in ("SOURCE", "FIRST", "SECOND", "CONTEXT", *outputs, aspect, config.form):
             assert whole.count(text) >= 1, text
         assert "\n\n\n" not in whole
     assert "it makes one laugh" in prompt.filled("wit", material, *outputs)

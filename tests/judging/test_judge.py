@@ -1,4 +1,4 @@
-"""`cu.judge`: texts in, verdicts or ratings out, by clients that are functions."""
+"""`cu.judge` with functions as clients: verdicts and ratings from texts."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ ONE = Judge(model="m")
 
 
 def test_a_judge_that_prefers_length_is_read_in_both_orders() -> None:
-    made = judge(TEXTS, ONE, client=judging(longer))
-    rows = made.verdicts.select("item", "system_a", "system_b", "order", "preference").rows()
+    result = judge(TEXTS, ONE, client=judging(longer))
+    rows = result.verdicts.select("item", "system_a", "system_b", "order", "preference").rows()
     assert rows == [
         ("1", "X", "Y", "ab", -1),
         ("1", "X", "Y", "ba", -1),
@@ -41,33 +41,33 @@ def test_a_judge_that_prefers_length_is_read_in_both_orders() -> None:
         ("2", "X", "Z", "ba", 1),
         ("2", "Y", "Z", "", 0),
     ]
-    study = made.study()
+    study = result.study()
     assert study.metrics == ("m",)
     assert study.preferences.frame.height == 11
     assert study.outputs is not None
-    assert made.status == 0
-    assert [note.rule for note in made.notes] == ["identical-outputs"]
+    assert result.status == 0
+    assert [note.rule for note in result.notes] == ["identical-outputs"]
 
 
 def test_two_pairs_of_the_same_texts_are_asked_once() -> None:
-    asked = []
+    bodies = []
 
     def client(body: Mapping[str, Any]) -> dict[str, Any]:
-        asked.append(outputs_of(body))
+        bodies.append(outputs_of(body))
         return judging(longer)(body)
 
-    made = judge(TEXTS, ONE, client=client)
-    assert len(asked) == 8  # 12 less the 2 of equal texts, less the 2 of X and Z that show what X and Y show
-    assert made.usage.select("questions", "asked").row(0) == (10, 8)
-    assert ["dddd", "ee"] in asked
+    result = judge(TEXTS, ONE, client=client)
+    assert len(bodies) == 8  # 12 less the 2 of equal texts, less the 2 of X and Z with the texts of X and Y
+    assert result.usage.select("questions", "asked").row(0) == (10, 8)
+    assert ["dddd", "ee"] in bodies
 
 
 def test_scores_by_aspect_and_repeat() -> None:
-    own = Judge(model="m", name="scorer", mode="pointwise", aspects=("clarity", "length: how long it is"))
-    made = judge(TEXTS, own, repeats=2, client=judging(lambda text: min(5, len(text)), "score"))
-    assert made.ratings.height == 6 * 2 * 2
-    assert made.ratings.row(0) == ("1", "X", "scorer", "metric", "clarity", "0", 1.0, "")
-    study = made.study()
+    scorer = Judge(model="m", name="scorer", mode="pointwise", aspects=("clarity", "length: how long it is"))
+    result = judge(TEXTS, scorer, repeats=2, client=judging(lambda text: min(5, len(text)), "score"))
+    assert result.ratings.height == 6 * 2 * 2
+    assert result.ratings.row(0) == ("1", "X", "scorer", "metric", "clarity", "0", 1.0, "")
+    study = result.study()
     assert study.raters.bounds == {"scorer": (1.0, 5.0)}
     assert study.ratings.frame["aspect"].unique().sort().to_list() == ["clarity", "length"]
 
@@ -86,20 +86,20 @@ def test_an_async_client_inside_a_running_loop() -> None:
 
 
 def test_a_second_request_where_the_first_had_no_verdict(tmp_path: Path) -> None:
-    seen: dict[str, int] = {}
+    counts: dict[str, int] = {}
 
     def client(body: Mapping[str, Any]) -> dict[str, Any]:
-        seen[prompt_of(body)] = seen.get(prompt_of(body), 0) + 1
-        return completion("I wonder.") if seen[prompt_of(body)] == 1 else judging(longer)(body)
+        counts[prompt_of(body)] = counts.get(prompt_of(body), 0) + 1
+        return completion("I wonder.") if counts[prompt_of(body)] == 1 else judging(longer)(body)
 
     client.address = "wonders"  # type: ignore[attr-defined]
-    made = judge(TEXTS, ONE, client=client, cache=tmp_path / "c.db")
-    assert made.verdicts["preference"].null_count() == 0
-    assert made.usage["asked"].item() == 16
-    assert made.usage["tokens_in"].item() == 1600  # the first replies were paid, too
+    result = judge(TEXTS, ONE, client=client, cache=tmp_path / "c.db")
+    assert result.verdicts["preference"].null_count() == 0
+    assert result.usage["asked"].item() == 16
+    assert result.usage["tokens_in"].item() == 1600  # the first replies were paid too
     again = judge(TEXTS, ONE, client=client, cache=tmp_path / "c.db")
     assert again.usage["asked"].item() == 0
-    assert again.verdicts.equals(made.verdicts)
+    assert again.verdicts.equals(result.verdicts)
 
 
 def by_length(body: Mapping[str, Any]) -> dict[str, Any]:
@@ -107,20 +107,20 @@ def by_length(body: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def test_names_and_the_order_of_files_change_no_request(tmp_path: Path) -> None:
-    made = judge(TEXTS, ONE, client=by_length, cache=tmp_path / "c.db", orders="random")
-    assert made.usage["asked"].item() > 0
+    result = judge(TEXTS, ONE, client=by_length, cache=tmp_path / "c.db", orders="random")
+    assert result.usage["asked"].item() > 0
     renamed = TEXTS.with_columns(pl.col("system").replace({"X": "Q", "Z": "A"})).reverse()
     again = judge(renamed, ONE, client=by_length, cache=tmp_path / "c.db", orders="random")
     assert again.usage["asked"].item() == 0
 
 
 def test_a_replay_asks_nothing_else(server: Server, quick: None) -> None:
-    server.answer = lambda seen, tried: says('{"verdict": "A"}')
-    made = judge(TEXTS, Judge(model="m", base_url=server.url), orders="random")
-    bodies = {repr(seen.body) for seen in server.seen}
-    again = made.provenance.replay(TEXTS)
-    assert again.verdicts.equals(made.verdicts)
-    assert {repr(seen.body) for seen in server.seen} == bodies
+    server.answer = lambda request, attempts: says('{"verdict": "A"}')
+    result = judge(TEXTS, Judge(model="m", base_url=server.url), orders="random")
+    bodies = {repr(request.body) for request in server.seen}
+    again = result.provenance.replay(TEXTS)
+    assert again.verdicts.equals(result.verdicts)
+    assert {repr(request.body) for request in server.seen} == bodies
 
 
 def test_probabilities_of_a_pair_are_of_the_systems_and_not_of_the_places() -> None:
@@ -134,11 +134,13 @@ def test_probabilities_of_a_pair_are_of_the_systems_and_not_of_the_places() -> N
         reply["choices"][0]["logprobs"] = {"content": [{"token": content, "logprob": -0.1, "top_logprobs": top}]}
         return reply
 
-    made = judge(TEXTS, Judge(model="m", logprobs=True), client=client, pairs="vs:Z")
-    rows = made.verdicts.filter((pl.col("item") == "1") & (pl.col("system_a") == "X"))
-    found = {row["order"]: (row["preference"], row["p_a"], row["p_tie"], row["p_b"]) for row in rows.to_dicts()}
-    assert found["ab"] == (-1, pytest.approx(0.1), pytest.approx(0.2), pytest.approx(0.7))
-    assert found["ba"] == (-1, pytest.approx(0.3), pytest.approx(0.2), pytest.approx(0.5))
+    result = judge(TEXTS, Judge(model="m", logprobs=True), client=client, pairs="vs:Z")
+    rows = result.verdicts.filter((pl.col("item") == "1") & (pl.col("system_a") == "X"))
+    values_by_order = {
+        row["order"]: (row["preference"], row["p_a"], row["p_tie"], row["p_b"]) for row in rows.to_dicts()
+    }
+    assert values_by_order["ab"] == (-1, pytest.approx(0.1), pytest.approx(0.2), pytest.approx(0.7))
+    assert values_by_order["ba"] == (-1, pytest.approx(0.3), pytest.approx(0.2), pytest.approx(0.5))
 
 
 def test_expected_scores_are_a_rater_of_their_own() -> None:
@@ -151,10 +153,10 @@ def test_expected_scores_are_a_rater_of_their_own() -> None:
         reply["choices"][0]["logprobs"] = {"content": tokens}
         return reply
 
-    made = judge(TEXTS, Judge(model="m", mode="pointwise", logprobs=True), client=client)
-    means = dict(made.ratings.group_by("rater").agg(pl.col("score").mean()).iter_rows())
+    result = judge(TEXTS, Judge(model="m", mode="pointwise", logprobs=True), client=client)
+    means = dict(result.ratings.group_by("rater").agg(pl.col("score").mean()).iter_rows())
     assert means == {"m": 4.0, "m@expected": pytest.approx(3.0)}
-    assert made.study().metrics == ("m", "m@expected")
+    assert result.study().metrics == ("m", "m@expected")
 
 
 def test_images_are_sent_with_their_item(tmp_path: Path) -> None:
@@ -163,39 +165,39 @@ def test_images_are_sent_with_their_item(tmp_path: Path) -> None:
         '{"item": "1", "images": ["cat.png"], "outputs": {"X": "A cat.", "Y": "A dog, I think."}}\n'
         '{"item": "2", "images": ["https://example.org/b.jpg"], "outputs": {"X": "A bird.", "Y": "Birds in a tree."}}\n'
     )
-    asked = []
+    bodies = []
 
     def client(body: Mapping[str, Any]) -> dict[str, Any]:
-        asked.append(body["messages"][0]["content"])
+        bodies.append(body["messages"][0]["content"])
         return judging(longer)(body)
 
-    own = Judge(model="m", prompt="caption")
-    judge(str(tmp_path / "texts.jsonl"), own, client=client, orders="ab", concurrency=1)
-    addresses = {parts[0]["image_url"]["url"] for parts in asked}
+    config = Judge(model="m", prompt="caption")
+    judge(str(tmp_path / "texts.jsonl"), config, client=client, orders="ab", concurrency=1)
+    addresses = {parts[0]["image_url"]["url"] for parts in bodies}
     assert addresses == {"data:image/png;base64,iVBORyBub3QgcmVhbGx5", "https://example.org/b.jpg"}
     (tmp_path / "cat.png").unlink()
     with pytest.raises(cu.InputError, match="no such file"):
-        judge(str(tmp_path / "texts.jsonl"), own, client=client)
-    assert len(asked) == 2
+        judge(str(tmp_path / "texts.jsonl"), config, client=client)
+    assert len(bodies) == 2
 
 
 def test_a_study_keeps_what_was_there_before_and_what_was_told() -> None:
-    people = pl.DataFrame(
+    human_ratings = pl.DataFrame(
         {"item": ["1", "1"], "system": ["X", "Y"], "rater": ["ann"] * 2, "kind": "human", "score": [1, 2]}
     )
-    made = judge(cu.read(TEXTS, people), ONE, client=judging(longer))
-    study = made.study()
+    result = judge(cu.read(TEXTS, human_ratings), ONE, client=judging(longer))
+    study = result.study()
     assert (study.humans, study.metrics) == (("ann",), ("m",))
     assert "identical-outputs" in {note.rule for note in study.notes}
-    assert made.preferences.frame.height == 11
+    assert result.preferences.frame.height == 11
 
 
 def test_a_comparison_that_the_budget_stopped_between_its_orders_is_half_one() -> None:
-    judged = Judge(model="m", sampling={"max_tokens": 100})
+    config = Judge(model="m", sampling={"max_tokens": 100})
     halves = []
     for limit in (0.001, 0.0015, 0.002):
-        made = judge(TEXTS, judged, client=judging(longer), price=(1.0, 1.0), max_cost=limit, concurrency=1)
-        stopped = made.verdicts.filter(invalid="budget")
-        assert made.preferences.half().height == stopped.height
+        result = judge(TEXTS, config, client=judging(longer), price=(1.0, 1.0), max_cost=limit, concurrency=1)
+        stopped = result.verdicts.filter(invalid="budget")
+        assert result.preferences.half().height == stopped.height
         halves.append(stopped.height)
-    assert halves == [0, 2, 0]  # two questions are one request
+    assert halves == [0, 2, 0]  # two questions share one request

@@ -1,4 +1,4 @@
-"""`custodes judge`: files, exit statuses, what is refused before anything is sent, and resuming."""
+"""`custodes judge`: files, exit statuses, early errors and resuming."""
 
 from __future__ import annotations
 
@@ -29,24 +29,25 @@ TEXTS = [
 
 @pytest.fixture(autouse=True)
 def texts(custodes: Run, quick: None) -> None:
-    """`texts.jsonl` in the working folder."""
+    """Write `texts.jsonl` into the working folder."""
     Path("texts.jsonl").write_text("".join(json.dumps(row) + "\n" for row in TEXTS))
 
 
-def lengths(seen: Seen, tried: int) -> Manner:
-    return says(json.dumps({"verdict": longer(*outputs_of(seen.body))}))
+def lengths(request: Seen, attempts: int) -> Manner:
+    return says(json.dumps({"verdict": longer(*outputs_of(request.body))}))
 
 
-def asked(server: Server, *more: str) -> Sequence[str]:
+def command(server: Server, *more: str) -> Sequence[str]:
     return ("judge", "texts.jsonl", "--model", "m", "--base-url", server.url, "-o", "verdicts.csv", *more)
 
 
 def test_from_texts_to_a_question(custodes: Run, server: Server) -> None:
     server.answer = lengths
-    made = custodes(*asked(server, "--name", "length", "--own-system", "X"))
-    assert (made.status, made.out.split()) == (0, ["verdicts.csv", "verdicts.raters.csv", "verdicts.details.jsonl"])
+    result = custodes(*command(server, "--name", "length", "--own-system", "X"))
+    assert (result.status, result.out.split()) == (0, ["verdicts.csv", "verdicts.raters.csv", "verdicts.details.jsonl"])
     assert (
-        "24 of 24 queries have a reply, 24 a verdict; 24 requests sent, 240 input tokens, 48 output tokens" in made.err
+        "24 of 24 queries have a reply, 24 a verdict; 24 requests sent, 240 input tokens, 48 output tokens"
+        in result.err
     )
     assert Path("verdicts.cache.db").exists()
     header = Path("verdicts.csv").read_text().splitlines()[0]
@@ -64,29 +65,29 @@ def test_from_texts_to_a_question(custodes: Run, server: Server) -> None:
 
 
 def test_a_part_is_written_and_the_next_run_asks_the_rest(custodes: Run, server: Server) -> None:
-    def patchy(seen: Seen, tried: int) -> Manner:
-        return fails(413, "too long for me") if "Question 2" in str(seen.body) else lengths(seen, tried)
+    def patchy(request: Seen, attempts: int) -> Manner:
+        return fails(413, "too long for me") if "Question 2" in str(request.body) else lengths(request, attempts)
 
     server.answer = patchy
-    made = custodes(*asked(server, "--concurrency", "1", "--pairs", "vs:X"))
-    assert made.status == 1
-    assert "4 of 16 queries have no reply (4 rejected" in made.err
-    assert "too long for me" in made.err
+    result = custodes(*command(server, "--concurrency", "1", "--pairs", "vs:X"))
+    assert result.status == 1
+    assert "4 of 16 queries have no reply (4 rejected" in result.err
+    assert "too long for me" in result.err
     frame = pl.read_csv("verdicts.csv", infer_schema=False)
-    lost = frame.filter(pl.col("invalid") != "")
-    assert lost["invalid"].to_list() == ["rejected"] * 4
-    assert lost["preference"].to_list() == [None] * 4
-    server.answer, sent = lengths, len(server.seen)
-    assert custodes(*asked(server, "--pairs", "vs:X")).status == 0
-    assert len(server.seen) == sent + 4
+    failures = frame.filter(pl.col("invalid") != "")
+    assert failures["invalid"].to_list() == ["rejected"] * 4
+    assert failures["preference"].to_list() == [None] * 4
+    server.answer, n_sent = lengths, len(server.seen)
+    assert custodes(*command(server, "--pairs", "vs:X")).status == 0
+    assert len(server.seen) == n_sent + 4
 
 
 def test_a_dry_run_sends_and_writes_nothing(custodes: Run, server: Server) -> None:
-    made = custodes(*asked(server, "--dry-run", "--price", "1,10", "--sampling", "max_tokens=20"))
-    assert made.status == 0
+    result = custodes(*command(server, "--dry-run", "--price", "1,10", "--sampling", "max_tokens=20"))
+    assert result.status == 0
     assert not server.seen
     assert sorted(path.name for path in Path().iterdir()) == ["texts.jsonl"]
-    lines = made.out.splitlines()
+    lines = result.out.splitlines()
     assert lines[0] == "24 queries and 24 requests; 24 requests have no reply yet"
     assert lines[1].endswith("about 216 output tokens expected, at most 480")
     assert lines[3] == "cost: about $0.0064 expected, at most $0.0090; a batch costs about half (price: given)"
@@ -98,20 +99,20 @@ def test_what_asks_nothing_needs_no_client(
 ) -> None:
     monkeypatch.setitem(sys.modules, "httpx2", None)
     monkeypatch.setitem(sys.modules, "genai_prices", None)
-    made = custodes(*asked(server, *more))
-    assert made.status == 0, made.err
+    result = custodes(*command(server, *more))
+    assert result.status == 0, result.err
     if more == ("--dry-run",):
-        assert "the price of m is unknown; give --price IN,OUT, or" in made.out
-        assert "pip install 'custodes[judge]'" in made.out
-    refused = custodes(*asked(server, *more, "--max-cost", "1"))
+        assert "the price of m is unknown; give --price IN,OUT, or" in result.out
+        assert "pip install 'custodes[judge]'" in result.out
+    refused = custodes(*command(server, *more, "--max-cost", "1"))
     assert refused.status == 2
     assert "--max-cost 1: the price of 'm' is unknown; give --price IN,OUT, or" in refused.err
     assert "pip install 'custodes[judge]'" in refused.err
 
 
 def test_batches(custodes: Run, server: Server, tmp_path: Path) -> None:
-    made = custodes(*asked(server, "--write-requests", "requests.jsonl"))
-    assert (made.status, made.out) == (0, "requests.jsonl\n")
+    result = custodes(*command(server, "--write-requests", "requests.jsonl"))
+    assert (result.status, result.out) == (0, "requests.jsonl\n")
     requests = [json.loads(line) for line in Path("requests.jsonl").read_text().splitlines()]
     replies = []
     for place, row in enumerate(requests):
@@ -119,20 +120,20 @@ def test_batches(custodes: Run, server: Server, tmp_path: Path) -> None:
         body = {"model": "batch", "choices": [{"index": 0, "message": {"content": content}, "finish_reason": "stop"}]}
         replies.append({"custom_id": row["custom_id"], "response": {"status_code": 200, "body": body}, "error": None})
     Path("replies.jsonl").write_text("".join(json.dumps(row) + "\n" for row in replies))
-    read = custodes(*asked(server, "--replies", "replies.jsonl"))
-    assert read.status == 1  # one is to be asked once more
+    imported = custodes(*command(server, "--replies", "replies.jsonl"))
+    assert imported.status == 1  # one answer is still to be queried
     assert (
         "1 of 24 queries have no reply (1 unavailable: not sent yet); run the same command again to "
         "send only these queries\ncustodes: note: 24 replies report no"
-    ) in read.err
-    assert custodes(*asked(server, "--write-requests", "more.jsonl")).status == 0
+    ) in imported.err
+    assert custodes(*command(server, "--write-requests", "more.jsonl")).status == 0
     (again,) = [json.loads(line) for line in Path("more.jsonl").read_text().splitlines()]
     assert again["custom_id"] not in {row["custom_id"] for row in requests}
     assert not server.seen
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (("--key-env", "NO_SUCH_KEY_HERE"), "--key-env: no environment variable of this name is set"),
         (("--timeout", "0"), "--timeout 0 is not allowed; give a number of seconds above 0"),
@@ -168,12 +169,12 @@ def test_batches(custodes: Run, server: Server, tmp_path: Path) -> None:
     ],
 )
 def test_what_is_refused_before_anything_is_sent(
-    custodes: Run, server: Server, words: Sequence[str], said: str
+    custodes: Run, server: Server, words: Sequence[str], message: str
 ) -> None:
-    made = custodes(*asked(server, *words))
-    assert made.status == 2
-    assert said in made.err
-    assert len(made.err.splitlines()) == 1
+    result = custodes(*command(server, *words))
+    assert result.status == 2
+    assert message in result.err
+    assert len(result.err.splitlines()) == 1
     assert not server.seen
     assert not Path("verdicts.csv").exists()
 
@@ -181,23 +182,25 @@ def test_what_is_refused_before_anything_is_sent(
 def test_a_key_is_nowhere(custodes: Run, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TEST_JUDGE_KEY", "sk-never-to-be-seen")
     server.answer = lengths
-    made = custodes(*asked(server, "--key-env", "TEST_JUDGE_KEY"))
-    assert made.status == 0
+    result = custodes(*command(server, "--key-env", "TEST_JUDGE_KEY"))
+    assert result.status == 0
     assert server.seen[0].headers["authorization"] == "Bearer sk-never-to-be-seen"
     for path in Path().iterdir():
         assert b"never-to-be-seen" not in path.read_bytes()
 
 
 def test_very_many_requests_want_a_word(custodes: Run, server: Server) -> None:
-    rows = [{"item": str(item), "outputs": {str(own): f"{item} {own}" for own in range(12)}} for item in range(20)]
+    rows = [
+        {"item": str(item), "outputs": {str(system): f"{item} {system}" for system in range(12)}} for item in range(20)
+    ]
     Path("texts.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    made = custodes(*asked(server, "--price", "0,1", "--sampling", "max_tokens=1000"))
-    assert made.status == 2
+    result = custodes(*command(server, "--price", "0,1", "--sampling", "max_tokens=1000"))
+    assert result.status == 2
     assert (
         "2640 requests, about $0.0238 expected and at most $2.64; allow them with --max-cost "
         "DOLLARS or --yes, or send fewer, as with --pairs"
-    ) in made.err
-    assert "--pairs sample:N" in made.err
+    ) in result.err
+    assert "--pairs sample:N" in result.err
     assert not server.seen
 
 
@@ -214,10 +217,10 @@ def test_a_key_in_place_of_its_variable_is_not_repeated(
     custodes: Run, server: Server, tmp_path: Path, key: str, option: str, more: Sequence[str]
 ) -> None:
     words = (option + key,) if option.endswith("=") else (option, key)
-    made = custodes(*asked(server, *words, *more))
-    assert made.status == (0 if more and option.startswith("--key-env") else 2)
+    result = custodes(*command(server, *words, *more))
+    assert result.status == (0 if more and option.startswith("--key-env") else 2)
     for part in (key, key.partition("=")[2] or key):
-        assert part not in made.out + made.err
+        assert part not in result.out + result.err
     assert not server.seen
     for path in tmp_path.iterdir():
         assert key.encode() not in path.read_bytes()
@@ -227,32 +230,32 @@ def test_a_key_in_place_of_its_variable_is_not_repeated(
 def test_mostly_unreadable_replies_are_a_failure(custodes: Run, server: Server, readable: int) -> None:
     seen_bodies: list[str] = []
 
-    def some(seen: Seen, tried: int) -> Manner:
-        body = str(seen.body)
+    def reply(request: Seen, attempts: int) -> Manner:
+        body = str(request.body)
         if body not in seen_bodies:
             seen_bodies.append(body)
-        return lengths(seen, tried) if seen_bodies.index(body) < readable else says("I prefer not to say.")
+        return lengths(request, attempts) if seen_bodies.index(body) < readable else says("I prefer not to say.")
 
-    server.answer = some
-    made = custodes(*asked(server, "--concurrency", "1"))
-    assert f"{readable} a verdict" in made.err
-    assert made.status == (1 if readable < 12 else 0)
-    assert (f"only {readable} of 24 replies" in made.err) == (readable < 12)
-    assert custodes(*asked(server)).status == made.status  # from the cache, too
+    server.answer = reply
+    result = custodes(*command(server, "--concurrency", "1"))
+    assert f"{readable} a verdict" in result.err
+    assert result.status == (1 if readable < 12 else 0)
+    assert (f"only {readable} of 24 replies" in result.err) == (readable < 12)
+    assert custodes(*command(server)).status == result.status  # also from the cache
 
 
 def test_requests_sent_are_counted_with_retries(custodes: Run, server: Server) -> None:
     times = 2
 
-    def busy(seen: Seen, tried: int) -> Manner:
-        if "Question 1" in str(seen.body):
-            return says("no idea")  # a second request follows
-        return fails(503) if "Question 2" in str(seen.body) and tried < times else lengths(seen, tried)
+    def busy(request: Seen, attempts: int) -> Manner:
+        if "Question 1" in str(request.body):
+            return says("no idea")  # causes a second request
+        return fails(503) if "Question 2" in str(request.body) and attempts < times else lengths(request, attempts)
 
     server.answer = busy
-    made = custodes(*asked(server))
+    result = custodes(*command(server))
     assert len(server.seen) == 24 + 6 + 6 * times
-    assert f"{len(server.seen)} requests sent ({6 * times} of them retries)" in made.err
+    assert f"{len(server.seen)} requests sent ({6 * times} of them retries)" in result.err
     study = [{"item": row["item"], "outputs": row["outputs"], "source": row["source"]} for row in TEXTS]
     Path("again.jsonl").write_text("".join(json.dumps(row) + "\n" for row in study))
     before = len(server.seen)
@@ -265,14 +268,14 @@ def test_requests_sent_are_counted_with_retries(custodes: Run, server: Server) -
 def test_an_interrupted_judge_resumes(custodes: Run, server: Server) -> None:
     reached = Event()
 
-    def answer(seen: Seen, tried: int) -> Manner:
+    def answer(request: Seen, attempts: int) -> Manner:
         if len(server.seen) > 5:
             reached.set()
             return silence
-        return lengths(seen, tried)
+        return lengths(request, attempts)
 
     server.answer = answer
-    words = asked(server, "--concurrency", "1")
+    words = command(server, "--concurrency", "1")
     ran = subprocess.Popen(
         interruptible("-m", "custodes", *words), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
@@ -282,19 +285,19 @@ def test_an_interrupted_judge_resumes(custodes: Run, server: Server) -> None:
     assert (ran.returncode, out) == (130, "")
     assert err == "custodes: interrupted: answers are stored in verdicts.cache.db; the same command continues\n"
     assert not Path("verdicts.csv").exists()
-    sent = len(server.seen)
+    n_sent = len(server.seen)
     server.answer = lengths
     assert custodes(*words).status == 0
-    assert len(server.seen) == sent + 24 - 5
+    assert len(server.seen) == n_sent + 24 - 5
 
 
 def client(body: Any) -> dict[str, Any]:
-    """A judge for `--client`."""
+    """Reply to `--client`."""
     return {"choices": [{"message": {"content": '{"verdict": "tie"}'}, "finish_reason": "stop"}]}
 
 
 def test_a_function_as_client(custodes: Run, server: Server) -> None:
     name = f"{__name__}:client"
-    made = custodes("judge", "texts.jsonl", "--model", "m", "--client", name, "-o", "verdicts.csv")
-    assert made.status == 0
+    result = custodes("judge", "texts.jsonl", "--model", "m", "--client", name, "-o", "verdicts.csv")
+    assert result.status == 0
     assert set(pl.read_csv("verdicts.csv")["preference"]) == {0}

@@ -1,4 +1,4 @@
-"""Pointwise judges that give labels: prompts, replies, combined labels, and files that `rates` reads."""
+"""Pointwise judges with labels: prompts, replies, combined labels and files that `rates` reads."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ CRITERIA = Judge(model="m", mode="pointwise", labels=("pass", "fail"), aspects="
 
 
 def names_the_aspect(body: Mapping[str, Any]) -> dict[str, Any]:
-    """Pass where an output holds the name of the aspect; no answer on facts where it is 'unreadable'."""
+    """Reply "pass" where the output names the aspect, and without a label on facts of an 'unreadable' output."""
     (output,) = outputs_of(body)
     aspect = "tone" if "Judge its tone" in prompt_of(body) else "facts"
     if aspect == "facts" and "unreadable" in output:
@@ -74,8 +74,8 @@ def test_a_label_for_each_output_and_aspect() -> None:
     ],
 )
 def test_combined_labels_have_no_aspect(combine: Any, labels: list[str | None]) -> None:
-    own = Judge(model="m", mode="pointwise", labels="fail,pass", aspects="tone,facts", combine=combine)
-    result = judge(TEXTS, own, repeats=2, client=names_the_aspect)
+    config = Judge(model="m", mode="pointwise", labels="fail,pass", aspects="tone,facts", combine=combine)
+    result = judge(TEXTS, config, repeats=2, client=names_the_aspect)
     rows = result.labels.filter(aspect="", repeat="1").sort("item")
     assert rows["label"].to_list() == labels
     assert rows["invalid"].to_list() == ["" if label else "no-verdict" for label in labels]
@@ -111,11 +111,11 @@ def test_half_is_no_majority() -> None:
 
 
 def test_the_first_of_two_unknown_labels_is_positive() -> None:
-    own = Judge(model="m", mode="pointwise", labels="zesty,dull", aspects="tone,facts", combine="any")
+    config = Judge(model="m", mode="pointwise", labels="zesty,dull", aspects="tone,facts", combine="any")
     words = {"tone": "zesty", "facts": "dull"}
     result = judge(
         TEXTS,
-        own,
+        config,
         client=lambda body: completion(
             json.dumps({"label": words["tone" if "its tone" in prompt_of(body) else "facts"]})
         ),
@@ -127,13 +127,13 @@ def test_the_first_of_two_unknown_labels_is_positive() -> None:
 
 
 def test_the_request_names_the_labels() -> None:
-    seen: list[Mapping[str, Any]] = []
+    bodies: list[Mapping[str, Any]] = []
 
     def client(body: Mapping[str, Any]) -> dict[str, Any]:
-        seen.append(body)
+        bodies.append(body)
         return completion('{"reason": "short", "label": "other topic"}')
 
-    own = Judge(
+    config = Judge(
         model="m",
         mode="pointwise",
         labels="billing,returns,other topic",
@@ -141,15 +141,15 @@ def test_the_request_names_the_labels() -> None:
         reason="first",
         prompt="dialogue",
     )
-    result = judge(TEXTS.head(1), own, client=client)
+    result = judge(TEXTS.head(1), config, client=client)
     assert result.labels["label"].to_list() == ["other topic"]
     assert result.details["reason"].to_list() == ["short"]
-    schema = seen[0]["response_format"]["json_schema"]["schema"]["properties"]
+    schema = bodies[0]["response_format"]["json_schema"]["schema"]["properties"]
     assert list(schema) == ["reason", "label"]
     assert schema["label"] == {"type": "string", "enum": ["billing", "returns", "other topic"]}
-    assert "exactly one of these labels: billing, returns, other topic." in prompt_of(seen[0])
-    assert prompt_of(seen[0]).endswith('"label":"returns"} or {"reason":"...","label":"other topic"}.')
-    assert "Score it" not in prompt_of(seen[0])
+    assert "exactly one of these labels: billing, returns, other topic." in prompt_of(bodies[0])
+    assert prompt_of(bodies[0]).endswith('"label":"returns"} or {"reason":"...","label":"other topic"}.')
+    assert "Score it" not in prompt_of(bodies[0])
 
 
 def test_other_labels_are_other_requests() -> None:
@@ -157,8 +157,8 @@ def test_other_labels_are_other_requests() -> None:
 
     def keys(**options: Any) -> set[str]:
         prompt = Prompt.load(Judge(model="m", mode="pointwise", **options))
-        asked, *_ = planned(texts, prompt, "x", pairs="all", orders="both", repeats=1, seed=0, before={})
-        return {question.request.key for question in asked}
+        questions, *_ = planned(texts, prompt, "x", pairs="all", orders="both", repeats=1, seed=0, before={})
+        return {question.request.key for question in questions}
 
     one, other, turned, scores = keys(labels="pass,fail"), keys(labels="yes,no"), keys(labels="fail,pass"), keys()
     assert len(one | other | turned | scores) == 4
@@ -208,14 +208,14 @@ def test_probabilities_are_scores_of_another_rater() -> None:
         reply["choices"][0]["logprobs"] = {"content": tokens}
         return reply
 
-    own = Judge(model="m", mode="pointwise", labels="pass,fail", logprobs=True)
-    result = judge(TEXTS, own, client=client)
+    config = Judge(model="m", mode="pointwise", labels="pass,fail", logprobs=True)
+    result = judge(TEXTS, config, client=client)
     study = result.study()
     assert study.labels[""].scores == {"m@expected"}
     scores = study.ratings.frame.filter(rater="m@expected").sort("item")["score"].to_list()
     assert scores == pytest.approx([0.9, 0.9, 0.1, 0.9], abs=1e-3)
-    people = pl.DataFrame({"id": ["1", "2", "3", "4"], "expert": ["pass", "fail", "fail", "pass"]})
-    both = cu.read(result.labels, people)
+    human_labels = pl.DataFrame({"id": ["1", "2", "3", "4"], "expert": ["pass", "fail", "fail", "pass"]})
+    both = cu.read(result.labels, human_labels)
     assert both.labels[""].scores == {"m@expected"}
     assert both.ratings.frame.filter(rater="m@expected").height == 4
 
@@ -235,7 +235,7 @@ def test_an_aspect_without_labels() -> None:
 
 
 @pytest.mark.parametrize(
-    ("values", "said"),
+    ("values", "message"),
     [
         ({"labels": "pass,fail", "mode": "pairwise"}, "a pairwise judge answers A, B or tie"),
         ({"labels": "pass"}, "1 labels are given; give 2 to 20 words"),
@@ -257,14 +257,14 @@ def test_an_aspect_without_labels() -> None:
         ({"labels": "pass,fail", "examples": "people.csv:2"}, "cannot have examples"),
     ],
 )
-def test_what_is_refused(values: dict[str, Any], said: str) -> None:
-    with pytest.raises(OptionError, match=said) as caught:
+def test_what_is_refused(values: dict[str, Any], message: str) -> None:
+    with pytest.raises(OptionError, match=message) as caught:
         Judge(**{"model": "m", "mode": "pointwise", **values})
     assert "\n" not in str(caught.value)
 
 
-def by_length(seen: Seen, tried: int) -> Manner:
-    label = "pass" if len(outputs_of(seen.body)[0]) % 3 else "fail"
+def by_length(request: Seen, attempts: int) -> Manner:
+    label = "pass" if len(outputs_of(request.body)[0]) % 3 else "fail"
     return says(json.dumps({"label": label}))
 
 
@@ -278,9 +278,9 @@ def test_files_that_rates_reads_without_options(custodes: Run, server: Server) -
     server.answer = by_length
     command = ("judge", "texts.csv", "--model", "m", "--base-url", server.url, "--mode", "pointwise", "--labels")
     for options in (["pass,fail"], ["pass,fail", "--aspects", "tone,facts", "--combine", "all", "--repeats", "2"]):
-        made = custodes(*command, *options, "-o", "labels.csv")
-        assert made.status == 0, made.err
-        assert "a label; " in made.err
+        result = custodes(*command, *options, "-o", "labels.csv")
+        assert result.status == 0, result.err
+        assert "a label; " in result.err
         header = Path("labels.csv").read_text().splitlines()[0]
         assert header == "item,system,rater,kind,aspect,repeat,label,invalid"
         alone = custodes("rates", "labels.csv")
@@ -295,7 +295,7 @@ def test_files_that_rates_reads_without_options(custodes: Run, server: Server) -
 
 @pytest.mark.usefixtures("quick")
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (("--labels", "pass,fail"), "--labels 'pass,fail' has no effect: a pairwise judge"),
         (("--mode", "pointwise", "--labels", "pass,fail", "--scale", "1-5"), "the judge gives labels"),
@@ -303,10 +303,10 @@ def test_files_that_rates_reads_without_options(custodes: Run, server: Server) -
         (("--mode", "pointwise", "--labels", "pass,fail", "--orders", "ab"), "the judge is pointwise"),
     ],
 )
-def test_what_the_command_refuses(custodes: Run, server: Server, words: tuple[str, ...], said: str) -> None:
+def test_what_the_command_refuses(custodes: Run, server: Server, words: tuple[str, ...], message: str) -> None:
     TEXTS.write_csv("texts.csv")
-    made = custodes("judge", "texts.csv", "--model", "m", "--base-url", server.url, "-o", "labels.csv", *words)
-    assert made.status == 2
-    assert said in made.err
-    assert len(made.err.splitlines()) == 1
+    result = custodes("judge", "texts.csv", "--model", "m", "--base-url", server.url, "-o", "labels.csv", *words)
+    assert result.status == 2
+    assert message in result.err
+    assert len(result.err.splitlines()) == 1
     assert not server.seen

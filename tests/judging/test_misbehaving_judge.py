@@ -1,4 +1,4 @@
-"""A judge behind a server that misbehaves in every way at once: nothing lost, nothing invented, every failure named."""
+"""A judge behind a server with all faults at once: no verdict is lost or invented, and every failure is named."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ def refuses() -> Manner:
     return sends(200, body)
 
 
-def verdict_of(seen: Seen) -> str:
-    return longer(*outputs_of(seen.body))
+def verdict_of(request: Seen) -> str:
+    return longer(*outputs_of(request.body))
 
 
-def good(seen: Seen) -> Manner:
-    return says(json.dumps({"verdict": verdict_of(seen)}))
+def good(request: Seen) -> Manner:
+    return says(json.dumps({"verdict": verdict_of(request)}))
 
 
-def quotes(seen: Seen) -> Manner:
-    """It quotes a false verdict, as it thinks and in its reason, before its own."""
-    true = verdict_of(seen)
+def quotes(request: Seen) -> Manner:
+    """Reply with a false verdict quoted in the reasoning and the reason, followed by the true one."""
+    true = verdict_of(request)
     false = "B" if true == "A" else "A"
     reason = json.dumps({"reason": f'One says {{"verdict": "{false}"}} and </think>', "verdict": true})
     return says(f'<think>Is it {{"verdict": "{false}"}}?</think>\n{reason}')
@@ -55,7 +55,7 @@ ONCE = {
     "reset": lambda: reset,
     "malformed": lambda: sends(200, b'{"choices": [{"mess'),
 }
-"""What passes: asked again, the server answers."""
+"""Transient faults: a repeated request succeeds."""
 
 ALWAYS = {
     "refusal": refuses,
@@ -65,62 +65,64 @@ ALWAYS = {
     "no-verdict": lambda: says("Both have their merits."),
     "label": lambda: says('{"verdict": "C"}'),
 }
-"""What does not, by how it is called."""
+"""Permanent faults by name of the failure."""
 
 MANNERS = [*ONCE, *ALWAYS, "quotes", "good"]
 
 
-def manner_of(seen: Seen) -> str:
-    """The same for all requests that show the same two texts in the same order."""
-    shown = "|".join(outputs_of(seen.body))
-    return MANNERS[int(hashlib.sha256(shown.encode()).hexdigest(), 16) % len(MANNERS)]
+def manner_of(request: Seen) -> str:
+    """Return the same manner for all requests with the same two texts in the same order."""
+    texts = "|".join(outputs_of(request.body))
+    return MANNERS[int(hashlib.sha256(texts.encode()).hexdigest(), 16) % len(MANNERS)]
 
 
-def answer(seen: Seen, tried: int) -> Manner:
-    name = manner_of(seen)
+def answer(request: Seen, attempts: int) -> Manner:
+    name = manner_of(request)
     if name in ALWAYS:
         return ALWAYS[name]()
-    if name in ONCE and not tried:
+    if name in ONCE and not attempts:
         return ONCE[name]()
-    return quotes(seen) if name == "quotes" else good(seen)
+    return quotes(request) if name == "quotes" else good(request)
 
 
 def test_every_answer_is_the_judges_own_or_named(server: Server, quick: None, tmp_path: Path) -> None:
     server.answer = answer
-    own: dict[str, Any] = {"cache": tmp_path / "kept.db", "concurrency": 64}
+    options: dict[str, Any] = {"cache": tmp_path / "kept.db", "concurrency": 64}
     who = Judge(model="m", base_url=server.url, sampling={"max_tokens": 50})
-    made = judge(TEXTS, who, **own)
+    result = judge(TEXTS, who, **options)
     text = {(row["item"], row["system"]): row["text"] for row in TEXTS.iter_rows(named=True)}
     counts = Counter[str]()
-    for row in made.verdicts.iter_rows(named=True):
+    for row in result.verdicts.iter_rows(named=True):
         pair = [text[row["item"], row[name]] for name in ("system_a", "system_b")]
-        shown = pair if row["order"] == "ab" else pair[::-1]
-        name = MANNERS[int(hashlib.sha256("|".join(shown).encode()).hexdigest(), 16) % len(MANNERS)]
+        displayed = pair if row["order"] == "ab" else pair[::-1]
+        name = MANNERS[int(hashlib.sha256("|".join(displayed).encode()).hexdigest(), 16) % len(MANNERS)]
         counts[name] += 1
         if name in ALWAYS:
             assert (row["preference"], row["invalid"]) == (None, name)
         else:
             assert row["invalid"] == ""
             assert row["preference"] == {"A": 1, "B": -1, "tie": 0}[longer(*pair)], name
-    assert made.verdicts.height == 30 * 6 * 2
-    assert set(counts) == set(MANNERS)  # each came up
-    assert made.status == 0
-    failed = made.failures.filter(pl.col("system") == "")
+    assert result.verdicts.height == 30 * 6 * 2
+    assert set(counts) == set(MANNERS)  # every fault occurred
+    assert result.status == 0
+    failed = result.failures.filter(pl.col("system") == "")
     assert dict(zip(failed["invalid"], failed["failures"], strict=True)) == {name: counts[name] for name in ALWAYS}
-    sent = len(server.seen)
-    again = judge(TEXTS, who, **own)
-    assert len(server.seen) == sent
-    assert again.verdicts.equals(made.verdicts)
+    n_sent = len(server.seen)
+    again = judge(TEXTS, who, **options)
+    assert len(server.seen) == n_sent
+    assert again.verdicts.equals(result.verdicts)
 
 
 def test_what_is_asked_once_more_and_what_is_not(server: Server, quick: None) -> None:
     server.answer = answer
     judge(TEXTS, Judge(model="m", base_url=server.url, sampling={"max_tokens": 50}))
-    asked = Counter(manner_of(seen) for seen in server.seen)
-    pairs = Counter(manner_of(seen) for seen in {repr(outputs_of(seen.body)): seen for seen in server.seen}.values())
-    times = {name: asked[name] / pairs[name] for name in MANNERS}
+    counts = Counter(manner_of(request) for request in server.seen)
+    pairs = Counter(
+        manner_of(request) for request in {repr(outputs_of(request.body)): request for request in server.seen}.values()
+    )
+    times = {name: counts[name] / pairs[name] for name in MANNERS}
     assert times == {name: 2 if name in ONCE else 1 for name in MANNERS} | {
         name: 2 if name in ("truncated", "empty", "no-verdict", "label") else 1 for name in ALWAYS
     }
-    limits = {seen.body["max_tokens"] for seen in server.seen if manner_of(seen) == "truncated"}
+    limits = {request.body["max_tokens"] for request in server.seen if manner_of(request) == "truncated"}
     assert limits == {50, 100}

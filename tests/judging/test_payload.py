@@ -1,4 +1,4 @@
-"""Replies that no file could hold as they are: requested once, kept, and read."""
+"""Replies with values that a file cannot store are requested once, cached and read."""
 
 from __future__ import annotations
 
@@ -49,15 +49,15 @@ ODD = {
 def test_an_odd_reply_is_requested_once_and_kept(
     server: Server, tmp_path: Path, quick: None, reply: bytes, key: str | None
 ) -> None:
-    server.answer = lambda seen, tried: sends(200, reply)
+    server.answer = lambda request, attempts: sends(200, reply)
     judge = Judge(model="m", base_url=server.url)
     client = cu.http_client(server.url, key=key)
     for _ in range(2):
-        made = cu.judge(TEXTS, judge, orders="ab", client=client, cache=tmp_path / "c.db")
-        assert made.verdicts["preference"].to_list() == [1]
-        assert made.status == 0
+        result = cu.judge(TEXTS, judge, orders="ab", client=client, cache=tmp_path / "c.db")
+        assert result.verdicts["preference"].to_list() == [1]
+        assert result.status == 0
         assert len(server.seen) == 1
-    json.dumps(made.to_dict(), allow_nan=False).encode()
+    json.dumps(result.to_dict(), allow_nan=False).encode()
 
 
 @pytest.mark.parametrize("reply", [b"", b"{", SAID[:30], b'"\\ud8', b"<html>"])
@@ -75,7 +75,7 @@ def odd_values() -> st.SearchStrategy[Any]:
     keys = st.text() | st.integers() | st.just("\ud800")
     return st.recursive(
         scalars,
-        lambda own: st.lists(own) | st.dictionaries(keys, own) | st.tuples(own),
+        lambda children: st.lists(children) | st.dictionaries(keys, children) | st.tuples(children),
         max_leaves=20,
     )
 
@@ -114,23 +114,23 @@ def test_a_client_of_ones_own_may_give_what_json_has_not(tmp_path: Path) -> None
         return completion('{"verdict": "B", "reason": "\ud800"}') | {("a", 1): (1, 2)}
 
     client.address = "mine"  # type: ignore[attr-defined]
-    made = cu.judge(TEXTS, Judge(model="m"), orders="ab", client=client, cache=tmp_path / "c.db")
-    assert (made.verdicts["preference"].to_list(), len(calls)) == ([-1], 1)
+    result = cu.judge(TEXTS, Judge(model="m"), orders="ab", client=client, cache=tmp_path / "c.db")
+    assert (result.verdicts["preference"].to_list(), len(calls)) == ([-1], 1)
 
 
 def test_a_long_name_of_a_model_is_short_in_every_table(server: Server, tmp_path: Path, quick: None) -> None:
-    def named(seen: Seen, tried: int) -> Manner:
-        name = "x" * 5_000_000 + ("y" if "Yes." in str(seen.body)[-60:] else "z")
+    def answer(request: Seen, attempts: int) -> Manner:
+        name = "x" * 5_000_000 + ("y" if "Yes." in str(request.body)[-60:] else "z")
         return sends(200, completion('{"verdict": "A"}') | {"model": name})
 
-    server.answer = named
-    made = cu.judge(TEXTS, Judge(model="m", base_url=server.url), cache=tmp_path / "c.db")
-    names = made.details["model"].to_list()
+    server.answer = answer
+    result = cu.judge(TEXTS, Judge(model="m", base_url=server.url), cache=tmp_path / "c.db")
+    names = result.details["model"].to_list()
     assert len(names) == 2
     assert all(len(name) < LONGEST_NAME + 20 for name in names)
-    for frame in (made.details, made.raters, made.verdicts):
+    for frame in (result.details, result.raters, result.verdicts):
         assert len(frame.write_csv()) < 5_000
-    assert all(len(note.message) < 1_000 for note in made.notes)
+    assert all(len(note.message) < 1_000 for note in result.notes)
 
 
 ROW = [{"item": "1", "outputs": {"X": "One.", "Y": "Another."}}]

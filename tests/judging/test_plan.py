@@ -1,4 +1,4 @@
-"""What is asked: pairs, orders, repeats, prompts of one's own, images, examples."""
+"""The plan of a judging run: pairs, orders, repeats, custom prompts, images and examples."""
 
 from __future__ import annotations
 
@@ -31,20 +31,20 @@ TEXTS = pl.DataFrame(
 )
 
 
-def plan(texts: Any = TEXTS, own: Judge | None = None, **args: Any) -> JudgingPlan:
+def plan(texts: Any = TEXTS, config: Judge | None = None, **args: Any) -> JudgingPlan:
     usual: dict[str, Any] = {"pairs": "all", "orders": "both", "repeats": 1, "client": None, "rng": 0}
-    return prepare(texts, own or Judge(model="m", base_url="http://localhost/v1"), **{**usual, **args})
+    return prepare(texts, config or Judge(model="m", base_url="http://localhost/v1"), **{**usual, **args})
 
 
-def pairs(made: JudgingPlan) -> Counter[tuple[str, ...]]:
-    return Counter(own.systems for own in made.asked)
+def pairs(planned: JudgingPlan) -> Counter[tuple[str, ...]]:
+    return Counter(question.systems for question in planned.asked)
 
 
 def test_all_pairs_in_both_orders_and_repeats() -> None:
-    made = plan(repeats=2)
-    assert set(pairs(made).values()) == {12 * 2 * 2}
-    assert len(pairs(made)) == 6
-    assert len({own.request.key for own in made.asked}) == len(made.asked) == 288
+    result = plan(repeats=2)
+    assert set(pairs(result).values()) == {12 * 2 * 2}
+    assert len(pairs(result)) == 6
+    assert len({question.request.key for question in result.asked}) == len(result.asked) == 288
 
 
 def test_pairs_with_one_system() -> None:
@@ -54,34 +54,36 @@ def test_pairs_with_one_system() -> None:
 
 
 def test_a_sample_is_balanced_and_does_not_follow_the_file() -> None:
-    made = plan(pairs="sample:5", orders="ab")
-    assert set(pairs(made).values()) == {5}
-    assert [note.message for note in made.notes] == ["5 of 12 items are judged for each pair of systems"]
-    drawn = {(own.item, own.systems) for own in made.asked}
+    result = plan(pairs="sample:5", orders="ab")
+    assert set(pairs(result).values()) == {5}
+    assert [note.message for note in result.notes] == ["5 of 12 items are judged for each pair of systems"]
+    sample = {(question.item, question.systems) for question in result.asked}
     turned = plan(TEXTS.reverse(), pairs="sample:5", orders="ab")
-    assert {(own.item, own.systems) for own in turned.asked} == drawn
-    assert {(own.item, own.systems) for own in plan(pairs="sample:5", rng=1).asked} != drawn
-    assert len({own.item for own in made.asked}) > 5  # each pair has its own draw
+    assert {(question.item, question.systems) for question in turned.asked} == sample
+    assert {(question.item, question.systems) for question in plan(pairs="sample:5", rng=1).asked} != sample
+    assert len({question.item for question in result.asked}) > 5  # a separate draw for each pair
     assert [note.rule for note in plan(pairs="sample:20").notes] == ["short-sample"]
 
 
 def test_random_orders_are_balanced_and_fixed() -> None:
-    made = plan(orders="random", repeats=4)
-    counts = Counter(own.order for own in made.asked)
+    result = plan(orders="random", repeats=4)
+    counts = Counter(question.order for question in result.asked)
     assert set(counts) == {"ab", "ba"}
     assert abs(counts["ab"] - 144) < 3 * (288 / 4) ** 0.5  # three standard deviations of a fair coin
-    assert [own.order for own in plan(orders="random", repeats=4).asked] == [own.order for own in made.asked]
+    assert [question.order for question in plan(orders="random", repeats=4).asked] == [
+        question.order for question in result.asked
+    ]
 
 
 def test_pairs_of_a_file(tmp_path: Path) -> None:
     path = tmp_path / "pairs.csv"
     path.write_text("item,system_a,system_b\n3,Z,W\n4,X,Y\n")
-    made = plan(pairs=str(path))
-    assert {(own.item, own.systems) for own in made.asked} == {("3", ("W", "Z")), ("4", ("X", "Y"))}
+    result = plan(pairs=str(path))
+    assert {(question.item, question.systems) for question in result.asked} == {("3", ("W", "Z")), ("4", ("X", "Y"))}
 
 
 @pytest.mark.parametrize(
-    ("rows", "said"),
+    ("rows", "message"),
     [
         ("3,Z,V\n", "row 1 needs an output of 'V' for item '3', and there is none"),
         ("99,Z,W\n", "row 1 needs an output of 'Z' for item '99', and there is none"),
@@ -90,10 +92,10 @@ def test_pairs_of_a_file(tmp_path: Path) -> None:
         ("", r"pairs\.csv: the table has a header and no rows; give at least one row"),
     ],
 )
-def test_pairs_that_cannot_be_asked(tmp_path: Path, rows: str, said: str) -> None:
+def test_pairs_that_cannot_be_asked(tmp_path: Path, rows: str, message: str) -> None:
     path = tmp_path / "pairs.csv"
     path.write_text("item,system_a,system_b\n" + rows)
-    with pytest.raises(InputError, match=said):
+    with pytest.raises(InputError, match=message):
         plan(pairs=str(path))
 
 
@@ -106,12 +108,12 @@ def test_words_that_name_no_pairs(word: str) -> None:
 def test_one_system_cannot_be_compared() -> None:
     with pytest.raises(InputError, match="only one system .X.*pointwise"):
         plan(TEXTS.filter(pl.col("system") == "X"))
-    left = TEXTS.filter((pl.col("system") != "X") | (pl.col("item") != "1")).filter(pl.col("system").is_in(["X", "Y"]))
-    assert [note.rule for note in plan(left).notes] == ["one-output"]
+    texts = TEXTS.filter((pl.col("system") != "X") | (pl.col("item") != "1")).filter(pl.col("system").is_in(["X", "Y"]))
+    assert [note.rule for note in plan(texts).notes] == ["one-output"]
 
 
 @pytest.mark.parametrize(
-    ("values", "said"),
+    ("values", "message"),
     [
         ({"model": ""}, "name the model"),
         ({"mode": "pairs"}, "mode='pairs'; allowed: pairwise, pointwise"),
@@ -146,8 +148,8 @@ def test_one_system_cannot_be_compared() -> None:
         ({"name": "a\0"}, r"name='a\\x00': names of judges and aspects must not contain NUL"),
     ],
 )
-def test_judges_that_cannot_be(values: dict[str, Any], said: str) -> None:
-    with pytest.raises(OptionError, match=said):
+def test_judges_that_cannot_be(values: dict[str, Any], message: str) -> None:
+    with pytest.raises(OptionError, match=message):
         Judge(**{"model": "m", **values})
 
 
@@ -157,7 +159,7 @@ def test_only_what_is_set_is_sent() -> None:
     full = Judge(
         model="m", base_url="http://h/v1", structured=True, logprobs=True, sampling={"temperature": 0, "seed": 1}
     )
-    body = plan(own=full).requests[0].body
+    body = plan(config=full).requests[0].body
     assert {name: body[name] for name in ("temperature", "seed", "logprobs", "top_logprobs")} == {
         "temperature": 0,
         "seed": 1,
@@ -171,24 +173,24 @@ def test_only_what_is_set_is_sent() -> None:
 def test_a_prompt_of_ones_own(tmp_path: Path) -> None:
     path = tmp_path / "mine.jinja"
     path.write_text("Which is shorter?\n{{ a }}\n{{ b }}\nFor {{ source.text }}. {{ form }}")
-    made = plan(own=Judge(model="m", base_url="http://h/v1", prompt=str(path)))
-    text = prompt_of(made.requests[0].body)
+    result = plan(config=Judge(model="m", base_url="http://h/v1", prompt=str(path)))
+    text = prompt_of(result.requests[0].body)
     assert text.startswith("Which is shorter?\n<output-A-")
     assert "For Source 0." in text
-    before = made.prompt.digest
+    before = result.prompt.digest
     path.write_text("Which is better?\n{{ a }}\n{{ b }}")
-    assert plan(own=Judge(model="m", base_url="http://h/v1", prompt=str(path))).prompt.digest != before
+    assert plan(config=Judge(model="m", base_url="http://h/v1", prompt=str(path))).prompt.digest != before
 
 
 def test_a_prompt_may_start_from_ours(tmp_path: Path) -> None:
     path = tmp_path / "mine.jinja"
     path.write_text('{% extends "pairwise.jinja" %}{% block task %}You compare two poems.{% endblock %}')
-    text = prompt_of(plan(own=Judge(model="m", base_url="http://h/v1", prompt=str(path))).requests[0].body)
+    text = prompt_of(plan(config=Judge(model="m", base_url="http://h/v1", prompt=str(path))).requests[0].body)
     assert text.startswith("You compare two poems.")
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("{{ a }} {{ b }} {{ refrence }}", "refrence is unknown.*variables of a pairwise prompt: mode, aspect"),
         ("{{ a }} {{ b", "line 1"),
@@ -202,17 +204,17 @@ def test_a_prompt_may_start_from_ours(tmp_path: Path) -> None:
         ('{{ a }} {{ b }} {% include "../judge.py" %}', "judge.py"),
     ],
 )
-def test_prompts_that_cannot_be(tmp_path: Path, text: str, said: str) -> None:
+def test_prompts_that_cannot_be(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "mine.jinja"
     path.write_text(text)
-    with pytest.raises((InputError, OptionError), match=said):
-        plan(own=Judge(model="m", base_url="http://h/v1", prompt=str(path)))
+    with pytest.raises((InputError, OptionError), match=message):
+        plan(config=Judge(model="m", base_url="http://h/v1", prompt=str(path)))
 
 
-@pytest.mark.parametrize(("name", "said"), [("sumary", "did you mean 'summary'"), ("no.jinja", "no such file")])
-def test_prompts_that_are_not_there(name: str, said: str) -> None:
-    with pytest.raises((InputError, OptionError), match=said):
-        plan(own=Judge(model="m", base_url="http://h/v1", prompt=name))
+@pytest.mark.parametrize(("name", "message"), [("sumary", "did you mean 'summary'"), ("no.jinja", "no such file")])
+def test_prompts_that_are_not_there(name: str, message: str) -> None:
+    with pytest.raises((InputError, OptionError), match=message):
+        plan(config=Judge(model="m", base_url="http://h/v1", prompt=name))
 
 
 PEOPLE = pl.DataFrame(
@@ -225,50 +227,53 @@ PEOPLE = pl.DataFrame(
 
 
 def test_examples_are_shown_first_and_not_judged() -> None:
-    people = cu.read(PEOPLE)
-    made = plan(own=Judge(model="m", base_url="http://h/v1", examples=(people, 3)))
-    judged = {own.item for own in made.asked}
-    assert len(judged) == 9
-    note = next(note for note in made.notes if note.rule == "examples")
-    assert set(note.message.rpartition(": ")[2].split(", ")) == set(ITEMS) - judged
-    heads = {json.dumps(own.body["messages"][:-1]) for own in made.requests}
-    assert len(heads) == 1  # the same for all, so that servers keep it
-    shown = json.loads(heads.pop())
-    assert [message["role"] for message in shown] == ["user", "assistant"] * 3
-    said = Counter(json.loads(message["content"])["verdict"] for message in shown[1::2])
-    assert set(said) <= {"A", "B", "tie"}
-    assert max(said.values()) == 1 + (len(said) < 3)  # balanced
-    assert made.options["judge"].examples == "table:3"
-    assert made.examples.startswith("3:")
-    assert made.examples == plan(own=Judge(model="m", base_url="http://h/v1", examples=(people, 3))).examples
-    assert made.examples != plan(own=Judge(model="m", base_url="http://h/v1", examples=(people, 3)), rng=1).examples
+    human_study = cu.read(PEOPLE)
+    result = plan(config=Judge(model="m", base_url="http://h/v1", examples=(human_study, 3)))
+    items = {question.item for question in result.asked}
+    assert len(items) == 9
+    note = next(note for note in result.notes if note.rule == "examples")
+    assert set(note.message.rpartition(": ")[2].split(", ")) == set(ITEMS) - items
+    heads = {json.dumps(question.body["messages"][:-1]) for question in result.requests}
+    assert len(heads) == 1  # identical, so that servers can cache the prefix
+    messages = json.loads(heads.pop())
+    assert [message["role"] for message in messages] == ["user", "assistant"] * 3
+    verdicts = Counter(json.loads(message["content"])["verdict"] for message in messages[1::2])
+    assert set(verdicts) <= {"A", "B", "tie"}
+    assert max(verdicts.values()) == 1 + (len(verdicts) < 3)  # balanced
+    assert result.options["judge"].examples == "table:3"
+    assert result.examples.startswith("3:")
+    assert result.examples == plan(config=Judge(model="m", base_url="http://h/v1", examples=(human_study, 3))).examples
+    assert (
+        result.examples
+        != plan(config=Judge(model="m", base_url="http://h/v1", examples=(human_study, 3)), rng=1).examples
+    )
 
 
 def test_examples_of_scores_by_aspect(tmp_path: Path) -> None:
     path = tmp_path / "people.csv"
     both = [PEOPLE.with_columns(pl.lit(aspect).alias("aspect")) for aspect in ("wit", "sense")]
     pl.concat(both).write_csv(path)
-    own = Judge(model="m", base_url="http://h/v1", mode="pointwise", aspects=("wit", "sense"), examples=f"{path}:5")
-    made = plan(own=own)
-    messages = made.requests[0].body["messages"]
+    config = Judge(model="m", base_url="http://h/v1", mode="pointwise", aspects=("wit", "sense"), examples=f"{path}:5")
+    result = plan(config=config)
+    messages = result.requests[0].body["messages"]
     assert sorted(json.loads(message["content"])["score"] for message in messages[1:-1:2]) == [1, 2, 3, 4, 5]
 
 
 def test_examples_agree_with_people() -> None:
-    people = cu.read(PEOPLE)
-    made = plan(own=Judge(model="m", base_url="http://h/v1", examples=(people, 6)))
+    human_study = cu.read(PEOPLE)
+    result = plan(config=Judge(model="m", base_url="http://h/v1", examples=(human_study, 6)))
     scores = {(row["item"], row["system"]): row["score"] for row in PEOPLE.iter_rows(named=True)}
     texts = {row["text"]: (row["item"], row["system"]) for row in TEXTS.iter_rows(named=True)}
-    messages = made.requests[0].body["messages"][:-1]
+    messages = result.requests[0].body["messages"][:-1]
     from tests.judging.clients import outputs_of
 
-    for asked, answered in zip(messages[::2], messages[1::2], strict=True):
-        a, b = (scores[texts[text]] for text in outputs_of({"messages": [asked]}))
-        assert json.loads(answered["content"])["verdict"] == ("tie" if a == b else "A" if a > b else "B")
+    for prompt, answer in zip(messages[::2], messages[1::2], strict=True):
+        a, b = (scores[texts[text]] for text in outputs_of({"messages": [prompt]}))
+        assert json.loads(answer["content"])["verdict"] == ("tie" if a == b else "A" if a > b else "B")
 
 
 @pytest.mark.parametrize(
-    ("examples", "said"),
+    ("examples", "message"),
     [
         ("people.csv", "give STUDY:K"),
         ("people.csv:0", "give STUDY:K"),
@@ -286,25 +291,25 @@ def test_examples_agree_with_people() -> None:
         ((cu.read(PEOPLE.with_columns(item=pl.col("item") + "x")), 2), "has only 0 items"),
     ],
 )
-def test_examples_that_cannot_be(examples: Any, said: str) -> None:
-    with pytest.raises((InputError, OptionError), match=said):
-        plan(own=Judge(model="m", base_url="http://h/v1", examples=examples))
+def test_examples_that_cannot_be(examples: Any, message: str) -> None:
+    with pytest.raises((InputError, OptionError), match=message):
+        plan(config=Judge(model="m", base_url="http://h/v1", examples=examples))
 
 
 def test_people_beyond_the_scale_are_no_examples() -> None:
-    own = Judge(model="m", base_url="http://h/v1", mode="pointwise", scale="1-3", examples=(cu.read(PEOPLE), 2))
+    config = Judge(model="m", base_url="http://h/v1", mode="pointwise", scale="1-3", examples=(cu.read(PEOPLE), 2))
     with pytest.raises(InputError, match="examples: the human score 4 of 'Z' lies outside scale='1-3'"):
-        plan(own=own)
+        plan(config=config)
 
 
 def test_references_are_shown_where_they_are_asked_for() -> None:
-    given = TEXTS.with_columns(references=pl.lit('["Ref one", "Ref two"]'))
-    assert "Ref one" not in prompt_of(plan(given).requests[0].body)
-    shown = prompt_of(plan(given, Judge(model="m", base_url="http://h/v1", references=1)).requests[0].body)
-    assert "Ref one" in shown
-    assert "Ref two" not in shown
+    texts = TEXTS.with_columns(references=pl.lit('["Ref one", "Ref two"]'))
+    assert "Ref one" not in prompt_of(plan(texts).requests[0].body)
+    prompt = prompt_of(plan(texts, Judge(model="m", base_url="http://h/v1", references=1)).requests[0].body)
+    assert "Ref one" in prompt
+    assert "Ref two" not in prompt
     with pytest.raises(InputError, match="no item has a reference"):
-        plan(own=Judge(model="m", base_url="http://h/v1", references=1))
+        plan(config=Judge(model="m", base_url="http://h/v1", references=1))
 
 
 def test_without_an_address_or_a_client_nothing_is_asked() -> None:
@@ -332,23 +337,23 @@ def test_a_budget_wants_a_bound_of_the_answers(sampling: dict[str, Any]) -> None
 
 @pytest.mark.usefixtures("quick")
 def test_tries_that_broke_off_count_in_the_second_round_too() -> None:
-    tried: list[int] = []
+    attempts: list[int] = []
 
     def client(body: Mapping[str, Any]) -> dict[str, Any]:
-        tried.append(1)
-        if len(tried) in (1, 3):  # paid, and lost
+        attempts.append(1)
+        if len(attempts) in (1, 3):  # charged, but lost
             raise TimeoutError
         return completion("I wonder.", usage={"prompt_tokens": 0, "completion_tokens": 10})
 
-    # $10 a try at most. Three requests, five tries: $50. Of $79 are left $29: two again.
-    own = Judge(model="m", sampling={"max_tokens": 10})
+    # At most $10 per try; three requests with five tries cost $50. Of $79, $29 are left: two more.
+    config = Judge(model="m", sampling={"max_tokens": 10})
     three = TEXTS.head(3)
-    judge(three, own, client=client, max_cost=79.0, price=[0, 1e6], concurrency=1, orders="ab")
-    assert len(tried) == 7
+    judge(three, config, client=client, max_cost=79.0, price=[0, 1e6], concurrency=1, orders="ab")
+    assert len(attempts) == 7
 
 
-def sent(path: Path) -> bytes:
-    """The bytes that a part shows."""
+def image_bytes(path: Path) -> bytes:
+    """Return the bytes of the image of a part."""
     kind, _, content = image_part(str(path))["image_url"]["url"].partition(",")
     assert kind == "data:image/png;base64"
     return base64.b64decode(content)
@@ -358,10 +363,10 @@ def test_an_image_that_was_changed_is_sent_as_it_is_now(tmp_path: Path) -> None:
     path = tmp_path / "a.png"
     path.write_bytes(b"one")
     os.utime(path, ns=(1, 1))
-    assert sent(path) == b"one"
-    path.write_bytes(b"two")  # of the same size
+    assert image_bytes(path) == b"one"
+    path.write_bytes(b"two")  # same size
     os.utime(path, ns=(2, 2))
-    assert sent(path) == b"two"
+    assert image_bytes(path) == b"two"
     path.unlink()
     with pytest.raises(InputError):
         image_part(str(path))

@@ -1,4 +1,4 @@
-"""Probes: forms of an output that change nothing else, the questions about them, and their outcomes."""
+"""Probes: edited outputs, their questions and their outcomes."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ PIECES = ["Lima", "is", "Dr.", "big.", "Why?", "了。", "\n", "- ", "* ", "# ",
 
 
 def letters(text: str) -> list[str]:
-    """The words of a text without Markdown."""
+    """Return the words of a text without Markdown."""
     return re.findall(r"[^\s#*+-]+", text)
 
 
@@ -54,7 +54,7 @@ def test_forms_change_nothing_else(text: str) -> None:
     longer_text = lengthened(text)
     assert longer_text.startswith(text.rstrip())
     added = letters(longer_text[len(text.rstrip()) :])
-    assert added == letters(text)[len(letters(text)) - len(added) :]  # only what the text ends with
+    assert added == letters(text)[len(letters(text)) - len(added) :]  # only a repetition of the end of the text
     form = formatted(text)
     assert letters(form.text) == letters(text)
     if form.text != text:
@@ -85,7 +85,7 @@ def test_the_last_sentence_is_repeated(text: str, longer_text: str) -> None:
         ("Lima is the capital.", "**Lima is the capital.**", False),
         ("Lima is the capital. It lies on the coast.", "- Lima is the capital.\n- It lies on the coast.", False),
         ("# Lima\n* the capital\n  - of **Peru**", "Lima\nthe capital\nof Peru", True),
-        ("It is 2**3 at least.", "It is 2**3 at least.", False),  # without the stars it would be another number
+        ("It is 2**3 at least.", "It is 2**3 at least.", False),  # without the stars the number would change
         ("1. Lima\n2. **Cusco**", "1. Lima\n2. **Cusco**", False),
         ("", "", False),
     ],
@@ -112,7 +112,7 @@ def test_one_output_is_changed_and_everything_else_is_the_same() -> None:
         prompt = prompt_of(question.request.body)
         assert re.findall(r"System: .*\n<output-[AB]", prompt) == names
     assert 12 < firsts[True] < 60  # of 72, at random
-    # In both orders the same place is changed, so each system is changed once in each comparison.
+    # Both orders change the same position, so each system is changed once per comparison.
     assert len({(q.item, q.probe, q.changed) for q in changed}) == 72
     assert [q.request for q in plan(TEXTS.reverse(), probe="length").asked if q.probe and q.item == "3"] == [
         q.request for q in changed if q.probe == "length" and q.item == "3"
@@ -123,28 +123,28 @@ def test_what_would_not_change_is_counted_and_not_queried() -> None:
     texts = TEXTS.with_columns(
         text=pl.when(pl.col("item") == "0").then(pl.lit("```\n") + pl.col("text")).otherwise("text")
     )
-    made = plan(texts, probe=["length", "format"])
-    assert sum(bool(q.probe) for q in made.asked) == 44
-    assert [note.message for note in made.notes] == [
+    result = plan(texts, probe=["length", "format"])
+    assert sum(bool(q.probe) for q in result.asked) == 44
+    assert [note.message for note in result.notes] == [
         "4 probes are not queried, because they would not change the request: length 2, format 2"
     ]
 
 
 def test_order_and_repeat_are_questions_as_usual() -> None:
-    made = plan(probe="order,repeat")
-    assert not any(q.probe for q in made.asked)
-    assert Counter(q.repeat for q in made.asked) == {"0": 24, "1": 24}
+    result = plan(probe="order,repeat")
+    assert not any(q.probe for q in result.asked)
+    assert Counter(q.repeat for q in result.asked) == {"0": 24, "1": 24}
     assert Counter(q.repeat for q in plan(probe="length,repeat").asked if q.probe) == {"0": 24}
 
 
 def test_outcomes_are_those_of_the_changed_output(tmp_path: Path) -> None:
-    """A judge that prefers the longer text: X is shorter than Y by 15 characters, and longer with its end again."""
+    """The judge prefers the longer text: X is 15 characters shorter than Y, and longer once its end is repeated."""
     rewritten = TEXTS.select("item", "system", text=pl.lit("Short."))
     rewritten.write_csv(tmp_path / "brief.csv")
-    made = judge(TEXTS, Judge(model="m"), client=judging(longer), probe=["length", str(tmp_path / "brief.csv")])
+    result = judge(TEXTS, Judge(model="m"), client=judging(longer), probe=["length", str(tmp_path / "brief.csv")])
     wins = {
         (probe, system): set(rows.select("plain", "changed").rows())
-        for (probe, system), rows in made.probes.group_by("probe", "system")
+        for (probe, system), rows in result.probes.group_by("probe", "system")
     }
     assert wins == {
         ("length", "X"): {(0.0, 1.0)},
@@ -153,10 +153,10 @@ def test_outcomes_are_those_of_the_changed_output(tmp_path: Path) -> None:
         ("brief", "Y"): {(1.0, 0.0)},
     }
     without = judge(TEXTS, Judge(model="m"), client=judging(longer))
-    assert made.verdicts.equals(without.verdicts)
-    assert made.usage["questions"].item() == 3 * without.usage["questions"].item()
-    assert made.study().probes.height == 48
-    rows = cu.consistency(made.study(), resamples=0).probes
+    assert result.verdicts.equals(without.verdicts)
+    assert result.usage["questions"].item() == 3 * without.usage["questions"].item()
+    assert result.study().probes.height == 48
+    rows = cu.consistency(result.study(), resamples=0).probes
     assert rows.select("probe", "n", "plain_rate", "changed_rate", "effect").rows() == [
         ("order", 12, 0.5, 0.5, 0.0),
         ("brief", 24, 0.5, 0.0, -50.0),
@@ -167,9 +167,9 @@ def test_outcomes_are_those_of_the_changed_output(tmp_path: Path) -> None:
 def test_removed_markdown_is_the_plain_form() -> None:
     texts = pl.DataFrame({"item": ["1", "1"], "system": ["X", "Y"], "text": ["**It is a long text.**", "It is."]})
     stars = judging(lambda a, b: "A" if "*" in a else "B" if "*" in b else "tie")
-    made = judge(texts, Judge(model="m"), client=stars, probe="format")
-    rows = {row["system"]: (row["plain"], row["changed"]) for row in made.probes.to_dicts()}
-    # X: without its bold text a tie; Y: in bold beside the other's bold text, the one shown first
+    result = judge(texts, Judge(model="m"), client=stars, probe="format")
+    rows = {row["system"]: (row["plain"], row["changed"]) for row in result.probes.to_dicts()}
+    # X without bold text ties; Y in bold ties in style with X, and the first output wins
     assert rows["X"] == (0.5, 1.0)
     assert rows["Y"][0] == 0.0
 
@@ -180,8 +180,8 @@ def test_removed_markdown_is_the_plain_form() -> None:
 )
 def test_a_pointwise_judge(options: Mapping[str, Any], key: str, low: Any, high: Any) -> None:
     client = judging(lambda text: high if text.count(".") > 2 else low, key)
-    made = judge(TEXTS, Judge(model="m", mode="pointwise", **options), client=client, probe="length,name")
-    rows = made.probes.group_by("probe").agg(pl.col("plain", "changed", "against").unique(), n=pl.len()).sort("probe")
+    result = judge(TEXTS, Judge(model="m", mode="pointwise", **options), client=client, probe="length,name")
+    rows = result.probes.group_by("probe").agg(pl.col("plain", "changed", "against").unique(), n=pl.len()).sort("probe")
     ends = ([0.25], [0.75]) if key == "score" else ([0.0], [1.0])
     assert rows.rows() == [("length", ends[0], ends[1], [""], 24), ("name", ends[0], ends[0], [""], 24)]
 
@@ -192,12 +192,12 @@ def test_a_failure_is_counted_and_no_outcome() -> None:
         content = "Hm." if a.count("capital") > 1 else json.dumps({"verdict": longer(a, b)})
         return completion(content)
 
-    made = judge(TEXTS, Judge(model="m"), client=client, probe="length")
-    lost = made.probes.filter(pl.col("invalid") != "")
-    assert lost.select("system", "invalid").unique().rows() == [("X", "no-verdict")]
-    assert lost["changed"].null_count() == lost.height > 0
-    (row,) = cu.consistency(made.study(), resamples=0).probes.filter(probe="length").to_dicts()
-    assert (row["n"], row["unanswered"]) == (24 - lost.height, lost.height)
+    result = judge(TEXTS, Judge(model="m"), client=client, probe="length")
+    failures = result.probes.filter(pl.col("invalid") != "")
+    assert failures.select("system", "invalid").unique().rows() == [("X", "no-verdict")]
+    assert failures["changed"].null_count() == failures.height > 0
+    (row,) = cu.consistency(result.study(), resamples=0).probes.filter(probe="length").to_dicts()
+    assert (row["n"], row["unanswered"]) == (24 - failures.height, failures.height)
 
 
 @pytest.mark.parametrize(
@@ -237,21 +237,21 @@ def test_from_the_command_line_to_the_report(custodes: Run) -> None:
         "    return {'model': 's', 'choices': [{'message': message, 'finish_reason': 'stop'}]}\n"
     )
     words = ("judge", "texts.csv", "--model", "m", "--client", "measure:longer", "-o", "verdicts.csv")
-    made = custodes(*words, "--probe", "order,length", "--probe", "name")
-    assert made.status == 0, made.err
-    assert made.out.split()[-1] == "verdicts.probes.csv"
+    result = custodes(*words, "--probe", "order,length", "--probe", "name")
+    assert result.status == 0, result.err
+    assert result.out.split()[-1] == "verdicts.probes.csv"
     study = cu.read("verdicts.csv")
     assert study.probes.height == 48
     assert "48 probes are read from verdicts.probes.csv" in str([note.message for note in study.notes])
     assert "the probes (48) are left out" in custodes("convert", "verdicts.csv", "-o", "converted.csv").err
     assert cu.read(*Path.cwd().glob("verdicts*.csv")).probes.equals(study.probes)
-    found = json.loads(custodes("consistency", "verdicts.csv", "--resamples", "0", "--format", "json").out)
-    length = next(row for row in found["findings"] if row["factor"] == "length")
+    output = json.loads(custodes("consistency", "verdicts.csv", "--resamples", "0", "--format", "json").out)
+    length = next(row for row in output["findings"] if row["factor"] == "length")
     assert length["finding"] == "prefers the changed form"
     report = custodes("report", "verdicts.csv", "texts.csv", "--resamples", "20", "-o", "report.html")
     assert report.status == 0, report.err
     assert "Probes: the same outputs in another form" in Path("report.html").read_text(encoding="utf-8")
     verdict = custodes("verdict", "verdicts.csv", "texts.csv", "--resamples", "20")
     assert "(probe length)" in " ".join(verdict.out.split())
-    assert custodes(*words).status == 0  # without probes, the earlier ones are not read with the new verdicts
+    assert custodes(*words).status == 0  # without probes, outcomes of earlier probes are not read with the new verdicts
     assert not Path("verdicts.probes.csv").exists()

@@ -1,4 +1,4 @@
-"""Prompts as a server receives them: feedback before the preference, criteria of a rubric, and conversations."""
+"""Prompts as received by a server: feedback before the preference, criteria of a rubric, conversations."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ def test_feedback_is_requested_and_read_before_the_preference(
     server: Server, tmp_path: Path, quick: None, structured: bool
 ) -> None:
     reply = json.dumps({"reason": "A: correct. B: 'by' is misspelled.", "verdict": "A"})
-    server.answer = lambda seen, tried: says(reply)
+    server.answer = lambda request, attempts: says(reply)
     judge = Judge(model="m", base_url=server.url, prompt="feedback", reason="first", structured=structured)
     result = cu.judge(TEXTS, judge, orders="ab", cache=tmp_path / "c.db")
     assert result.verdicts["preference"].to_list() == [1]
     assert "misspelled" in json.dumps(result.to_dict())
-    (seen,) = server.seen
-    (message,) = seen.body["messages"]
+    (request,) = server.seen
+    (message,) = request.body["messages"]
     assert message["role"] == "user"
     texts = ("Guten Tag", "Good day", "Good by")
     assert in_order(message["content"], *texts, "Write the feedback first", "Only then decide", '{"reason":"...",')
     if structured:
-        schema = seen.body["response_format"]["json_schema"]["schema"]
+        schema = request.body["response_format"]["json_schema"]["schema"]
         assert list(schema["properties"]) == ["reason", "verdict"]
 
 
@@ -69,12 +69,12 @@ def test_a_rubric_that_extends_a_ready_prompt(
         '{% extends mode ~ ".jinja" %}\n{% block overall %}\nJudge by these criteria:\n1. It is correct.\n'
         "2. It is polite.\n{% endblock %}\n"
     )
-    server.answer = lambda seen, tried: says(reply)
+    server.answer = lambda request, attempts: says(reply)
     judge = Judge(model="m", base_url=server.url, prompt=str(rubric), mode=mode, **options)  # type: ignore[arg-type]
     result = cu.judge(TEXTS, judge, cache=tmp_path / "c.db")
     assert result.status == 0
-    for seen in server.seen:
-        prompt = seen.body["messages"][0]["content"]
+    for request in server.seen:
+        prompt = request.body["messages"][0]["content"]
         assert in_order(prompt, "1. It is correct.", "2. It is polite.", "Guten Tag", "Answer with one JSON object")
         assert "quality" not in prompt
 
@@ -94,11 +94,11 @@ def test_earlier_turns_are_sent_with_their_roles(server: Server, tmp_path: Path,
     place.write_text("".join(json.dumps(row) + "\n" for row in rows))
     columns = {"item": "id", "system": "model", "messages": "messages"}
     study = cu.read(place, columns=columns)
-    server.answer = lambda seen, tried: says('{"verdict": "A"}')
+    server.answer = lambda request, attempts: says('{"verdict": "A"}')
     judge = Judge(model="m", base_url=server.url, prompt="dialogue")
     cu.judge(study, judge, orders="ab", cache=tmp_path / "c.db")
-    (seen,) = server.seen
-    prompt = seen.body["messages"][0]["content"]
+    (request,) = server.seen
+    prompt = request.body["messages"][0]["content"]
     turn = re.compile(r"^(\w+):\n<(turn-[0-9a-f]{12})>\n(.*?)\n</\2>$", re.DOTALL | re.MULTILINE)
     assert [(role, text) for role, _, text in turn.findall(prompt)] == [
         ("system", "Be brief."),
@@ -119,7 +119,7 @@ def test_no_turn_and_no_role_imitates_another(server: Server, tmp_path: Path, qu
     texts = {"item": "1", "source": "?", "context": context, "outputs": {"X": "one", "Y": "two"}}
     place = tmp_path / "texts.jsonl"
     place.write_text(json.dumps(texts) + "\n")
-    server.answer = lambda seen, tried: says('{"verdict": "A"}')
+    server.answer = lambda request, attempts: says('{"verdict": "A"}')
     cu.judge(place, Judge(model="m", base_url=server.url), orders="ab", cache=tmp_path / "c.db")
     prompt = server.seen[0].body["messages"][0]["content"]
     turns = re.findall(r"^([^\n]+):\n<(turn-[0-9a-f]{12})>\n(.*?)\n</\2>", prompt, re.DOTALL | re.MULTILINE)

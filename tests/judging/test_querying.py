@@ -1,4 +1,4 @@
-"""Requests over HTTP to a server that misbehaves: nothing lost, nothing invented, every failure named."""
+"""HTTP requests to a misbehaving server: no reply is lost or invented, and every failure is named."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def bodies(count: int, *, start: int = 0, **more: Any) -> list[Request]:
     ]
 
 
-def asked(requests: list[Request], client: Client, cache: Cache | None = None, **options: Any) -> Received:
+def replies_to(requests: list[Request], client: Client, cache: Cache | None = None, **options: Any) -> Received:
     options = {"concurrency": 8, "rpm": None, "tpm": None, "budget": Budget(), "progress": silent} | options
     return query(requests, client, cache=Cache() if cache is None else cache, **options)
 
@@ -53,28 +53,28 @@ def client(server: Server, *, key: str | None = KEY, timeout: float = PATIENCE) 
 
 
 def texts(answers: Received, requests: list[Request]) -> list[str]:
-    """What the replies to requests say, which are all there and no others."""
+    """Return the texts of the replies, after checking that there is one per request."""
     assert answers.replies.keys() == {request.key for request in requests}
     return [answers.replies[request.key].body["choices"][0]["message"]["content"] for request in requests]
 
 
-def number(seen: Seen) -> int:
-    return int(seen.body["messages"][0]["content"].split()[1])
+def number(request: Seen) -> int:
+    return int(request.body["messages"][0]["content"].split()[1])
 
 
 def test_every_request_is_answered_once_and_then_from_the_cache(server: Server, tmp_path: Path) -> None:
-    server.answer = lambda seen, tried: says(str(number(seen)))
+    server.answer = lambda request, attempts: says(str(number(request)))
     requests = bodies(40)
     with Cache(tmp_path / "kept.db") as cache:
-        first = asked([*requests, *requests[:5]], client(server), cache)
+        first = replies_to([*requests, *requests[:5]], client(server), cache)
     assert texts(first, requests) == [str(n) for n in range(40)]
     assert (first.asked, first.failures, len(server.seen)) == (40, {}, 40)
-    assert {(seen.method, seen.path, seen.headers["authorization"]) for seen in server.seen} == {
+    assert {(request.method, request.path, request.headers["authorization"]) for request in server.seen} == {
         ("POST", "/v1/chat/completions", f"Bearer {KEY}")
     }
     assert server.most_at_once <= 8
     with Cache(tmp_path / "kept.db") as cache:
-        again = asked(requests, client(server), cache)
+        again = replies_to(requests, client(server), cache)
     assert (again.replies, again.asked, len(server.seen)) == (first.replies, 0, 40)
     assert KEY.encode() not in b"".join(path.read_bytes() for path in tmp_path.iterdir())
 
@@ -106,17 +106,19 @@ PASSING: dict[str, Manner] = {
 
 @pytest.mark.parametrize("manner", PASSING.values(), ids=PASSING.keys())
 def test_what_passes_is_asked_again(server: Server, manner: Manner) -> None:
-    server.answer = lambda seen, tried: manner if tried < 2 and number(seen) % 2 else says(str(number(seen)))
-    answers = asked(bodies(8), client(server))
+    server.answer = lambda request, attempts: (
+        manner if attempts < 2 and number(request) % 2 else says(str(number(request)))
+    )
+    answers = replies_to(bodies(8), client(server))
     assert texts(answers, bodies(8)) == [str(n) for n in range(8)]
     assert (answers.asked, answers.failures, len(server.seen)) == (8, {}, 16)
 
 
 @pytest.mark.parametrize("manner", [servers.silence, servers.trickle], ids=["silence", "trickle"])
 def test_a_reply_that_does_not_come_in_time_is_asked_for_again(server: Server, manner: Manner) -> None:
-    """The first try of request 1 has little time, all others have plenty."""
+    """Only the first try of request 1 has a short timeout."""
     given_up: list[str] = []
-    server.answer = lambda seen, tried: manner if number(seen) == 1 and not given_up else says()
+    server.answer = lambda request, attempts: manner if number(request) == 1 and not given_up else says()
     hasty, patient = client(server, timeout=0.05), client(server)
 
     async def judge(body: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -131,29 +133,29 @@ def test_a_reply_that_does_not_come_in_time_is_asked_for_again(server: Server, m
             await hasty.aclose()
 
     judge.aclose = patient.aclose  # type: ignore[attr-defined]
-    answers = asked(bodies(3), judge)
+    answers = replies_to(bodies(3), judge)
     assert (len(answers.replies), answers.failures) == (3, {})
     assert given_up == [f"{server.url}: no complete reply within 0.05 s"]
 
 
 def test_what_does_not_pass_is_named_and_not_kept(server: Server) -> None:
-    server.answer = lambda seen, tried: fails(500, "out of\norder\x1b[31m") if number(seen) == 2 else says()
+    server.answer = lambda request, attempts: fails(500, "out of\norder\x1b[31m") if number(request) == 2 else says()
     cache = Cache()
-    answers = asked(bodies(6), client(server), cache)
+    answers = replies_to(bodies(6), client(server), cache)
     (failure,) = answers.failures.values()
     assert failure.reason == "unavailable"
     assert failure.message == r"500: out of order\x1b[31m (sent 6 times)"
     assert (len(answers.replies), answers.asked, len(server.seen)) == (5, 6, 11)
-    server.answer = lambda seen, tried: says()
-    assert (asked(bodies(6), client(server), cache).asked, len(server.seen)) == (1, 12)
+    server.answer = lambda request, attempts: says()
+    assert (replies_to(bodies(6), client(server), cache).asked, len(server.seen)) == (1, 12)
 
 
 def test_a_server_that_is_gone_ends_the_run(server: Server) -> None:
-    server.answer = lambda seen, tried: fails(500)
-    answers = asked(bodies(100), client(server))
-    said = [failure.message for failure in answers.failures.values()]
-    assert (len(said), said.count("500: told so (sent 6 times)"), answers.replies) == (100, 5, {})
-    assert {words for words in said if words != "500: told so (sent 6 times)"} == {
+    server.answer = lambda request, attempts: fails(500)
+    answers = replies_to(bodies(100), client(server))
+    messages = [failure.message for failure in answers.failures.values()]
+    assert (len(messages), messages.count("500: told so (sent 6 times)"), answers.replies) == (100, 5, {})
+    assert {words for words in messages if words != "500: told so (sent 6 times)"} == {
         "not sent: 5 requests in a row were not answered: 500: told so (sent 6 times)"
     }
     assert 5 <= answers.asked <= 10
@@ -161,8 +163,10 @@ def test_a_server_that_is_gone_ends_the_run(server: Server) -> None:
 
 
 def test_a_server_that_wants_hours_of_rest_ends_the_run(server: Server) -> None:
-    server.answer = lambda seen, tried: fails(429, headers={"retry-after": "86400"}) if number(seen) else says()
-    answers = asked(bodies(30), client(server), concurrency=1)
+    server.answer = lambda request, attempts: (
+        fails(429, headers={"retry-after": "86400"}) if number(request) else says()
+    )
+    answers = replies_to(bodies(30), client(server), concurrency=1)
     assert len(server.seen) == 2
     assert len(answers.replies) == 1
     assert list(answers.failures.values())[-1].message == (
@@ -171,8 +175,8 @@ def test_a_server_that_wants_hours_of_rest_ends_the_run(server: Server) -> None:
 
 
 def test_rejected_requests_carry_the_servers_words_and_are_not_asked_again(server: Server) -> None:
-    server.answer = lambda seen, tried: fails(400, f"no {'x' * 1000}") if number(seen) in (2, 4, 6) else says()
-    answers = asked(bodies(8), client(server))
+    server.answer = lambda request, attempts: fails(400, f"no {'x' * 1000}") if number(request) in (2, 4, 6) else says()
+    answers = replies_to(bodies(8), client(server))
     assert {failure.reason for failure in answers.failures.values()} == {"rejected"}
     assert {len(failure.message) for failure in answers.failures.values()} == {305}
     assert (len(answers.replies), len(answers.failures), len(server.seen)) == (5, 3, 8)
@@ -180,18 +184,18 @@ def test_rejected_requests_carry_the_servers_words_and_are_not_asked_again(serve
 
 @pytest.mark.parametrize("status", [400, 413, 422])
 def test_five_rejections_in_a_row_end_the_run(server: Server, status: int) -> None:
-    server.answer = lambda seen, tried: fails(status, "'temperature' is not supported", code="x")
+    server.answer = lambda request, attempts: fails(status, "'temperature' is not supported", code="x")
     with pytest.raises(
         OptionError,
         match=(
             f"^the judge cannot be queried: 5 requests in a row were rejected: {status}: 'temperature' is not supported"
         ),
     ):
-        asked(bodies(30), client(server))
+        replies_to(bodies(30), client(server))
     assert len(server.seen) == 5
     cache = Cache()
-    server.answer = lambda seen, tried: says() if number(seen) < 10 else fails(status)
-    answers = asked(bodies(60), client(server), cache, concurrency=1)
+    server.answer = lambda request, attempts: says() if number(request) < 10 else fails(status)
+    answers = replies_to(bodies(60), client(server), cache, concurrency=1)
     assert (len(answers.replies), len(answers.failures), len(server.seen)) == (10, 50, 20)
     assert {failure.reason for failure in answers.failures.values()} == {"rejected"}
 
@@ -206,43 +210,43 @@ DENIED = {
 }
 
 
-@pytest.mark.parametrize(("manner", "said"), DENIED.values(), ids=DENIED.keys())
-def test_a_server_that_answers_nothing_is_asked_once(server: Server, manner: Manner, said: str) -> None:
-    server.answer = lambda seen, tried: manner
+@pytest.mark.parametrize(("manner", "message"), DENIED.values(), ids=DENIED.keys())
+def test_a_server_that_answers_nothing_is_asked_once(server: Server, manner: Manner, message: str) -> None:
+    server.answer = lambda request, attempts: manner
     cache = Cache()
     with pytest.raises(OptionError) as caught:
-        asked(bodies(30), client(server), cache, concurrency=16)
-    assert str(caught.value) == f"the judge cannot be queried: {said}"
+        replies_to(bodies(30), client(server), cache, concurrency=16)
+    assert str(caught.value) == f"the judge cannot be queried: {message}"
     assert len(server.seen) == 1
-    server.answer = lambda seen, tried: says()
-    asked(bodies(3), client(server), cache)
-    server.answer = lambda seen, tried: manner  # a key that is withdrawn
-    answers = asked(bodies(30), client(server), cache, concurrency=1)
+    server.answer = lambda request, attempts: says()
+    replies_to(bodies(3), client(server), cache)
+    server.answer = lambda request, attempts: manner  # a revoked key
+    answers = replies_to(bodies(30), client(server), cache, concurrency=1)
     assert (len(answers.replies), len(answers.failures)) == (3, 27)
     assert {failure.reason for failure in answers.failures.values()} == {"denied"}
     assert KEY not in repr(answers)
 
 
 def test_403_after_an_answer_is_about_one_request(server: Server) -> None:
-    server.answer = lambda seen, tried: fails(403, "flagged by moderation") if number(seen) == 3 else says()
-    answers = asked(bodies(9), client(server))
+    server.answer = lambda request, attempts: fails(403, "flagged by moderation") if number(request) == 3 else says()
+    answers = replies_to(bodies(9), client(server))
     assert [failure.reason for failure in answers.failures.values()] == ["rejected"]
     assert len(answers.replies) == 8
 
 
 def test_a_redirect_is_not_followed_and_the_key_goes_nowhere(server: Server) -> None:
-    other = Server()
+    target = Server()
     try:
-        server.answer = lambda seen, tried: sends(307, b"", {"location": f"{other.url}/chat/completions"})
+        server.answer = lambda request, attempts: sends(307, b"", {"location": f"{target.url}/chat/completions"})
         with pytest.raises(
             OptionError,
             match="307: the server redirects to another address, to which the key is not sent; give the final address",
         ) as caught:
-            asked(bodies(3), client(server))
-        assert other.seen == []
+            replies_to(bodies(3), client(server))
+        assert target.seen == []
         assert KEY not in str(caught.value)
     finally:
-        other.close()
+        target.close()
 
 
 @pytest.mark.parametrize(
@@ -250,7 +254,7 @@ def test_a_redirect_is_not_followed_and_the_key_goes_nowhere(server: Server) -> 
     [
         lambda key: json.dumps(key).replace("/", "\\/"),
         lambda key: '"' + "".join(f"\\u{ord(letter):04X}" for letter in key) + '"',
-        lambda key: json.dumps(json.dumps(key).replace("/", "\\/")),  # in the JSON of an answer
+        lambda key: json.dumps(json.dumps(key).replace("/", "\\/")),  # inside the JSON of an answer
         lambda key: json.dumps("".join(f"\\u{ord(letter):04x}" for letter in key)),
     ],
     ids=["solidus", "numbers", "solidus within", "numbers within"],
@@ -258,38 +262,40 @@ def test_a_redirect_is_not_followed_and_the_key_goes_nowhere(server: Server) -> 
 @pytest.mark.parametrize("name", ["value", "key"])
 def test_a_key_that_is_escaped_is_not_kept(server: Server, escaped: Callable[[str], str], name: str) -> None:
     key = "sk-very/secret/0123456789"
-    own = f'{{"said": {escaped(key)}}}' if name == "value" else f"{{{escaped(key)}: 1}}"
-    content = json.dumps(completion())[:-1] + f', "more": {own}}}'
-    server.answer = lambda seen, tried: sends(200, content.encode())
-    (reply,) = asked(bodies(1), client(server, key=key)).replies.values()
+    text = f'{{"said": {escaped(key)}}}' if name == "value" else f"{{{escaped(key)}: 1}}"
+    content = json.dumps(completion())[:-1] + f', "more": {text}}}'
+    server.answer = lambda request, attempts: sends(200, content.encode())
+    (reply,) = replies_to(bodies(1), client(server, key=key)).replies.values()
     assert "[key]" in str(reply.body["more"])
-    assert "0123456789" not in re.sub(r"\\u00(..)", lambda found: chr(int(found[1], 16)), repr(reply.body))
-    server.answer = lambda seen, tried: sends(401, f'{{"error": {escaped(key)}}}'.encode())
+    assert "0123456789" not in re.sub(r"\\u00(..)", lambda match: chr(int(match[1], 16)), repr(reply.body))
+    server.answer = lambda request, attempts: sends(401, f'{{"error": {escaped(key)}}}'.encode())
     with pytest.raises(OptionError, match=r"401: .*\[key\]"):
-        asked(bodies(1), client(server, key=key))
-    server.answer = lambda seen, tried: sends(401, f"no JSON: {escaped(key)}".encode())
+        replies_to(bodies(1), client(server, key=key))
+    server.answer = lambda request, attempts: sends(401, f"no JSON: {escaped(key)}".encode())
     with pytest.raises(OptionError, match=r"401: no JSON: .*\[key\]"):
-        asked(bodies(1), client(server, key=key))
+        replies_to(bodies(1), client(server, key=key))
 
 
 def test_credentials_of_the_address_are_not_kept_either(server: Server) -> None:
     login = "me:p%40ssw0rd%2F!"
-    told = {"pair": "me:p@ssw0rd/!", "password": "p@ssw0rd/!", "header": "bWU6cEBzc3cwcmQvIQ=="}
-    server.answer = lambda seen, tried: sends(200, completion() | told | {"seen": seen.headers["authorization"]})
+    secrets = {"pair": "me:p@ssw0rd/!", "password": "p@ssw0rd/!", "header": "bWU6cEBzc3cwcmQvIQ=="}
+    server.answer = lambda request, attempts: sends(
+        200, completion() | secrets | {"seen": request.headers["authorization"]}
+    )
     asker = http_client(server.url.replace("//", f"//{login}@"), key=None, timeout=PATIENCE)
-    (reply,) = asked(bodies(1), asker).replies.values()
-    assert {reply.body[name] for name in told} == {"[key]"}
+    (reply,) = replies_to(bodies(1), asker).replies.values()
+    assert {reply.body[name] for name in secrets} == {"[key]"}
     assert reply.body["seen"] == "Basic [key]"
-    server.answer = lambda seen, tried: fails(401, " ".join(told.values()))
+    server.answer = lambda request, attempts: fails(401, " ".join(secrets.values()))
     with pytest.raises(OptionError, match=r"401: \[key\] \[key\] \[key\]$"):
-        asked(bodies(1, start=5), asker)
+        replies_to(bodies(1, start=5), asker)
 
 
 @pytest.mark.parametrize("key", ["1", "0", "x", "A", "EMPTY", "verdict"])
 def test_a_placeholder_for_a_key_changes_no_reply(server: Server, key: str) -> None:
     body = completion('{"verdict": "A", "why": "x, EMPTY"}') | {"created": 1010}
-    server.answer = lambda seen, tried: sends(200, body)
-    (reply,) = asked(bodies(1), client(server, key=key)).replies.values()
+    server.answer = lambda request, attempts: sends(200, body)
+    (reply,) = replies_to(bodies(1), client(server, key=key)).replies.values()
     assert reply.body == body
 
 
@@ -306,7 +312,7 @@ def test_a_server_that_restarts_is_asked_again(server: Server, monkeypatch: pyte
 
     stops: list[bool] = []
     watched.aclose = inner.aclose  # type: ignore[attr-defined]
-    answers = asked(bodies(60), watched)
+    answers = replies_to(bodies(60), watched)
     assert (len(answers.replies), answers.failures, stops) == (60, {}, [True])
 
 
@@ -318,13 +324,13 @@ def test_no_server_at_the_start_is_an_error_before_anything_is_spent() -> None:
             r"\(Connection refused\)"
         ),
     ):
-        asked(bodies(5), http_client("http://127.0.0.1:1/v1", key=None, timeout=PATIENCE))
+        replies_to(bodies(5), http_client("http://127.0.0.1:1/v1", key=None, timeout=PATIENCE))
 
 
 def test_the_window_halves_when_the_server_is_busy_and_grows_with_answers(server: Server) -> None:
     at_once = [0]
 
-    def answer(seen: Seen, tried: int) -> Manner:
+    def answer(request: Seen, attempts: int) -> Manner:
         at_once.append(server._at_once)
         return fails(429) if server._at_once > 4 else slowly
 
@@ -333,36 +339,36 @@ def test_the_window_halves_when_the_server_is_busy_and_grows_with_answers(server
         return await says()(writer)
 
     server.answer = answer
-    answers = asked(
+    answers = replies_to(
         bodies(150), client(server), concurrency=64, patience=Patience(tries=10_000, first=0.002, longest=0.02)
     )
     assert (len(answers.replies), answers.failures) == (150, {})
-    assert at_once[1] == 1  # the first is alone
+    assert at_once[1] == 1  # the first request is alone
     assert 4 < server.most_at_once < 40
 
 
 @pytest.mark.parametrize("rate", [{"rpm": 6_000}, {"tpm": 60_000}], ids=["rpm", "tpm"])
 def test_rates_space_requests_evenly(server: Server, rate: dict[str, float]) -> None:
-    # 10 ms apart: 100 requests a second; or 1,000 tokens, 2 in and at most 8 out each, and in truth 12.
+    # 10 ms apart: 100 requests a second, or 1,000 tokens with 2 in and at most 8 out each (12 in fact).
     start = time.monotonic()
-    assert len(asked(bodies(6, max_tokens=8), client(server), **rate).replies) == 6
+    assert len(replies_to(bodies(6, max_tokens=8), client(server), **rate).replies) == 6
     assert time.monotonic() - start >= 5 * 0.010
 
 
-PRICE = Price(input=0.0, output=1e6)  # a dollar a token of the answers
+PRICE = Price(input=0.0, output=1e6)  # a dollar per output token
 
 
 def test_the_budget_is_never_passed_and_a_run_goes_on_where_it_ended(server: Server) -> None:
-    cache, requests = Cache(), bodies(20, max_tokens=5)  # at most $5 each, in truth 2
-    answers = asked(requests, client(server), cache, budget=Budget(limit=21, price=PRICE))
-    # Nine cost 18; the tenth could cost 5, and 18 + 5 > 21.
+    cache, requests = Cache(), bodies(20, max_tokens=5)  # at most $5 each, $2 in fact
+    answers = replies_to(requests, client(server), cache, budget=Budget(limit=21, price=PRICE))
+    # Nine cost $18; the tenth could cost $5, and 18 + 5 > 21.
     assert (len(answers.replies), len(answers.failures), len(server.seen)) == (9, 11, 9)
     assert {(failure.reason, failure.message) for failure in answers.failures.values()} == {
         ("budget", "not sent: the request could exceed the cost limit of $21, of which $18.0000 are spent")
     }
-    rest = asked(requests, client(server), cache, budget=Budget(limit=30, price=PRICE))
+    rest = replies_to(requests, client(server), cache, budget=Budget(limit=30, price=PRICE))
     assert (len(rest.replies), rest.failures, len(server.seen)) == (20, {}, 20)
-    none = asked(bodies(3, start=50), client(server), cache, budget=Budget(limit=1, price=PRICE))
+    none = replies_to(bodies(3, start=50), client(server), cache, budget=Budget(limit=1, price=PRICE))
     assert (len(none.replies), len(none.failures), len(server.seen)) == (0, 3, 20)
 
 
@@ -373,7 +379,7 @@ def test_a_client_of_somebody_else_that_gives_nonsense_is_named(result: Any) -> 
     async def odd(body: Mapping[str, Any]) -> Any:
         return result
 
-    answers = asked(bodies(2), odd)
+    answers = replies_to(bodies(2), odd)
     assert answers.replies == {}
     assert {failure.reason for failure in answers.failures.values()} == {"unavailable"}
 
@@ -391,9 +397,9 @@ ODD: dict[str, Any] = {
 
 @pytest.mark.parametrize("body", ODD.values(), ids=ODD.keys())
 def test_a_reply_that_came_is_kept_whatever_else_is_in_it(server: Server, body: Any) -> None:
-    server.answer = lambda seen, tried: sends(200, body)
+    server.answer = lambda request, attempts: sends(200, body)
     cache, budget = Cache(), Budget(limit=100, price=PRICE)
-    answers = asked(bodies(3, max_tokens=5), client(server), cache, budget=budget, tpm=1e9)
+    answers = replies_to(bodies(3, max_tokens=5), client(server), cache, budget=budget, tpm=1e9)
     assert [reply.body for reply in answers.replies.values()] == [body] * 3
     assert (budget.spent, len(server.seen)) == (15, 3)
     assert len(find_replies(bodies(3, max_tokens=5), cache)[0]) == 3
@@ -406,7 +412,7 @@ def test_a_client_that_changes_what_it_is_given_changes_no_request() -> None:
         return completion()
 
     requests = bodies(2)
-    asked(requests, emptying)
+    replies_to(requests, emptying)
     assert [request.body["messages"][0]["content"] for request in requests] == ["text 0", "text 1"]
 
 
@@ -422,7 +428,7 @@ def test_a_client_of_somebody_else_that_fails_is_asked_again(fault: BaseExceptio
             raise fault
         return completion()
 
-    answers = asked(bodies(3), odd)
+    answers = replies_to(bodies(3), odd)
     assert (len(answers.replies), len(tries)) == (3, 5)
 
 
@@ -441,13 +447,13 @@ def test_progress_counts_every_request_and_an_interrupt_keeps_what_came(server: 
 
     cache, interrupt = Cache(), True
     with pytest.raises(KeyboardInterrupt):
-        asked(bodies(400), client(server), cache, progress=counting)
-    had = len(find_replies(bodies(400), cache)[0])
-    assert 10 <= had < 400
+        replies_to(bodies(400), client(server), cache, progress=counting)
+    n_cached = len(find_replies(bodies(400), cache)[0])
+    assert 10 <= n_cached < 400
     interrupt = False
-    rest = asked(bodies(400), client(server), cache, progress=counting)
-    assert (len(rest.replies), rest.asked) == (400, 400 - had)
-    assert len(server.seen) <= 400 + 8  # what was on its way is lost, and no more
+    rest = replies_to(bodies(400), client(server), cache, progress=counting)
+    assert (len(rest.replies), rest.asked) == (400, 400 - n_cached)
+    assert len(server.seen) <= 400 + 8  # only the requests in flight are lost
 
 
 def test_a_cache_that_cannot_be_written_is_one_line(server: Server) -> None:
@@ -457,19 +463,19 @@ def test_a_cache_that_cannot_be_written_is_one_line(server: Server) -> None:
                 raise sqlite3.OperationalError("database or disk is full")
 
     with pytest.raises(InputError, match=r"not a file of cached scores or replies \(database or disk is full\)"):
-        asked(bodies(30), client(server), Full())
+        replies_to(bodies(30), client(server), Full())
     assert len(server.seen) < 10
 
 
 def test_two_runs_on_one_cache(server: Server, tmp_path: Path) -> None:
     async def both() -> list[Received]:
-        def one(start: int) -> Received:
+        def run(start: int) -> Received:
             with Cache(tmp_path / "kept.db") as cache:
-                return asked(bodies(60, start=start), client(server), cache)
+                return replies_to(bodies(60, start=start), client(server), cache)
 
-        return await asyncio.gather(*(asyncio.to_thread(one, start) for start in (0, 30)))
+        return await asyncio.gather(*(asyncio.to_thread(run, start) for start in (0, 30)))
 
-    server.answer = lambda seen, tried: says(f"{number(seen)}")
+    server.answer = lambda request, attempts: says(f"{number(request)}")
     first, second = asyncio.run(both())
     assert (len(first.replies), len(second.replies), first.failures, second.failures) == (60, 60, {}, {})
     with Cache(tmp_path / "kept.db") as cache:
@@ -503,7 +509,7 @@ def test_a_run_that_is_killed_loses_what_was_on_its_way(
         await asyncio.sleep(0.01)
         return await says()(writer)
 
-    server.answer = lambda seen, tried: slowly
+    server.answer = lambda request, attempts: slowly
     words = [sys.executable, "-c", CODE, server.url, str(tmp_path / "kept.db")]
     first = subprocess.Popen(words, cwd=Path(__file__).parents[2], stderr=subprocess.PIPE)
     until(lambda: len(server.seen) >= 100 or first.poll() is not None)
@@ -512,10 +518,10 @@ def test_a_run_that_is_killed_loses_what_was_on_its_way(
     assert first.returncode != 0
     lost_at_most, before = 12, len(server.seen)
     with Cache(tmp_path / "kept.db") as cache:
-        had = len(find_replies(bodies(300), cache)[0])
-    assert before - lost_at_most <= had <= before
+        n_cached = len(find_replies(bodies(300), cache)[0])
+    assert before - lost_at_most <= n_cached <= before
     again = subprocess.run(words, cwd=Path(__file__).parents[2], capture_output=True, text=True, check=True)
-    assert again.stdout.split() == [str(300 - had), "300", "0"]
+    assert again.stdout.split() == [str(300 - n_cached), "300", "0"]
     assert len(server.seen) <= 300 + lost_at_most
     with sqlite3.connect(tmp_path / "kept.db") as base:
         assert base.execute("PRAGMA integrity_check").fetchone() == ("ok",)

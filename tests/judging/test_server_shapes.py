@@ -1,6 +1,6 @@
-"""Replies and errors in the shapes that vLLM, TGI, LiteLLM and Ollama document, from a scripted server.
+"""Replies and errors in the documented formats of vLLM, TGI, LiteLLM and Ollama, from a scripted server.
 
-Shapes: vLLM `entrypoints/openai/protocol.py`, TGI `router/src/lib.rs` and `validation.rs`, OpenAI's errors with the
+Formats: vLLM `entrypoints/openai/protocol.py`, TGI `router/src/lib.rs` and `validation.rs`, OpenAI's errors with the
 types of the LiteLLM proxy, Ollama's page on OpenAI compatibility.
 """
 
@@ -23,7 +23,7 @@ PROBABILITIES = {"A": 0.7, "B": 0.2, "tie": 0.1}
 
 
 def tokens(**more: Any) -> dict[str, Any]:
-    """Log-probabilities of the answer `A`, a single token."""
+    """Return log-probabilities of the answer `A`, a single token."""
     entries = [{"token": word, "logprob": math.log(p), **more} for word, p in PROBABILITIES.items()]
     return {"content": [{**entries[0], "top_logprobs": entries}]}
 
@@ -67,17 +67,21 @@ REPLIES = {
 def test_a_reply_of_every_server_is_read(
     server: Server, tmp_path: Path, quick: None, name: str, body: dict[str, Any]
 ) -> None:
-    server.answer = lambda seen, tried: sends(200, body)
+    server.answer = lambda request, attempts: sends(200, body)
     judge = Judge(model="m", base_url=server.url, logprobs=True)
     result = cu.judge(TEXTS, judge, orders="ab", cache=tmp_path / "c.db")
     row = result.verdicts.row(0, named=True)
     assert (row["preference"], row["invalid"]) == (1, "")
     expected = [None] * 3 if "without" in name else [pytest.approx(p) for p in PROBABILITIES.values()]
     assert [row["p_a"], row["p_b"], row["p_tie"]] == expected
-    sent = server.seen[0]
-    assert sent.path == "/v1/chat/completions"
-    assert (sent.body["model"], sent.body["logprobs"], sent.body["top_logprobs"]) == ("m", True, 20)
-    assert set(sent.body) == {"model", "messages", "logprobs", "top_logprobs"}
+    first_request = server.seen[0]
+    assert first_request.path == "/v1/chat/completions"
+    assert (first_request.body["model"], first_request.body["logprobs"], first_request.body["top_logprobs"]) == (
+        "m",
+        True,
+        20,
+    )
+    assert set(first_request.body) == {"model", "messages", "logprobs", "top_logprobs"}
     assert result.status == 0
 
 
@@ -118,7 +122,7 @@ ERRORS = {
 def test_an_error_of_every_server_is_passed_on(
     server: Server, tmp_path: Path, quick: None, status: int, body: dict[str, Any], words: str
 ) -> None:
-    server.answer = lambda seen, tried: sends(status, body)
+    server.answer = lambda request, attempts: sends(status, body)
     judge = Judge(model="m", base_url=server.url, logprobs=True)
     if status in (401, 404):
         with pytest.raises(CustodesError) as problem:

@@ -1,4 +1,4 @@
-"""Judges whose faults are known, from texts to the answer that names the fault."""
+"""Judges of known biases, from texts to the result that reports the bias."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ QUALITY = {"W": 0.0, "X": 0.4, "Y": 0.8, "Z": 1.2}
 
 
 def texts(items: int, seed: int) -> pl.DataFrame:
-    """Texts that name their own quality and are of any length."""
+    """Return texts that contain their quality and have random lengths."""
     draw = random.Random(seed)
     rows = [
         (str(item), system, f"{quality + draw.gauss(0, 1):.3f} {system} " + "of " * draw.randrange(2, 80))
@@ -30,8 +30,8 @@ def texts(items: int, seed: int) -> pl.DataFrame:
 
 
 def biased(seed: int, *, place: float = 0.0, length: float = 0.0, fails: str = "") -> Any:
-    """A judge of texts with noise: so much better is the first shown, a text of twice the length; silent about one
-    system half of the time."""
+    """Return a noisy judge with a bonus for the first position and for length, which gives no verdict on half of the
+    comparisons of system `fails`."""
     draw = random.Random(seed)
 
     def client(body: Mapping[str, Any]) -> dict[str, Any]:
@@ -45,9 +45,9 @@ def biased(seed: int, *, place: float = 0.0, length: float = 0.0, fails: str = "
     return client
 
 
-def judged(seed: int, items: int = 60, **bias: Any) -> cu.Study:
-    made = judge(texts(items, seed), Judge(model="m"), client=biased(seed, **bias), concurrency=1)
-    study = made.study()
+def judged_study(seed: int, items: int = 60, **bias: Any) -> cu.Study:
+    result = judge(texts(items, seed), Judge(model="m"), client=biased(seed, **bias), concurrency=1)
+    study = result.study()
     assert isinstance(study, cu.Study)
     return study
 
@@ -57,53 +57,53 @@ def first_of(study: cu.Study) -> dict[str, float]:
 
 
 def test_a_bias_for_the_place_is_found() -> None:
-    fair, leaning = first_of(judged(1)), first_of(judged(1, place=1.5))
+    fair, leaning = first_of(judged_study(1)), first_of(judged_study(1, place=1.5))
     assert fair["first_rate_low"] < 0.5 < fair["first_rate_high"]
     assert leaning["first_rate_low"] > 0.6
 
 
 def test_a_judge_that_fails_on_one_system_is_found() -> None:
-    rows = cu.consistency(judged(3, fails="Z"), resamples=0).to_frame("missing")
-    own = rows.filter(pl.col("factor") == "system")
-    failed = dict(zip(own["level"], own["failure_rate"], strict=True))
-    assert failed["Z"] == pytest.approx(0.25, abs=0.1)  # asked twice, half of the time without a verdict each
+    rows = cu.consistency(judged_study(3, fails="Z"), resamples=0).to_frame("missing")
+    systems = rows.filter(pl.col("factor") == "system")
+    failed = dict(zip(systems["level"], systems["failure_rate"], strict=True))
+    assert failed["Z"] == pytest.approx(0.25, abs=0.1)  # queried twice, each time half without a verdict
     assert all(failed[name] == pytest.approx(failed["Z"] / 3, abs=0.05) for name in "WXY")
-    assert own["p_value"].min() < 0.01
+    assert systems["p_value"].min() < 0.01
 
 
 def test_what_was_not_asked_is_no_behaviour_of_a_judge() -> None:
-    """A judge that always takes the first, twice, of texts of which two systems have the same on two items of three."""
-    given = texts(30, 4)
-    copied = given.filter(system="W").select("item", copy="text")
-    alike = (pl.col("system") == "X") & (pl.col("item").cast(pl.Int64) % 3 > 0)
-    given = given.join(copied, on="item").with_columns(text=pl.when(alike).then("copy").otherwise("text")).drop("copy")
+    """The judge always prefers the first output, twice; two systems have equal texts on two of three items."""
+    frame = texts(30, 4)
+    copied = frame.filter(system="W").select("item", copy="text")
+    equal = (pl.col("system") == "X") & (pl.col("item").cast(pl.Int64) % 3 > 0)
+    frame = frame.join(copied, on="item").with_columns(text=pl.when(equal).then("copy").otherwise("text")).drop("copy")
 
     def first(body: Mapping[str, Any]) -> dict[str, Any]:
         return completion(json.dumps({"verdict": "A"}))
 
-    made = judge(given, Judge(model="m"), client=first, repeats=2)
-    study = made.study()
-    found = cu.consistency(study, resamples=0)
-    row = found.to_frame("orders").row(0, named=True)
+    result = judge(frame, Judge(model="m"), client=first, repeats=2)
+    study = result.study()
+    answer = cu.consistency(study, resamples=0)
+    row = answer.to_frame("orders").row(0, named=True)
     assert (row["n_both_orders"], row["n_one_order"], row["flip_rate"], row["first_rate"]) == (160, 0, 1.0, 1.0)
-    missing = found.to_frame("missing").filter(factor="all").row(0, named=True)
+    missing = answer.to_frame("missing").filter(factor="all").row(0, named=True)
     assert (missing["queried"], missing["tie_rate"]) == (160 * 4, 0.0)
-    assert found.to_frame("repeats").select("comparisons", "runs").row(0) == (160, 4.0)
-    assert found.to_frame("length")["comparisons"].item() == 160
-    assert [note.count for note in found.notes if note.rule == "not-asked"] == [20]
+    assert answer.to_frame("repeats").select("comparisons", "runs").row(0) == (160, 4.0)
+    assert answer.to_frame("length")["comparisons"].item() == 160
+    assert [note.count for note in answer.notes if note.rule == "not-asked"] == [20]
     settled, _ = study.preferences.settled("mean")
-    assert settled.height == 180  # the ties are there for whoever asks who is better
-    assert made.failures.is_empty()
-    assert made.usage["questions"].item() == 640
+    assert settled.height == 180  # the ties of equal texts count as preferences
+    assert result.failures.is_empty()
+    assert result.usage["questions"].item() == 640
 
 
 @pytest.mark.slow
 def test_the_share_of_the_first_place_is_covered() -> None:
-    """The interval of the share of wins for the first shown holds the share that the judge was made with."""
+    """Coverage of the interval of the win rate of the first position."""
     from statistics import NormalDist
 
     normal, place, hits, runs = NormalDist(), 0.5, 0, 200
-    # Over many fresh texts: the mean of P(lean > 0) over both orders of all pairs.
+    # The mean of P(lean > 0) over both orders of all pairs, for many new texts.
     draws = random.Random(0)
     names = list(QUALITY)
     pairs = [(a, b) for a in names for b in names if a != b]
@@ -111,6 +111,6 @@ def test_the_share_of_the_first_place_is_covered() -> None:
         normal.cdf(QUALITY[a] - QUALITY[b] + draws.gauss(0, 2**0.5) + place) for a, b in pairs for _ in range(5000)
     ) / (5000 * len(pairs))
     for seed in range(runs):
-        row = first_of(judged(seed, items=40, place=place))
+        row = first_of(judged_study(seed, items=40, place=place))
         hits += row["first_rate_low"] <= truth <= row["first_rate_high"]
     assert 0.92 <= hits / runs <= 0.98

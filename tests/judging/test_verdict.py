@@ -1,4 +1,4 @@
-"""Reading replies: verdicts, scores, reasons and probabilities, and why there is none."""
+"""Parsing of replies: verdicts, scores, reasons, probabilities and reasons for failure."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ PAIR = Judge(model="m")
 SCORE = Judge(model="m", mode="pointwise")
 
 
-def said(content: str, judge: Judge = PAIR, shown: tuple[str, ...] = ("one", "two"), **more: Any) -> ReadReply:
-    return read_answer(completion(content, **more), judge, shown)
+def reply_of(content: str, judge: Judge = PAIR, outputs: tuple[str, ...] = ("one", "two"), **more: Any) -> ReadReply:
+    return read_answer(completion(content, **more), judge, outputs)
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def said(content: str, judge: Judge = PAIR, shown: tuple[str, ...] = ("one", "tw
     ],
 )
 def test_verdicts(content: str, label: str) -> None:
-    assert said(content).label == label
+    assert reply_of(content).label == label
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_verdicts(content: str, label: str) -> None:
     ],
 )
 def test_no_verdict(content: str, why: str) -> None:
-    answer = said(content)
+    answer = reply_of(content)
     assert (answer.label, answer.why) == ("", why)
 
 
@@ -130,7 +130,7 @@ MENU = '{"verdict":"A"}, {"verdict":"B"} or {"verdict":"tie"}.'
     ],
 )
 def test_several_verdicts_are_none(content: str) -> None:
-    answer = said(content)
+    answer = reply_of(content)
     assert (answer.label, answer.why) == ("", "no-verdict")
 
 
@@ -140,13 +140,13 @@ PIECES = ["{A}", "{B}", "{tie}", "A", "B", "tie", " ", "\n", ", ", " or ", ".", 
 
 @given(st.lists(st.sampled_from(PIECES), max_size=8))
 def test_a_reply_with_a_and_b_changed_has_the_other_verdict(pieces: list[str]) -> None:
-    def written(turned: bool) -> str:
+    def reply_text(turned: bool) -> str:
         names = TURNED if turned else {name: name for name in TURNED}
-        forms = {f"{{{name}}}": json.dumps({"verdict": other}) for name, other in names.items()}
+        forms = {f"{{{name}}}": json.dumps({"verdict": second}) for name, second in names.items()}
         return "".join({**forms, **names}.get(piece, piece) for piece in pieces)
 
-    one, other = said(written(False)), said(written(True))
-    assert (TURNED.get(one.label, ""), one.why) == (other.label, other.why)
+    first, second = reply_of(reply_text(False)), reply_of(reply_text(True))
+    assert (TURNED.get(first.label, ""), first.why) == (second.label, second.why)
 
 
 @given(
@@ -154,13 +154,13 @@ def test_a_reply_with_a_and_b_changed_has_the_other_verdict(pieces: list[str]) -
 )
 def test_a_reply_that_holds_all_verdicts_alike_has_none(labels: list[str], between: list[str]) -> None:
     menu = [json.dumps({"verdict": label}) for label in labels]
-    assert said(f"{between[3]}{menu[0]}{between[0]}{menu[1]}{between[1]}{menu[2]}{between[2]}").why == "no-verdict"
+    assert reply_of(f"{between[3]}{menu[0]}{between[0]}{menu[1]}{between[1]}{menu[2]}{between[2]}").why == "no-verdict"
 
 
 def test_what_the_server_says_counts_more_than_what_can_be_parsed() -> None:
     good = '{"verdict": "A"}'
-    assert said(good, finish="length").why == "truncated"
-    assert said(good, finish="content_filter").why == "filtered"
+    assert reply_of(good, finish="length").why == "truncated"
+    assert reply_of(good, finish="content_filter").why == "filtered"
     refused = completion(good)
     refused["choices"][0]["message"]["refusal"] = "I will not."
     assert read_answer(refused, PAIR, ()).why == "refusal"
@@ -196,14 +196,14 @@ def test_content_in_parts() -> None:
     ],
 )
 def test_scores(content: str, label: str) -> None:
-    answer = said(content, SCORE)
+    answer = reply_of(content, SCORE)
     assert (answer.label, answer.why) == (label, "" if label else "label")
 
 
 def test_half_points_where_the_scale_has_them() -> None:
     half = Judge(model="m", mode="pointwise", scale="0-1:0.5")
     assert half.answers == ("0", "0.5", "1")
-    assert said('{"score": 0.5}', half).label == "0.5"
+    assert reply_of('{"score": 0.5}', half).label == "0.5"
 
 
 @pytest.mark.parametrize(
@@ -212,25 +212,25 @@ def test_half_points_where_the_scale_has_them() -> None:
 )
 def test_a_point_before_digits_is_no_full_stop(content: str, label: str) -> None:
     half = Judge(model="m", mode="pointwise", scale="-1-10:0.5")
-    assert said(content, half).label == label
-    assert said(json.dumps({"score": content}), half).label == label
+    assert reply_of(content, half).label == label
+    assert reply_of(json.dumps({"score": content}), half).label == label
 
 
 def test_reasons() -> None:
-    assert said('{"reason": "short", "verdict": "A"}').reason == "short"
-    assert said('<think>hidden</think>B is longer.\n{"verdict": "A"}').reason == "B is longer"
+    assert reply_of('{"reason": "short", "verdict": "A"}').reason == "short"
+    assert reply_of('<think>hidden</think>B is longer.\n{"verdict": "A"}').reason == "B is longer"
 
 
 def test_model_and_tokens() -> None:
-    answer = said('{"verdict": "A"}')
+    answer = reply_of('{"verdict": "A"}')
     assert (answer.model, answer.tokens_in, answer.tokens_out) == ("test-1", 100, 5)
 
 
 def logprobs(tokens: list[str], place: int, top: dict[str, float]) -> dict[str, Any]:
-    """Tokens of an answer, with the alternatives of one of them."""
-    content: list[dict[str, Any]] = [{"token": own, "logprob": -0.1, "top_logprobs": []} for own in tokens]
+    """Return the tokens of an answer, with the alternatives of one of them."""
+    content: list[dict[str, Any]] = [{"token": token, "logprob": -0.1, "top_logprobs": []} for token in tokens]
     content[place]["logprob"] = math.log(top[tokens[place]])
-    content[place]["top_logprobs"] = [{"token": own, "logprob": math.log(chance)} for own, chance in top.items()]
+    content[place]["top_logprobs"] = [{"token": token, "logprob": math.log(chance)} for token, chance in top.items()]
     return {"content": content}
 
 
@@ -241,44 +241,44 @@ def chances(tokens: list[str], place: int, top: dict[str, float], judge: Judge) 
 
 
 def test_probabilities_are_parts_of_the_labels_alone() -> None:
-    own = Judge(model="m", logprobs=True)
+    config = Judge(model="m", logprobs=True)
     tokens = ['{"', "verdict", '":', ' "', "A", '"}']
-    # The unconstrained model would rather have said something else: .6 of 1 are not for a label.
-    found = chances(tokens, 4, {"The": 0.6, "A": 0.2, "B": 0.1, "t": 0.04, "tie": 0.06}, own)
-    assert found == pytest.approx({"A": 0.5, "B": 0.25, "tie": 0.25})
+    # The unconstrained model prefers another token: .6 of the probability is for no label.
+    probabilities = chances(tokens, 4, {"The": 0.6, "A": 0.2, "B": 0.1, "t": 0.04, "tie": 0.06}, config)
+    assert probabilities == pytest.approx({"A": 0.5, "B": 0.25, "tie": 0.25})
 
 
 def test_a_label_that_is_not_told_of_makes_all_probabilities_unknown() -> None:
-    own = Judge(model="m", logprobs=True)
-    assert chances(["A"], 0, {"A": 0.9, "B": 0.1}, own) is None
+    config = Judge(model="m", logprobs=True)
+    assert chances(["A"], 0, {"A": 0.9, "B": 0.1}, config) is None
 
 
 def test_a_quote_may_belong_to_the_token() -> None:
-    own = Judge(model="m", logprobs=True)
-    found = chances(['{"verdict":', ' "A', '"}'], 1, {' "A': 0.5, ' "B': 0.3, ' "tie': 0.2}, own)
-    assert found == pytest.approx({"A": 0.5, "B": 0.3, "tie": 0.2})
+    config = Judge(model="m", logprobs=True)
+    probabilities = chances(['{"verdict":', ' "A', '"}'], 1, {' "A': 0.5, ' "B': 0.3, ' "tie': 0.2}, config)
+    assert probabilities == pytest.approx({"A": 0.5, "B": 0.3, "tie": 0.2})
 
 
 def test_a_number_that_begins_another_is_not_taken_for_it() -> None:
-    own = Judge(model="m", mode="pointwise", scale="1-10", logprobs=True)
+    config = Judge(model="m", mode="pointwise", scale="1-10", logprobs=True)
     top = {str(number): 0.1 for number in range(1, 10)}
-    assert chances(['{"score":', " 1", "0", "}"], 1, {" 1": 0.1, **top}, own) is None
-    assert chances(["7"], 0, {**top, "10": 0.1}, own) == pytest.approx(dict.fromkeys(own.answers, 0.1))
+    assert chances(['{"score":', " 1", "0", "}"], 1, {" 1": 0.1, **top}, config) is None
+    assert chances(["7"], 0, {**top, "10": 0.1}, config) == pytest.approx(dict.fromkeys(config.answers, 0.1))
 
 
 def test_probabilities_are_those_of_the_label_behind_other_words() -> None:
-    own = Judge(model="m", logprobs=True)
+    config = Judge(model="m", logprobs=True)
     top = {"A": 0.1, "B": 0.6, "tie": 0.3}
-    assert chances(["Answer", ":", " ", "B"], 3, top, own) == pytest.approx(top)
-    assert chances(["Answer", ":", " B"], 0, {"Answer": 0.5, **top}, own) is None
-    assert chances(['{"Verdict": "', "Output ", "B", '"}'], 2, top, own) == pytest.approx(top)
+    assert chances(["Answer", ":", " ", "B"], 3, top, config) == pytest.approx(top)
+    assert chances(["Answer", ":", " B"], 0, {"Answer": 0.5, **top}, config) is None
+    assert chances(['{"Verdict": "', "Output ", "B", '"}'], 2, top, config) == pytest.approx(top)
 
 
 @pytest.mark.parametrize("count", [2**63, 10**30, 10**400, 2**40 + 1, -1, True, 1.5])
 def test_impossible_counts_of_tokens_are_unknown(count: Any) -> None:
-    answer = said('{"verdict": "A"}', usage={"prompt_tokens": count, "completion_tokens": count})
+    answer = reply_of('{"verdict": "A"}', usage={"prompt_tokens": count, "completion_tokens": count})
     assert (answer.label, answer.tokens_in, answer.tokens_out) == ("A", None, None)
-    assert said("A", usage={"prompt_tokens": 2**40}).tokens_in == 2**40
+    assert reply_of("A", usage={"prompt_tokens": 2**40}).tokens_in == 2**40
 
 
 FIELDS = ["choices", "message", "content", "text", "refusal", "finish_reason", "model", "usage", "prompt_tokens"]
@@ -305,12 +305,12 @@ ODD = st.recursive(
 
 
 def changed(body: Any, path: tuple[Any, ...], value: Any) -> Any:
-    """A body with another value at a place."""
+    """Return a body with another value at a path."""
     if not path:
         return value
-    made = copy.copy(body)
-    made[path[0]] = changed(body[path[0]], path[1:], value)
-    return made
+    result = copy.copy(body)
+    result[path[0]] = changed(body[path[0]], path[1:], value)
+    return result
 
 
 FULL = completion("A")
@@ -319,9 +319,9 @@ FULL["choices"][0]["message"]["refusal"] = None
 
 
 def places(value: Any) -> list[tuple[Any, ...]]:
-    """All places of a JSON value."""
+    """Return the paths of all values in a JSON value."""
     inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    return [(), *((key, *rest) for key, own in inner for rest in places(own))]
+    return [(), *((key, *rest) for key, child in inner for rest in places(child))]
 
 
 @settings(max_examples=100, deadline=None)
@@ -338,11 +338,11 @@ TEXT = st.text(st.sampled_from('{}":,AB \nverdict\\`></think[]tie'), max_size=60
 
 @given(TEXT, st.sampled_from(["A", "B", "tie"]))
 def test_whatever_a_reason_quotes_the_verdict_counts(quoted: str, label: str) -> None:
-    assert said(json.dumps({"reason": quoted, "verdict": label}), shown=(quoted, "two")).label == label
+    assert reply_of(json.dumps({"reason": quoted, "verdict": label}), outputs=(quoted, "two")).label == label
 
 
 @given(TEXT, st.sampled_from(["A", "B", "tie"]))
 def test_what_comes_after_quoting_counts(quoted: str, label: str) -> None:
-    """Quoted in prose, as it is: the verdict on the last line counts, or nothing does."""
-    answer = said(f'It says: {quoted}\nSo:\n{{"verdict": "{label}"}}', shown=(quoted, "two"))
+    """After unescaped quotes in prose, only the verdict on the last line may count."""
+    answer = reply_of(f'It says: {quoted}\nSo:\n{{"verdict": "{label}"}}', outputs=(quoted, "two"))
     assert answer.label in (label, "")

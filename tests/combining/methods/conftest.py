@@ -1,5 +1,3 @@
-"""Fixtures for the tests of methods."""
-
 import pytest
 
 from custodes.combining.methods import gaussian_process
@@ -8,6 +6,6 @@ from custodes.stats.learning import boost
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Few points of the search and few trees."""
+    """Use few search points and trees to save time."""
     monkeypatch.setattr(gaussian_process, "ITERATIONS", 5)
     monkeypatch.setitem(boost.SETTINGS, "rounds", 15)

@@ -1,5 +1,3 @@
-"""The automatic choice against its definition."""
-
 from __future__ import annotations
 
 from dataclasses import replace
@@ -13,26 +11,26 @@ from custodes.stats.learning import boost
 from custodes.stats.learning.folds import splits
 from tests.combining.methods.training_sets import fill, fitted, training
 
-AUTO = [name for name, own in METHODS.items() if own.by_default and name != "auto"]
+AUTO = [name for name, method in METHODS.items() if method.by_default and name != "auto"]
 BLENDS = ("blend", "half-blend")
 
 
 @pytest.mark.parametrize(("seed", "by"), [(5, "spearman"), (0, "kendall"), (1, "accuracy")])
 def test_auto_is_the_better_blend_unless_another_is_clearly_better_in_inner_folds(seed: int, by: Any) -> None:
     of = training(seed, items=30, by=by)
-    found = fitted("auto", of)
+    formula = fitted("auto", of)
     scores: dict[str, list[float]] = {name: [] for name in (*AUTO, "half-blend")}
-    for train, held in splits(replace(of, rng=np.random.default_rng(0)).inner_folds()):
-        own = {name: fitted(name, of.part(train)).predict(of.x[held]) for name in AUTO if name != "blend"}
-        own["blend"] = (own["best"] + own["ridge"] + own["xgboost"]) / 3
-        own["half-blend"] = (own["best"] + own["blend"]) / 2
-        for name, predicted in own.items():
-            scores[name].append(of.part(held).score(predicted[np.newaxis]).item())
+    for train, test in splits(replace(of, rng=np.random.default_rng(0)).inner_folds()):
+        predictions = {name: fitted(name, of.part(train)).predict(of.x[test]) for name in AUTO if name != "blend"}
+        predictions["blend"] = (predictions["best"] + predictions["ridge"] + predictions["xgboost"]) / 3
+        predictions["half-blend"] = (predictions["best"] + predictions["blend"]) / 2
+        for name, predicted in predictions.items():
+            scores[name].append(of.part(test).score(predicted[np.newaxis]).item())
     base = max(BLENDS, key=lambda name: np.mean(scores[name]))
     lead = {name: np.subtract(scores[name], scores[base]) for name in scores if name != base}
     clear = {name: d.mean() for name, d in lead.items() if d.mean() > 4 * d.std(ddof=1) / np.sqrt(5)}
-    assert found.chosen == max(clear, key=lambda name: clear[name], default=base)
-    np.testing.assert_array_equal(found.predict(of.x), fitted(found.chosen, of).predict(of.x))
+    assert formula.chosen == max(clear, key=lambda name: clear[name], default=base)
+    np.testing.assert_array_equal(formula.predict(of.x), fitted(formula.chosen, of).predict(of.x))
 
 
 def test_auto_leaves_the_blend_where_another_method_is_clearly_better(monkeypatch: pytest.MonkeyPatch) -> None:

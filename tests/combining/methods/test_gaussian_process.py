@@ -1,5 +1,3 @@
-"""Weights by Bayesian optimisation: better than equal ones."""
-
 from __future__ import annotations
 
 from tests.combining.methods.training_sets import fitted, tau, training

@@ -1,4 +1,4 @@
-"""The best metric, the mean, ridge and logistic regression: against references, in any order of metrics."""
+"""The best metric, the mean, ridge and logistic regression against references."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from custodes.stats.learning import ridge
 from tests.combining.methods.training_sets import fill, fitted, tau, training
 
 WEIGHED = ("best", "equal", "pairwise", "gp")
-"""Methods whose prediction is an increasing map of a weighted sum."""
+"""Methods whose prediction is an increasing function of a weighted sum."""
 
 
 @pytest.mark.parametrize(
@@ -27,7 +27,7 @@ WEIGHED = ("best", "equal", "pairwise", "gp")
 @pytest.mark.parametrize("seed", range(5))
 def test_best_is_the_metric_that_agrees_most(by: Any, agreement: Any, seed: int) -> None:
     of = training(seed, by=by)
-    x = fill(of) ** np.array([1, 1, 20, 1, 1])  # a skewed column tells ranks from values
+    x = fill(of) ** np.array([1, 1, 20, 1, 1])  # a skewed column distinguishes ranks from values
     of = replace(of, x=x, y=of.y + 2 * x[:, 2])
     assert fitted("best", of).used.tolist() == [int(np.argmax([agreement(column, of.y) for column in x.T]))]
 
@@ -72,7 +72,9 @@ def test_for_rank_correlations_ridge_predicts_ranks_on_the_scale_of_the_ratings(
 def test_the_limits_of_ridge_stay_within_the_scale() -> None:
     of = training(p=3)
     x = of.x.copy()
-    x[:, 2] = np.where(np.arange(len(x)) < 2, 1.0, 0.01 * x[:, 2])  # an outlier: three deviations are less than 1
+    x[:, 2] = np.where(
+        np.arange(len(x)) < 2, 1.0, 0.01 * x[:, 2]
+    )  # an outlier: three standard deviations are less than 1
     formula = fitted("ridge", replace(of, x=x))
     assert (formula.low >= 0).all()
     assert (formula.high <= 1).all()
@@ -100,7 +102,7 @@ def test_the_prediction_rises_with_the_weighted_sum_even_against_people(name: st
         assert np.polyfit(total, predicted, 1)[0] == pytest.approx(slope)
 
 
-@pytest.mark.parametrize("name", ["best", "equal", "ridge", "pairwise"])  # trees take the first of equal splits
+@pytest.mark.parametrize("name", ["best", "equal", "ridge", "pairwise"])  # trees use the first of equal splits
 def test_the_order_of_metrics_does_not_matter(name: str) -> None:
     of, fresh = training(p=6), training(9, p=6).x
     order = np.array([3, 0, 5, 1, 4, 2])

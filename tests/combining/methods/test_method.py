@@ -1,4 +1,4 @@
-"""A formula and training data: rows predicted one by one, folds that keep groups whole, weights on people's scale."""
+"""Formulas and training data: prediction by row, grouped folds, weights on the human scale."""
 
 from __future__ import annotations
 
@@ -51,15 +51,15 @@ def test_inner_folds_keep_groups_whole() -> None:
 
 def test_scores_are_clipped_to_limits_and_scaled_again() -> None:
     x = np.array([[0.1, 0.9, 0.3], [0.5, np.nan, 0.8]])
-    got = narrowed(x, np.array([0.2, 0.0, 0.4]), np.array([0.7, 0.5, 0.4]))
-    np.testing.assert_allclose(got, [[0, 1, 0], [0.6, np.nan, 0]])
+    result = narrowed(x, np.array([0.2, 0.0, 0.4]), np.array([0.7, 0.5, 0.4]))
+    np.testing.assert_allclose(result, [[0, 1, 0], [0.6, np.nan, 0]])
 
 
 def test_a_formula_by_hand() -> None:
     formula = Formula(weights=np.array([2.0, 0.0, -1.0]), fill=np.array([0.5, 0.5, 0.25]), intercept=1.0)
     assert formula.used.tolist() == [0, 2]
     assert formula.predict(np.array([[0.5, 9, 0.5], [np.nan, 9, np.nan]])).tolist() == [1.5, 1.75]
-    # what no metric has a weight in is the intercept alone
+    # without weights the prediction is the intercept
     assert replace(formula, weights=np.zeros(3)).predict(np.ones((2, 3))).tolist() == [1.0, 1.0]
 
 
@@ -68,8 +68,8 @@ def test_missing_scores_are_filled_by_the_mean_of_their_metric() -> None:
     x, means = of.filled
     np.testing.assert_allclose(means, np.nanmean(of.x, axis=0))
     np.testing.assert_allclose(x, fill(of))
-    nothing = replace(of, x=np.full_like(of.x, np.nan))
-    assert (nothing.filled[1] == 0.5).all()
+    empty = replace(of, x=np.full_like(of.x, np.nan))
+    assert (empty.filled[1] == 0.5).all()
 
 
 def test_ratings_are_standardised_and_constant_ones_are_not_divided() -> None:
@@ -87,26 +87,26 @@ def test_weights_are_put_on_people_s_scale_by_least_squares_and_never_turn() -> 
     weights = np.array([1.0, 0.5, 0.0, 0.0, 0.0])
     score = fill(of) @ weights
     slope, intercept = np.polyfit(score, of.y, 1)
-    got = of.calibrated(weights)
-    np.testing.assert_allclose(got.weights, slope * weights)
-    assert got.intercept == pytest.approx(intercept)
+    result = of.calibrated(weights)
+    np.testing.assert_allclose(result.weights, slope * weights)
+    assert result.intercept == pytest.approx(intercept)
     against = replace(of, y=-of.y).calibrated(weights)
     np.testing.assert_allclose(against.weights, 1e-6 * weights)
     assert replace(of, x=np.full_like(of.x, 0.5)).calibrated(weights).predict(of.x).std() < 1e-5
 
 
 def test_groups_are_drawn_whole_and_copies_are_items_of_their_own() -> None:
-    of = training(4, items=10)  # five groups of two items of four systems
+    of = training(4, items=10)  # five groups of two items with four systems
     again = of.resampled(np.random.default_rng(0))
-    drawn = np.random.default_rng(0).choice(np.arange(5), size=5)
-    assert len(set(drawn)) < 5
-    np.testing.assert_array_equal(again.y, np.concatenate([of.y[of.groups == group] for group in drawn]))
-    np.testing.assert_array_equal(again.groups, np.repeat(drawn, 8))
-    # two copies of an item are never compared with each other
+    sample = np.random.default_rng(0).choice(np.arange(5), size=5)
+    assert len(set(sample)) < 5
+    np.testing.assert_array_equal(again.y, np.concatenate([of.y[of.groups == group] for group in sample]))
+    np.testing.assert_array_equal(again.groups, np.repeat(sample, 8))
+    # copies of an item are separate items
     assert len(set(again.items)) == 10
     assert (np.bincount(again.items) == 4).all()
     fold = again.inner_folds()
-    assert all(len(set(fold[again.groups == group])) == 1 for group in set(drawn))
+    assert all(len(set(fold[again.groups == group])) == 1 for group in set(sample))
 
 
 def test_scores_of_folds_are_those_of_their_rows() -> None:
@@ -121,10 +121,10 @@ def test_a_resample_is_its_groups_one_after_the_other(seed: int) -> None:
     of = training(seed, items=30)
     shuffled = of.part(np.random.default_rng(seed).permutation(len(of.y))[: 90 + seed])
     again = shuffled.resampled(np.random.default_rng(seed))
-    drawn = np.random.default_rng(seed).choice(np.unique(shuffled.groups), size=len(np.unique(shuffled.groups)))
-    rows = [np.flatnonzero(shuffled.groups == group) for group in drawn]
+    sample = np.random.default_rng(seed).choice(np.unique(shuffled.groups), size=len(np.unique(shuffled.groups)))
+    rows = [np.flatnonzero(shuffled.groups == group) for group in sample]
     np.testing.assert_array_equal(again.x, shuffled.x[np.concatenate(rows)])
     np.testing.assert_array_equal(again.groups, shuffled.groups[np.concatenate(rows)])
-    copies = [(copy, item) for copy, own in enumerate(rows) for item in shuffled.items[own]]
+    copies = [(copy, item) for copy, group_rows in enumerate(rows) for item in shuffled.items[group_rows]]
     places = {both: place for place, both in enumerate(sorted(set(copies)))}
     assert again.items.tolist() == [places[both] for both in copies]

@@ -1,4 +1,4 @@
-"""What all methods have in common: rows one by one, metrics not used, scales of people."""
+"""Properties that all methods share: prediction by row, unused metrics, human scales."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def test_the_metrics_not_used_do_not_matter(name: str) -> None:
     of = training(p=8)
     formula = fitted(name, of)
     changed = of.x.copy()
-    others = np.setdiff1d(np.arange(8), formula.used)
-    changed[:, others] = 1 - changed[:, others]
+    unused = np.setdiff1d(np.arange(8), formula.used)
+    changed[:, unused] = 1 - changed[:, unused]
     np.testing.assert_array_equal(formula.predict(changed), formula.predict(of.x))
 
 
@@ -41,8 +41,8 @@ def test_every_method_may_use_the_best_metrics_only(name: str, top: int) -> None
     formula = fitted(name, of.with_top(top))
     assert set(formula.used) <= set(best)
     changed = of.x.copy()
-    others = np.setdiff1d(np.arange(5), best)
-    changed[:, others] = 1 - changed[:, others]
+    unused = np.setdiff1d(np.arange(5), best)
+    changed[:, unused] = 1 - changed[:, unused]
     np.testing.assert_array_equal(formula.predict(changed), formula.predict(of.x))
 
 
@@ -66,15 +66,15 @@ def test_a_metric_without_a_score_in_training_does_not_matter(name: str) -> None
     formula = fitted(name, replace(of, x=gone))
     assert 0 not in formula.used
     order = formula.predict(gone)
-    held = np.column_stack([np.linspace(0, 1, len(of.x)), of.x])
-    assert np.isfinite(formula.predict(held)).all()
-    np.testing.assert_array_equal(formula.predict(held), order)
+    x = np.column_stack([np.linspace(0, 1, len(of.x)), of.x])
+    assert np.isfinite(formula.predict(x)).all()
+    np.testing.assert_array_equal(formula.predict(x), order)
 
 
 @pytest.mark.parametrize("name", METHODS)
 @pytest.mark.parametrize("scale", [1e-9, 4.0, 1e30])
 def test_what_people_s_scale_is_does_not_matter(name: str, scale: float) -> None:
     of, fresh = training(), training(9).x[:20]
-    there = fitted(name, of).predict(fresh)
+    rescaled = fitted(name, of).predict(fresh)
     moved = fitted(name, replace(of, y=(of.y + 8) * scale)).predict(fresh)
-    np.testing.assert_allclose(moved / scale - 8, there, atol=1e-5)
+    np.testing.assert_allclose(moved / scale - 8, rescaled, atol=1e-5)

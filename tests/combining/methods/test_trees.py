@@ -1,4 +1,4 @@
-"""Boosted trees against XGBoost itself, the blend against its halves, and what pruning keeps."""
+"""Boosted trees against XGBoost, the blend against its components, and pruning."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.combining.methods.training_sets import fill, fitted, training
 
 
 def trained(x: np.ndarray, y: np.ndarray) -> Any:
-    """The settings of the house, given to XGBoost itself."""
+    """Return the prediction function of XGBoost with the settings of the package."""
     options = {"max_depth": 2, "learning_rate": 0.05, "subsample": 0.8, "seed": 0, "nthread": 1, "tree_method": "hist"}
     model = xgboost.train(options, xgboost.DMatrix(x, label=y), num_boost_round=15)
     return lambda rows: model.predict(xgboost.DMatrix(rows)).astype(np.float64)

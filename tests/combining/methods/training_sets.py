@@ -1,4 +1,4 @@
-"""Training sets for combined metrics, and fits to them."""
+"""Training sets for combined metrics, and fitted methods."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from custodes.combining.methods import METHODS, Formula, TrainingData
 
 
 def training(seed: int = 0, *, items: int = 20, systems: int = 4, p: int = 5, by: Any = "kendall") -> TrainingData:
-    """People's ratings are 2 x_0 + x_1 + noise; a tenth of the scores is missing."""
+    """Return human ratings 2 x_0 + x_1 + noise with a tenth of the scores missing."""
     rng = np.random.default_rng(seed)
     n = items * systems
     x = rng.random((n, p))

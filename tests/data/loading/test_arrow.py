@@ -1,4 +1,4 @@
-"""Parquet and Arrow: the same table with PyArrow and without it; damaged bytes are one line and nothing else."""
+"""Parquet and Arrow files with and without PyArrow, and the error for damaged bytes."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ FRAME = pl.DataFrame(
 SUFFIXES = {".parquet": "write_parquet", ".arrow": "write_ipc", ".feather": "write_ipc", ".ipc": "write_ipc_stream"}
 
 
-def written(suffix: str, frame: pl.DataFrame = FRAME) -> bytes:
-    made = io.BytesIO()
-    getattr(frame, SUFFIXES[suffix])(made)
-    return made.getvalue()
+def file_bytes(suffix: str, frame: pl.DataFrame = FRAME) -> bytes:
+    buffer = io.BytesIO()
+    getattr(frame, SUFFIXES[suffix])(buffer)
+    return buffer.getvalue()
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
 def test_a_table_comes_as_it_was_written(tmp_path: Path, suffix: str) -> None:
     path = tmp_path / f"s{suffix}"
-    path.write_bytes(written(suffix))
+    path.write_bytes(file_bytes(suffix))
     frame = load_table(path).frame
     assert frame.with_columns(pl.col("rater").cast(pl.String)).equals(
         FRAME.with_columns(pl.col("rater").cast(pl.String))
@@ -44,15 +44,15 @@ def test_a_table_comes_as_it_was_written(tmp_path: Path, suffix: str) -> None:
 
 def test_without_pyarrow_polars_reads_parquet(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    assert arrow.from_parquet(written(".parquet"), "s.parquet").equals(FRAME)
+    assert arrow.from_parquet(file_bytes(".parquet"), "s.parquet").equals(FRAME)
     with pytest.raises(
         MissingExtraError, match=r"^s\.arrow: Arrow files need PyArrow: pip install 'custodes\[arrow\]'$"
     ):
-        arrow.from_arrow_file(written(".arrow"), "s.arrow")
+        arrow.from_arrow_file(file_bytes(".arrow"), "s.arrow")
 
 
 def test_damaged_parquet_is_refused_and_prints_nothing(capfd: pytest.CaptureFixture[str]) -> None:
-    data = written(".parquet")
+    data = file_bytes(".parquet")
     faults = []
     for at in range(len(data) - 600, len(data) - 8, 3):
         try:
@@ -72,7 +72,7 @@ def test_where_polars_would_end_the_process_it_ends_another(
     with pytest.raises(
         InputError, match=r"^s\.parquet: not a Parquet file, or a damaged Parquet file; write the file again$"
     ):
-        arrow.from_parquet(written(".parquet"), "s.parquet")
+        arrow.from_parquet(file_bytes(".parquet"), "s.parquet")
     assert capfd.readouterr().err == ""
 
 
@@ -80,7 +80,7 @@ def test_where_polars_would_end_the_process_it_ends_another(
     ("data", "message"),
     [
         (b"PARE" + b"x" * 20 + b"PARE", "the Parquet file is encrypted; write the file without encryption"),
-        (written(".parquet")[:-5], "not a Parquet file, or a damaged Parquet file; write the file again"),
+        (file_bytes(".parquet")[:-5], "not a Parquet file, or a damaged Parquet file; write the file again"),
     ],
 )
 def test_parquet_that_is_refused(data: bytes, message: str) -> None:
@@ -96,7 +96,7 @@ def test_a_small_parquet_of_a_large_table_is_refused(monkeypatch: pytest.MonkeyP
     with pytest.raises(
         InputError, match=r"^s\.parquet: unpacks to more than 0 MiB, over 2 times its size; write a file"
     ):
-        arrow.from_parquet(written(".parquet", large), "s.parquet")
+        arrow.from_parquet(file_bytes(".parquet", large), "s.parquet")
     stream = io.BytesIO()
     large.write_ipc_stream(stream, compression="zstd")
     with pytest.raises(InputError, match=r"^s\.arrow: unpacks to more than 0 MiB, over 2 times its size; write a file"):
@@ -104,7 +104,7 @@ def test_a_small_parquet_of_a_large_table_is_refused(monkeypatch: pytest.MonkeyP
 
 
 def test_a_few_bytes_that_are_many_rows_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    data = written(".parquet", pl.DataFrame({"a": ["x"] * 100_000}))
+    data = file_bytes(".parquet", pl.DataFrame({"a": ["x"] * 100_000}))
     monkeypatch.setattr(arrow, "LARGEST", 100_000)
     assert len(data) < 2000
     with pytest.raises(

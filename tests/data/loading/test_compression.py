@@ -1,4 +1,4 @@
-"""Compressed files are read up to a declared size, and no further."""
+"""Compressed files are read up to the size limit only."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ PACK = {".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress}
 
 
 def zipped(files: dict[str, bytes], method: int = zipfile.ZIP_DEFLATED) -> bytes:
-    made = io.BytesIO()
-    with zipfile.ZipFile(made, "w", method) as archive:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", method) as archive:
         for name, data in files.items():
             archive.writestr(name, data)
-    return made.getvalue()
+    return buffer.getvalue()
 
 
 @pytest.mark.parametrize("suffix", PACK)
@@ -45,13 +45,13 @@ def test_every_kind_is_read(tmp_path: Path, suffix: str) -> None:
 def test_a_bomb_is_refused_while_it_unpacks(tmp_path: Path, suffix: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compression, "UNSUSPICIOUS", 2**18)
     monkeypatch.setattr(compression, "CHUNK", 2**16)
-    taken: list[int] = []
+    positions: list[int] = []
     read_up_to = compression.read_up_to
 
     def watched(stream: IO[bytes], limit: int) -> bytes | None:
-        made = read_up_to(stream, limit)
-        taken.append(stream.tell())
-        return made
+        content = read_up_to(stream, limit)
+        positions.append(stream.tell())
+        return content
 
     monkeypatch.setattr(compression, "read_up_to", watched)
     bomb = TEXT + b"1,2\n" * 500_000
@@ -61,8 +61,8 @@ def test_a_bomb_is_refused_while_it_unpacks(tmp_path: Path, suffix: str, monkeyp
     )
     with pytest.raises(InputError, match="unpacks to more than"):
         load_table(path)
-    assert all(size < len(bomb) / 2 for size in taken)
-    assert bool(taken) == (suffix in PACK)  # an archive says its size
+    assert all(size < len(bomb) / 2 for size in positions)
+    assert bool(positions) == (suffix in PACK)  # an archive states its uncompressed size
 
 
 def test_a_zip_of_one_table(tmp_path: Path) -> None:

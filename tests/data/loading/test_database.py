@@ -1,4 +1,4 @@
-"""SQLite and DuckDB: known by their first bytes, opened for reading only, nothing written beside them."""
+"""SQLite and DuckDB files are recognised by their first bytes and opened read-only."""
 
 from __future__ import annotations
 
@@ -20,11 +20,15 @@ KINDS = ["sqlite", "duckdb"]
 
 def database(path: Path, kind: str, *statements: str) -> Path:
     if kind == "sqlite":
-        with sqlite3.connect(path, autocommit=True) if sys.version_info >= (3, 12) else sqlite3.connect(path) as made:
+        with (
+            sqlite3.connect(path, autocommit=True)
+            if sys.version_info >= (3, 12)
+            else sqlite3.connect(path) as connection
+        ):
             for statement in statements:
-                made.execute(statement)
-            made.commit()
-        made.close()
+                connection.execute(statement)
+            connection.commit()
+        connection.close()
     else:
         with duckdb.connect(str(path)) as opened:
             for statement in statements:
@@ -43,7 +47,7 @@ def test_a_database_is_known_by_its_content(tmp_path: Path, kind: str, name: str
         ("1", "A", "ann", 3.5),
         ("2", "B", "ann", 4.0),
     ]
-    assert [own.name for own in tmp_path.iterdir()] == [name]
+    assert [file.name for file in tmp_path.iterdir()] == [name]
     assert path.read_bytes() == before
 
 
@@ -58,7 +62,7 @@ def test_a_table_a_view_or_a_query(tmp_path: Path, kind: str) -> None:
     assert (table.frame.rows(), table.name) == ([(1, "A", 3.5)], f"s.db::{query}")
     assert load_table(f"{path}::\nwith a as (select 1 as b) select * from a").frame.rows() == [(1,)]
     long = [load_table(f"{path}::SELECT 1 AS a,{' ' * 100}'{'x' * 100}{end}' AS b").name for end in "yz"]
-    assert long[0] != long[1]  # the digest of the file says nothing of the query
+    assert long[0] != long[1]  # the names differ by a digest of the query
     assert all(name.startswith("s.db::SELECT 1 AS a, 'xxx") and len(name) == 6 + 60 for name in long)
 
 
@@ -120,7 +124,7 @@ def test_changes_that_are_not_in_the_file_yet(tmp_path: Path) -> None:
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute(RATINGS)
     connection.commit()
-    before = {own.name: own.read_bytes() for own in tmp_path.iterdir()}
+    before = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
     with pytest.raises(
         InputError,
         match=(
@@ -129,10 +133,10 @@ def test_changes_that_are_not_in_the_file_yet(tmp_path: Path) -> None:
         ),
     ):
         load_table(path)
-    assert {own.name: own.read_bytes() for own in tmp_path.iterdir()} == before
-    connection.close()  # which writes them into the file, whose header still says WAL
+    assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == before
+    connection.close()  # closing writes the changes into the file, whose header still says WAL
     assert load_table(path).frame.height == 2
-    assert [own.name for own in tmp_path.iterdir()] == ["s.db"]
+    assert [file.name for file in tmp_path.iterdir()] == ["s.db"]
 
 
 def test_a_study_of_our_annotation_site_is_recognised(tmp_path: Path) -> None:
@@ -191,5 +195,5 @@ def test_a_view_without_end_is_one_line(tmp_path: Path, kind: str, what: str, mo
                 load_table(f"{path}::{part}")
             assert "\n" not in str(error.value)
     assert load_table(f"{path}::ratings").frame.height == 2
-    assert [own.name for own in tmp_path.iterdir()] == [path.name]
+    assert [file.name for file in tmp_path.iterdir()] == [path.name]
     assert path.read_bytes() == before

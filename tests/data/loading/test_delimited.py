@@ -1,4 +1,4 @@
-"""Separators and decimals: what spreadsheets of other countries write is read, and what is assumed is told."""
+"""Separators and decimal commas of delimited files, and the notes on what was assumed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ GERMAN = "item;system;ann;bleu\n1;A;3,5;0,125\n1;B;4;NA\n2;A;;0,25\n"
 VALUES = {("1", "A", "ann", 3.5), ("1", "A", "bleu", 0.125), ("1", "B", "ann", 4.0), ("2", "A", "bleu", 0.25)}
 
 
-def written(tmp_path: Path, text: str | bytes, name: str = "s.csv") -> Path:
+def write_file(tmp_path: Path, text: str | bytes, name: str = "s.csv") -> Path:
     path = tmp_path / name
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
     return path
@@ -23,19 +23,22 @@ def written(tmp_path: Path, text: str | bytes, name: str = "s.csv") -> Path:
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
 @pytest.mark.parametrize(("separator", "name"), [(";", "s.csv"), (";", "s.txt"), ("\t", "s.tsv"), ("\t", "s.csv")])
 def test_semicolons_and_decimal_commas(tmp_path: Path, encoding: str, separator: str, name: str) -> None:
-    study = read(written(tmp_path, GERMAN.replace(";", separator).encode(encoding), name))
+    study = read(write_file(tmp_path, GERMAN.replace(";", separator).encode(encoding), name))
     assert set(study.ratings.frame.select("item", "system", "rater", "score").rows()) == VALUES
     rules = [note.rule for note in study.notes]
     assert ("separator" in rules) == (name == "s.csv")
     assert ("encoding" in rules) == (encoding == "utf-16")
-    told = next(note for note in study.notes if note.rule == "decimal-comma")
-    assert (told.count, told.message) == (2, f"{name}: numbers with decimal commas are read in columns ann, bleu")
+    decimal_note = next(note for note in study.notes if note.rule == "decimal-comma")
+    assert (decimal_note.count, decimal_note.message) == (
+        2,
+        f"{name}: numbers with decimal commas are read in columns ann, bleu",
+    )
 
 
 @pytest.mark.parametrize(
     ("text", "columns"),
     [
-        ("item,system,ann\n1,A;B;C;D,3\n", ["item", "system", "ann"]),  # semicolons in cells only
+        ("item,system,ann\n1,A;B;C;D,3\n", ["item", "system", "ann"]),  # semicolons only inside cells
         ("item;system;note, long\n1;A;3,5\n1;B;2,5\n", ["item", "system", "note, long"]),
         ("item|system|ann\n1|A|3\n", ["item", "system", "ann"]),
         ('item,"a;b;c;d",ann\n1,A,3\n', ["item", "a;b;c;d", "ann"]),
@@ -45,7 +48,7 @@ def test_semicolons_and_decimal_commas(tmp_path: Path, encoding: str, separator:
     ],
 )
 def test_the_separator_is_that_which_parts_header_and_rows_alike(tmp_path: Path, text: str, columns: list[str]) -> None:
-    assert load_table(written(tmp_path, text)).frame.columns == columns
+    assert load_table(write_file(tmp_path, text)).frame.columns == columns
 
 
 @pytest.mark.parametrize(
@@ -54,7 +57,7 @@ def test_the_separator_is_that_which_parts_header_and_rows_alike(tmp_path: Path,
         (["3,5", "4"], ["3.5", "4"]),
         (["1,234", "2,5"], ["1.234", "2.5"]),
         (["0,125", "0,250"], ["0.125", "0.250"]),
-        (["1,234", "2,500"], ["1,234", "2,500"]),  # may be thousands
+        (["1,234", "2,500"], ["1,234", "2,500"]),  # possibly thousands separators
         (["1.234,5", "4"], ["1.234,5", "4"]),
         (["3,5", "2.5"], ["3,5", "2.5"]),
         (["1,234,567", "4"], ["1,234,567", "4"]),
@@ -65,7 +68,7 @@ def test_the_separator_is_that_which_parts_header_and_rows_alike(tmp_path: Path,
 def test_a_comma_is_a_decimal_one_only_where_nothing_else_is_possible(
     tmp_path: Path, cells: list[str], read_as: list[str]
 ) -> None:
-    path = written(tmp_path, "item;score\n" + "".join(f"{number},5;{cell}\n" for number, cell in enumerate(cells)))
+    path = write_file(tmp_path, "item;score\n" + "".join(f"{number},5;{cell}\n" for number, cell in enumerate(cells)))
     table = load_table(path)
     assert table.frame["score"].to_list() == read_as
     assert table.frame["item"].to_list() == ["0,5", "1,5"]  # a label
@@ -74,7 +77,7 @@ def test_a_comma_is_a_decimal_one_only_where_nothing_else_is_possible(
 
 def test_a_comma_between_commas_is_never_a_decimal_one(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"^s\.csv: ann '3,5' in row 1 is not a number; write numbers with a decimal"):
-        read(written(tmp_path, 'item,system,ann\n1,A,"3,5"\n'))
+        read(write_file(tmp_path, 'item,system,ann\n1,A,"3,5"\n'))
 
 
 @pytest.mark.parametrize(
@@ -96,10 +99,10 @@ def test_a_comma_between_commas_is_never_a_decimal_one(tmp_path: Path) -> None:
 )
 def test_hostile_text_is_refused_in_one_line(tmp_path: Path, text: str | bytes, message: str) -> None:
     with pytest.raises(InputError) as error:
-        load_table(written(tmp_path, text))
+        load_table(write_file(tmp_path, text))
     assert str(error.value).startswith(f"s.csv: {message}")
 
 
 def test_a_cell_may_be_as_long_as_it_likes(tmp_path: Path) -> None:
-    path = written(tmp_path, f"item,system,ann\n1,{'A' * 3_000_000},3\n")
+    path = write_file(tmp_path, f"item,system,ann\n1,{'A' * 3_000_000},3\n")
     assert len(load_table(path).frame["system"][0]) == 3_000_000

@@ -1,4 +1,4 @@
-"""Data sets in several files: those of `save_to_disk` and shards of Parquet. What is missing is never left out."""
+"""Data sets in several files: `save_to_disk` folders and Parquet shards; a missing file is an error."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TWO = pl.DataFrame({"item": [2, 2], "system": ["A", "B"], "ann": [2, 5]})
 
 
 def saved(folder: Path, frames: list[pl.DataFrame], features: dict[str, Any] | None = None) -> Path:
-    """A split as `save_to_disk` writes it: Arrow streams, their names, and the features."""
+    """Write a split as `save_to_disk` does: Arrow streams, their names and the features."""
     folder.mkdir(parents=True, exist_ok=True)
     names = [f"data-{number:05}-of-{len(frames):05}.arrow" for number in range(len(frames))]
     for name, frame in zip(names, frames, strict=True):
@@ -147,6 +147,6 @@ def test_files_of_any_name_are_one_table(tmp_path: Path) -> None:
 
 
 def test_other_folders_are_no_table(tmp_path: Path) -> None:
-    (tmp_path / "state.json").write_text("{}")  # of something else
+    (tmp_path / "state.json").write_text("{}")  # a file unrelated to the data
     assert not holds_table(tmp_path)
     assert not holds_table(tmp_path / "nothing")

@@ -1,4 +1,4 @@
-"""Table files: every suffix gives the same text, zipped or not, and labels are as written."""
+"""Table files of every suffix, compressed or not, give the same text."""
 
 from __future__ import annotations
 

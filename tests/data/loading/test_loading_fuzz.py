@@ -1,4 +1,4 @@
-"""Damaged files of every container make a table or raise one line: nothing else is raised, printed or changed."""
+"""Damaged files of every format give a table or a one-line error and print nothing."""
 
 from __future__ import annotations
 
@@ -37,23 +37,23 @@ TEXT = FRAME.drop("tags")
 
 
 def workbook() -> bytes:
-    made = io.BytesIO()
-    book = xlsxwriter.Workbook(made, {"in_memory": True})
+    buffer = io.BytesIO()
+    book = xlsxwriter.Workbook(buffer, {"in_memory": True})
     sheet = book.add_worksheet()
     for row, cells in enumerate([TEXT.columns, *TEXT.rows()]):
         for column, cell in enumerate(cells):
             sheet.write(row, column, "" if cell is None else cell)
     book.close()
-    return made.getvalue()
+    return buffer.getvalue()
 
 
 def stored(archive: bytes) -> bytes:
-    """The same archive without compression, so that a changed byte is one of its files'."""
-    made = io.BytesIO()
-    with zipfile.ZipFile(io.BytesIO(archive)) as old, zipfile.ZipFile(made, "w") as new:
+    """Return the archive without compression, so that an edited byte belongs to a member."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(archive)) as old, zipfile.ZipFile(buffer, "w") as new:
         for name in old.namelist():
             new.writestr(name, old.read(name))
-    return made.getvalue()
+    return buffer.getvalue()
 
 
 def database(kind: str) -> bytes:
@@ -72,45 +72,45 @@ def database(kind: str) -> bytes:
 
 
 def packed(name: str, data: bytes) -> bytes:
-    made = io.BytesIO()
-    with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as archive:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr(name, data)
-    return made.getvalue()
+    return buffer.getvalue()
 
 
-def written(method: str, frame: pl.DataFrame = FRAME) -> bytes:
-    made = io.BytesIO()
-    getattr(frame, method)(made)
-    return made.getvalue()
+def table_bytes(method: str, frame: pl.DataFrame = FRAME) -> bytes:
+    buffer = io.BytesIO()
+    getattr(frame, method)(buffer)
+    return buffer.getvalue()
 
 
 def tar() -> bytes:
-    """A test set of mt-metrics-eval."""
-    made = io.BytesIO()
-    with tarfile.open(fileobj=made, mode="w") as archive:
+    """Return a test set of mt-metrics-eval as a tar archive."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as archive:
         for name, text in {"wmt/sources/en-de.txt": "a\n", "wmt/metric-scores/en-de/m.seg.score": "S\t1\n"}.items():
             member = tarfile.TarInfo(name)
             member.size = len(text)
             archive.addfile(member, io.BytesIO(text.encode()))
-    return made.getvalue()
+    return buffer.getvalue()
 
 
 @cache
 def seeds() -> dict[str, tuple[bytes, ...]]:
-    """Good files by suffix, to be damaged."""
+    """Return valid files by suffix."""
     csv = TEXT.write_csv().encode()
     german = TEXT.write_csv(separator=";").replace(".", ",")
-    lines = written("write_ndjson")
+    lines = table_bytes("write_ndjson")
     return {
         ".csv": (csv, german.encode(), german.encode("utf-16"), b"\xef\xbb\xbf" + csv),
         ".tsv": (TEXT.write_csv(separator="\t").encode(),),
         ".txt": (german.encode("utf-16"),),
         ".jsonl": (lines,),
         ".json": (b"[" + lines.replace(b"\n", b",").rstrip(b",") + b"]",),
-        ".parquet": (written("write_parquet"),),
-        ".arrow": (written("write_ipc"), written("write_ipc_stream")),
+        ".parquet": (table_bytes("write_parquet"),),
+        ".arrow": (table_bytes("write_ipc"), table_bytes("write_ipc_stream")),
         ".xlsx": (workbook(), stored(workbook())),
-        ".zip": (packed("s.csv", csv), stored(packed("s.parquet", written("write_parquet")))),
+        ".zip": (packed("s.csv", csv), stored(packed("s.parquet", table_bytes("write_parquet")))),
         ".db": (database("sqlite"),),
         ".csv.gz": (gzip.compress(csv),),
         ".jsonl.bz2": (bz2.compress(lines),),
@@ -120,7 +120,7 @@ def seeds() -> dict[str, tuple[bytes, ...]]:
     }
 
 
-CASES = st.sampled_from([(suffix, number) for suffix, own in seeds().items() for number in range(len(own))])
+CASES = st.sampled_from([(suffix, number) for suffix, files in seeds().items() for number in range(len(files))])
 EDITS = st.lists(st.tuples(st.floats(0, 1), st.binary(max_size=3), st.integers(0, 3)), min_size=1, max_size=4)
 CUT = st.none() | st.none() | st.floats(0, 1)
 OTHER = st.sampled_from(["", "", "", "", ".csv", ".parquet", ".xlsx", ".zip", ".gz", ".arrow", ".dat"])
@@ -146,15 +146,15 @@ def check(case: tuple[str, int], edits: list[tuple[float, bytes, int]], cut: flo
         else:
             error = ""
             assert table.frame.height
-            assert table.frame.write_ipc(None).getvalue()  # whatever it holds is valid
+            assert table.frame.write_ipc(None).getvalue()  # raises if the frame is invalid
         assert len(error.splitlines()) < 2
         assert path.read_bytes() == data
-        assert [own.name for own in Path(folder).iterdir()] == [path.name]
+        assert [file.name for file in Path(folder).iterdir()] == [path.name]
 
 
 def test_the_files_are_good(tmp_path: Path) -> None:
-    for suffix, own in seeds().items():
-        for data in own if ".tar" not in suffix else ():
+    for suffix, files in seeds().items():
+        for data in files if ".tar" not in suffix else ():
             (tmp_path / f"s{suffix}").write_bytes(data)
             assert load_table(tmp_path / f"s{suffix}").frame.height == 3
 
@@ -169,7 +169,7 @@ def test_damaged_files(
 
 @pytest.mark.slow
 def test_ten_thousand_damaged_files(capfd: pytest.CaptureFixture[str]) -> None:
-    """Those of DuckDB, which may end the process, are kept at their length."""
+    """DuckDB files keep their length, because a truncated one may end the process."""
     settings(max_examples=10_000)(given(case=CASES, edits=EDITS, cut=CUT, other=OTHER)(check))()
     whole = database("duckdb")
 

@@ -10,7 +10,7 @@ from custodes.data.loading.records import from_lines
 from custodes.errors import InputError
 
 VALUES = ["text", "", None, 1, 2.50, True, [1, {"x": 2}], {"k": "v"}, "é"]
-"""Cells of every kind, nested ones too."""
+"""Cells of every type, including nested ones."""
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -24,16 +24,16 @@ def test_some_lines_at_a_time_are_the_same_table_as_all_at_once(seed: int, monke
     text = "\n".join(line for row in rows for line in (json.dumps(row), " " * int(rng.integers(0, 2)))) + "\n"
     at_once = from_lines(text, "rows.jsonl")
     monkeypatch.setattr(size, "AT_ONCE", 2)
-    made = from_lines(text, "rows.jsonl")
-    assert made.equals(at_once)
-    assert made.schema == at_once.schema
-    assert made.height == len(rows)
+    table = from_lines(text, "rows.jsonl")
+    assert table.equals(at_once)
+    assert table.schema == at_once.schema
+    assert table.height == len(rows)
     expected = [json.loads(json.dumps(row), parse_float=str, parse_int=str) for row in rows]
-    for got, row in zip(made.iter_rows(named=True), expected, strict=True):
-        told = {key.strip(): value for key, value in row.items()}
-        for name, value in got.items():
-            own = told.get(name)
-            assert value == (own if own is None or isinstance(own, str) else json.dumps(own, ensure_ascii=False))
+    for cells, row in zip(table.iter_rows(named=True), expected, strict=True):
+        fields = {key.strip(): value for key, value in row.items()}
+        for name, value in cells.items():
+            cell = fields.get(name)
+            assert value == (cell if cell is None or isinstance(cell, str) else json.dumps(cell, ensure_ascii=False))
 
 
 def test_rows_that_are_no_object_are_counted_through_the_file(monkeypatch: pytest.MonkeyPatch) -> None:

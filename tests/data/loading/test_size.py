@@ -1,4 +1,4 @@
-"""What would not fit in memory is refused before it is parsed, in one line that says how much it is."""
+"""Files too large for memory are refused before parsing, with their size in the message."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ KEEP = "select the columns and rows that you need, or count outcomes of pairs fi
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "told"),
+    ("name", "text", "expected"),
     [
         ("s.csv", "item,system\n" + "1,A\n" * 1000, "1,002 lines of 2 columns may take"),
         ("s.csv", ",".join(f"c{at}" for at in range(500)) + "\n" + "1\n" * 30, "32 lines of 500 columns may take"),
@@ -34,7 +34,7 @@ KEEP = "select the columns and rows that you need, or count outcomes of pairs fi
 )
 @pytest.mark.parametrize("packed", [False, True])
 def test_short_rows_are_counted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, text: str, told: str, packed: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, text: str, expected: str, packed: bool
 ) -> None:
     path = tmp_path / (f"{name}.gz" if packed else name)
     path.write_bytes(gzip.compress(text.encode()) if packed else text.encode())
@@ -43,7 +43,7 @@ def test_short_rows_are_counted(
     with pytest.raises(InputError) as error:
         load_table(path)
     assert str(error.value).startswith(
-        f"{path.name}: {told} 0.0 GB of memory; this machine has 0.0 GB. To read the data, "
+        f"{path.name}: {expected} 0.0 GB of memory; this machine has 0.0 GB. To read the data, "
     )
     assert str(error.value).endswith(KEEP)
 
@@ -57,14 +57,14 @@ def test_a_file_larger_than_memory_is_not_opened(tmp_path: Path, monkeypatch: py
 
 
 def workbook(path: Path, change: tuple[bytes, bytes], text: str = "x", rows: int = 2) -> Path:
-    """A workbook of three columns with an edit in its sheet."""
-    made = io.BytesIO()
-    book = Workbook(made, {"in_memory": True})
+    """Write a workbook of three columns after one edit of the XML of its sheet."""
+    buffer = io.BytesIO()
+    book = Workbook(buffer, {"in_memory": True})
     sheet = book.add_worksheet()
     for row in range(rows):
         sheet.write_row(row, 0, ["item", "system", "score"] if not row else [text] * 3)
     book.close()
-    with zipfile.ZipFile(made) as old, zipfile.ZipFile(path, "w") as new:
+    with zipfile.ZipFile(buffer) as old, zipfile.ZipFile(path, "w") as new:
         for name in old.namelist():
             content = old.read(name)
             if "sheet1" in name:
@@ -114,23 +114,23 @@ def test_labels_are_counted_as_they_are_written_out(
     )
 
 
-@pytest.mark.parametrize("read", [Schema.load, State.read, lambda path: channel_table(str(path))])
-def test_files_that_are_no_tables_have_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, read: object) -> None:
+@pytest.mark.parametrize("load", [Schema.load, State.read, lambda path: channel_table(str(path))])
+def test_files_that_are_no_tables_have_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, load: object) -> None:
     with pytest.raises(
         InputError, match="^/dev/zero: this is a pipe or device; pass the content on standard input: - < /dev/zero"
     ):
-        read("/dev/zero")  # type: ignore[operator]
+        load("/dev/zero")  # type: ignore[operator]
     monkeypatch.setattr(source, "SMALL", 10)
     (tmp_path / "s").write_bytes(bytes(11))
     with pytest.raises(
         InputError, match=r"s: the file has 0 MiB, but a \w+ may have at most 0 MiB; give a smaller file$"
     ):
-        read(tmp_path / "s")  # type: ignore[operator]
+        load(tmp_path / "s")  # type: ignore[operator]
 
 
 def test_a_long_error_keeps_its_way_out() -> None:
-    told = str(CustodesError(f"no {'x' * 100_000} here; do this instead"))
-    assert len(told) < 2100
-    assert told.startswith("no xxx")
-    assert told.endswith("xxx here; do this instead")
-    assert "x [98025 characters left out] x" in told
+    message = str(CustodesError(f"no {'x' * 100_000} here; do this instead"))
+    assert len(message) < 2100
+    assert message.startswith("no xxx")
+    assert message.endswith("xxx here; do this instead")
+    assert "x [98025 characters left out] x" in message

@@ -1,4 +1,4 @@
-"""Where bytes come from: standard input, pipes, patterns; and what cannot be read says so."""
+"""Standard input, pipes, glob patterns and unreadable sources."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def test_a_folder_named_as_a_table_and_a_part_of_a_file_without_parts(tmp_path: 
 
 
 def test_files_that_a_pattern_names_are_one_table(tmp_path: Path) -> None:
-    """A pattern may stand in any part of a path, and the files may be of several formats."""
+    """A pattern may stand in any part of a path and match files of several formats."""
     for name in ("a[1]/x/s.csv", "a[1]/y/s.csv", "b/x/s.csv"):
         (tmp_path / name).parent.mkdir(parents=True)
         (tmp_path / name).write_bytes(CSV.replace(b"1,", name[-7:-6].encode() + b","))

@@ -1,4 +1,4 @@
-"""Workbooks: the sheet that has cells, or the one that is named; numbers, dates and formulas as they are shown."""
+"""Workbooks: choice of the sheet; numbers, dates and formulas as displayed."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ ROWS = [["001", "A", "ann", "human", 3.5], [7, "A", "bleu", "metric", 0.1], ["00
 
 
 def workbook(path: Path, sheets: dict[str, list[list[Any]]], at: tuple[int, int] = (0, 0)) -> Path:
-    """A workbook; a cell that is a tuple is a formula and its value."""
-    made = io.BytesIO()
-    book = xlsxwriter.Workbook(made, {"in_memory": True, "default_date_format": "yyyy-mm-dd"})
+    """Write a workbook; a cell that is a tuple holds a formula and its value."""
+    buffer = io.BytesIO()
+    book = xlsxwriter.Workbook(buffer, {"in_memory": True, "default_date_format": "yyyy-mm-dd"})
     for name, rows in sheets.items():
         sheet = book.add_worksheet(name)
         for row, cells in enumerate(rows, start=at[0]):
@@ -33,7 +33,7 @@ def workbook(path: Path, sheets: dict[str, list[list[Any]]], at: tuple[int, int]
                 elif cell is not None:
                     sheet.write(row, column, cell)
     book.close()
-    path.write_bytes(made.getvalue())
+    path.write_bytes(buffer.getvalue())
     return path
 
 

@@ -1,4 +1,4 @@
-"""Tables as people have them, with names of their own."""
+"""Tables with typical column names of users."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ METRICS = ("bleu", "rouge", "chrf")
 
 
 def outputs(items: int = 8) -> list[tuple[str, str]]:
-    """Item and system of every output."""
+    """Return item and system of every output."""
     return [(f"d{item}", system) for item in range(items) for system in SYSTEMS]
 
 
 def wide(*columns: str, item: str = "doc_id", system: str = "model", text: bool = True) -> pl.DataFrame:
-    """A row per output; whole numbers in columns of people, parts of one in those of metrics."""
+    """Return a row per output, with integers in the human columns and fractions in the metric columns."""
     draw = random.Random(0)
     rows = [
         {
@@ -38,7 +38,7 @@ def half(
     system: str = "model",
     label: Callable[[int], object] = "w{}".format,
 ) -> pl.DataFrame:
-    """A row per output and one of two people."""
+    """Return a row per output and one of two annotators."""
     draw = random.Random(0)
     rows: Sequence[dict[str, object]] = [
         {item: doc, system: model, rater: label(person), **{name: draw.randint(1, 5) for name in columns}}
@@ -49,5 +49,5 @@ def half(
 
 
 def as_text(frame: pl.DataFrame) -> pl.DataFrame:
-    """As it comes from a CSV."""
+    """Return the frame as read from a CSV file: all cells are text."""
     return pl.read_csv(frame.write_csv().encode(), infer_schema=False)

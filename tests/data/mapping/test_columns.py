@@ -1,4 +1,4 @@
-"""Mapping of columns: roles, patterns, facts of items, several inputs, and what is refused."""
+"""Column mappings: roles, patterns, item metadata, several inputs and errors."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_a_wide_table_of_two_aspects() -> None:
     study = read(frame, columns={**OUTPUT, "score": BOTH})
     assert frame.equals(before)
     assert (study.humans, study.metrics, study.aspects) == (("ann1", "ann2"), ("bleu",), ("coherence", "fluency"))
-    # by hand: the same scores melted one column at a time
+    # reference: the same scores, melted one column at a time
     scores = study.ratings.frame
     for name, rater, aspect in (("human_fluency_ann2", "ann2", "fluency"), ("bleu", "bleu", "")):
         assert scores.filter(rater=rater, aspect=aspect)["score"].to_list() == frame[name].cast(pl.Float64).to_list()
@@ -124,10 +124,10 @@ def test_a_long_table_beside_a_wide_one_is_left_as_it_is() -> None:
 
 def test_the_digest_tells_mappings_apart(tmp_path: Path) -> None:
     wide("human_style_ann1", "bleu", text=False).write_csv(tmp_path / "a.csv")
-    one, other = (
+    first, second = (
         read(tmp_path / "a.csv", columns={**OUTPUT, "score": score}) for score in (BOTH, ["human_{rater}", BOTH[1]])
     )
-    assert one.digest != other.digest
+    assert first.digest != second.digest
 
 
 def test_empty_columns_are_people_to_come() -> None:

@@ -1,4 +1,4 @@
-"""Any table under any mapping makes a valid study or raises CustodesError in one line; what came is not changed."""
+"""Any table under any mapping gives a valid study or a one-line error, and the input is not modified."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ SCORES = st.integers(1, 5).map(str)
 
 @st.composite
 def own_tables(draw: st.DrawFn) -> pl.DataFrame:
-    """A table with names of its own, mostly with an output a row and numbers beside it; now and then of any format."""
+    """Draw a table with arbitrary names, mostly one output per row with numbers, sometimes in any format."""
     if draw(st.integers(0, 9)) == 0:
         return draw(tables())
     height = draw(st.sampled_from([1, 2, 4, 6]))
@@ -52,18 +52,22 @@ def own_tables(draw: st.DrawFn) -> pl.DataFrame:
 
 @st.composite
 def mappings(draw: st.DrawFn, frame: pl.DataFrame) -> dict[str, Any]:
-    """Mostly roles and patterns that may be of this table."""
-    here = st.sampled_from([*frame.columns, "item"])
+    """Draw a mapping of which most roles and patterns refer to columns of the table."""
+    column_names = st.sampled_from([*frame.columns, "item"])
     columns = {role: name for role, name in (("item", "doc_id"), ("system", "model")) if name in frame.columns}
     if draw(st.integers(0, 2)) == 0:
         columns[draw(st.sampled_from([*ROLES, "itme"]))] = draw(
-            here if draw(st.integers(0, 3)) else st.sampled_from(NAMES)
+            column_names if draw(st.integers(0, 3)) else st.sampled_from(NAMES)
         )
-    drawn = st.lists(st.sampled_from(PARTS), max_size=5).map("".join)
-    pattern = st.sampled_from(PATTERNS[:7]) if draw(st.integers(0, 1)) else st.sampled_from(PATTERNS) | here | drawn
+    random_patterns = st.lists(st.sampled_from(PARTS), max_size=5).map("".join)
+    pattern = (
+        st.sampled_from(PATTERNS[:7])
+        if draw(st.integers(0, 1))
+        else st.sampled_from(PATTERNS) | column_names | random_patterns
+    )
     score = draw(
         st.none()
-        | here
+        | column_names
         | st.lists(pattern, min_size=draw(st.integers(0, 8)) > 0, max_size=2)
         | st.lists(pattern, max_size=1).map(lambda x: [*x, "{rater}"])
     )

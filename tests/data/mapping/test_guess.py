@@ -1,4 +1,4 @@
-"""What a refused table answers: a mapping that reads it, with the people, aspects and kinds that its names say."""
+"""The error for a table that no reader matches proposes a mapping that reads it."""
 
 from __future__ import annotations
 
@@ -69,10 +69,10 @@ human_style_ann1, human_style_ann2, human_depth_ann1, human_confidence, bleu
 human a's, metric
     human:{rater:human a's} & metric:{rater} | human a's |
 """
-"""Columns of a wide table; and below them the patterns suggested, the people and the aspects by these."""
+"""Columns of a wide table, followed by the suggested patterns, the raters and the aspects."""
 
 Case = tuple[pl.DataFrame, list[str], list[str], list[str]]
-"""A table, the options suggested, people and aspects."""
+"""A table, the suggested options, the annotators and the aspects."""
 
 
 def split(text: str, sign: str = ", ") -> list[str]:
@@ -83,10 +83,10 @@ def wide_cases() -> dict[str, Case]:
     lines = WIDE.strip().splitlines()
     cases = {}
     for columns, expected in zip(lines[::2], lines[1::2], strict=True):
-        patterns, people, aspects = expected.split("|")
+        patterns, annotators, aspects = expected.split("|")
         options = [f"--columns={pattern}" for pattern in split(patterns, " & ")]
         roles = ["item=doc_id", "system=model", "text=output"]
-        cases[columns] = wide(*split(columns)), [*roles, *options], split(people), split(aspects)
+        cases[columns] = wide(*split(columns)), [*roles, *options], split(annotators), split(aspects)
     return cases
 
 
@@ -156,14 +156,14 @@ def test_a_refused_table_answers_with_a_mapping_that_reads_it(name: str, form: C
     table = form(frame)
     with pytest.raises(cu.InputError) as error:
         cu.read(table)
-    found = re.search(r"; try (.*) \(in Python columns=(.*)\)$", str(error.value))
-    assert found
+    match = re.search(r"; try (.*) \(in Python columns=(.*)\)$", str(error.value))
+    assert match
     flags = [option if option.startswith("--") else f"--column={option}" for option in options]
-    assert found[1] == " ".join(f"{flag.split('=')[0]} {shlex.quote(flag.partition('=')[2])}" for flag in flags)
-    study = cu.read(table, columns=ast.literal_eval(found[2]))
-    rated = pl.concat([study.ratings.frame["aspect"], study.preferences.frame["aspect"]])
+    assert match[1] == " ".join(f"{flag.split('=')[0]} {shlex.quote(flag.partition('=')[2])}" for flag in flags)
+    study = cu.read(table, columns=ast.literal_eval(match[2]))
+    rated_aspects = pl.concat([study.ratings.frame["aspect"], study.preferences.frame["aspect"]])
     assert list(study.humans) == humans
-    assert list(filter(None, rated.unique(maintain_order=True))) == aspects
+    assert list(filter(None, rated_aspects.unique(maintain_order=True))) == aspects
 
 
 def test_what_was_said_is_kept_in_the_suggestion() -> None:
@@ -239,14 +239,25 @@ def test_columns_of_a_role_come_by_their_names_and_not_by_their_order(role: str)
 
 def test_what_looks_human() -> None:
     human = ["expert_2", "Human Score", "turker1", "mqm", "da-sqm", "goldLabel", "annotatorA"]
-    others = ["bleu", "comet-da", "judge", "llm_rater", "GPT4-annotator", "qwen-coder", "humane", "gpt4", "x-mqm", ""]
-    assert [name for name in [*human, *others, "standard"] if looks_human(name)] == human
-    assert not looks_human("mqm", declared=True)  # a declared metric is one unless its name is plain
+    non_human = [
+        "bleu",
+        "comet-da",
+        "judge",
+        "llm_rater",
+        "GPT4-annotator",
+        "qwen-coder",
+        "humane",
+        "gpt4",
+        "x-mqm",
+        "",
+    ]
+    assert [name for name in [*human, *non_human, "standard"] if looks_human(name)] == human
+    assert not looks_human("mqm", declared=True)  # a declared metric counts as human only if its name is unambiguous
     assert looks_human("human_mqm", declared=True)
 
 
 @pytest.mark.parametrize(
-    ("people", "aspects"),
+    ("annotators", "aspects"),
     [
         (["human_coherence_ann1", "human_fluency_ann1"], ["coherence", "fluency"]),
         (["expert_1", "expert_2", "turker_1", "turker_2"], []),
@@ -258,8 +269,8 @@ def test_what_looks_human() -> None:
         ([], []),
     ],
 )
-def test_aspects_in_the_names_of_people(people: list[str], aspects: list[str]) -> None:
-    assert pooled_aspects(people) == aspects
+def test_aspects_in_the_names_of_people(annotators: list[str], aspects: list[str]) -> None:
+    assert pooled_aspects(annotators) == aspects
 
 
 def test_aspects_are_not_pooled_where_no_pattern_parts_them() -> None:
@@ -296,7 +307,7 @@ def test_a_verdict_that_may_be_a_tie_or_a_loss_is_not_taken_for_a_tie() -> None:
     with pytest.raises(
         cu.InputError,
         match="match no reader; the most similar reader is battles",
-    ):  # an order that cannot be read
+    ):  # unreadable presentation orders
         cu.read(frame.with_columns(winner=pl.lit("left"), position=pl.Series(["odd", "even"] * 3)))
 
 
@@ -327,12 +338,14 @@ def test_an_order_that_has_another_name_is_told_of() -> None:
 
 
 def test_a_question_is_an_aspect_where_an_item_has_several() -> None:
-    long = pl.concat([half("answer", item="item").with_columns(question=pl.lit(own)) for own in ("style", "depth")])
+    long = pl.concat(
+        [half("answer", item="item").with_columns(question=pl.lit(question)) for question in ("style", "depth")]
+    )
     with pytest.raises(cu.InputError, match=r"--column score=answer --column aspect=question "):
         cu.read(long)
-    one = half("answer", item="item").with_columns(question=pl.lit("Which is it?"))
+    single_question = half("answer", item="item").with_columns(question=pl.lit("Which is it?"))
     with pytest.raises(cu.InputError, match=r"--column score=answer \(in Python"):
-        cu.read(one)
+        cu.read(single_question)
 
 
 def test_a_fact_of_a_request_is_no_system() -> None:
@@ -357,18 +370,18 @@ def test_the_readers_nearest_to_a_table_are_few_and_those_it_looks_like() -> Non
 
 
 def test_names_without_a_shape_are_listed() -> None:
-    people = ["human", "my_expert", "x.annotator"]
-    assert people_pattern(people, [*people, "bleu"]) == "human:{rater:human,my_expert,x.annotator}"
+    raters = ["human", "my_expert", "x.annotator"]
+    assert people_pattern(raters, [*raters, "bleu"]) == "human:{rater:human,my_expert,x.annotator}"
 
 
 def test_the_suggestions_of_two_inputs_add_up() -> None:
-    people, metrics = wide("human_style_ann1", "human_style_ann2"), wide("bleu", "chrf")
+    human_ratings, metrics = wide("human_style_ann1", "human_style_ann2"), wide("bleu", "chrf")
     columns: dict[str, object] = {}
     for _ in range(2):
         with pytest.raises(cu.InputError) as error:
-            cu.read(people, metrics, columns=columns)  # type: ignore[arg-type]
+            cu.read(human_ratings, metrics, columns=columns)  # type: ignore[arg-type]
         columns = ast.literal_eval(str(error.value).split("(in Python columns=")[1][:-1])
     assert columns["score"] == ["human_{aspect}_{rater}", "{rater}"]
-    study = cu.read(people, metrics, columns=columns)  # type: ignore[arg-type]
+    study = cu.read(human_ratings, metrics, columns=columns)  # type: ignore[arg-type]
     assert study.humans == ("ann1", "ann2")
     assert list(study.raters.kind) == ["ann1", "ann2", "bleu", "chrf"]

@@ -1,4 +1,4 @@
-"""Nested tables: cells below a path as columns, and what a refusal proposes for them."""
+"""Nested tables: cells addressed by a path, and the columns that an error proposes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from custodes.data.mapping.nested import MOST, exploded, flattened, nested_colum
 SYSTEMS = ("Aster", "Birch")
 
 
-def rated(item: int, system: str, **more: Any) -> dict[str, Any]:
+def rating_row(item: int, system: str, **more: Any) -> dict[str, Any]:
     up = len(system) % 2
     return {
         "source": {"id": f"d{item}", "text": f"The document number {item} says much."},
@@ -30,7 +30,7 @@ def rated(item: int, system: str, **more: Any) -> dict[str, Any]:
     }
 
 
-ROWS = [rated(item, system) for item in range(12) for system in SYSTEMS]
+ROWS = [rating_row(item, system) for item in range(12) for system in SYSTEMS]
 
 
 def test_cells_become_columns_by_their_path() -> None:
@@ -98,8 +98,8 @@ def test_paths_of_scores() -> None:
     short = cu.read(pl.DataFrame(ROWS), columns={**columns, "human": "ratings.*", "metric": "metrics.*"})
     patterns = ["human:ratings.{aspect}.{rater}", "metric:metrics.{rater}"]
     assert short.ratings.frame.equals(cu.read(pl.DataFrame(ROWS), columns={**columns, "score": patterns}).ratings.frame)
-    one = cu.read(pl.DataFrame(ROWS), columns={**columns, "score": "human:ratings.depth.*"})
-    assert (one.humans, one.aspects) == (("ratings_depth",), ("0", "1", "2"))
+    study = cu.read(pl.DataFrame(ROWS), columns={**columns, "score": "human:ratings.depth.*"})
+    assert (study.humans, study.aspects) == (("ratings_depth",), ("0", "1", "2"))
     with pytest.raises(cu.OptionError, match=r"pattern 'metric:scores\.\*' matches no column"):
         cu.read(pl.DataFrame(ROWS), columns={**columns, "metric": "scores.*"})
 
@@ -109,7 +109,7 @@ def test_objects_of_ratings_by_each_annotator() -> None:
     for item in range(12):
         marks = [{"depth": 1 + item % 3, "style": 2 + item % 2}, {"depth": 3 - item % 2, "style": 1 + item % 4}]
         more = {"ratings": None, "expert_marks": marks, "crowd_marks": marks}
-        rows += [rated(item, system, **more) for system in SYSTEMS]
+        rows += [rating_row(item, system, **more) for system in SYSTEMS]
     with pytest.raises(cu.InputError) as error:
         cu.read(pl.DataFrame(rows))
     columns = ast.literal_eval(str(error.value).split("(in Python columns=")[1][:-1])
@@ -144,7 +144,7 @@ def test_an_object_of_similar_objects_is_a_table() -> None:
 
 
 def mapping_of(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """The mapping that the refusal of a nested table proposes."""
+    """Return the mapping that the error for a nested table proposes."""
     with pytest.raises(cu.InputError) as error:
         cu.read(pl.DataFrame(rows))
     columns: dict[str, Any] = ast.literal_eval(str(error.value).split("(in Python columns=")[1][:-1])
@@ -210,7 +210,7 @@ def test_a_mapped_column_that_is_an_object_is_refused_in_one_line() -> None:
 
 
 def segment(k: int) -> dict[str, Any]:
-    """A segment in the layout that the scripts of WMT25's human evaluation write."""
+    """Return a segment in the layout of the scripts of WMT25's human evaluation."""
     systems = {"GPT-4.1": 80, "NLLB": 60, "B.X": 70}
     scores = {
         name: {

@@ -1,4 +1,4 @@
-"""Patterns of column names: what they match, what they take apart, and where they cannot tell."""
+"""Patterns of column names: matches, extracted parts and ambiguous patterns."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from custodes.data.mapping.pattern import ColumnPattern, split_columns
 from custodes.errors import OptionError
 
 
-def splits(written: str, *columns: str) -> dict[str, dict[str, str]]:
-    return split_columns(ColumnPattern.readings(written)[-1], columns)
+def splits(pattern: str, *columns: str) -> dict[str, dict[str, str]]:
+    return split_columns(ColumnPattern.readings(pattern)[-1], columns)
 
 
 @pytest.mark.parametrize(
-    ("written", "column", "labels"),
+    ("pattern", "column", "labels"),
     [
         ("human_{aspect}_{rater}", "human_style_ann", {"aspect": "style", "rater": "ann"}),
         ("human_{aspect}_{rater}", "human_style", None),
@@ -31,12 +31,12 @@ def splits(written: str, *columns: str) -> dict[str, dict[str, str]]:
         ("é {aspect}", "é ß", {"aspect": "ß"}),
     ],
 )
-def test_a_name_is_taken_apart(written: str, column: str, labels: dict[str, str] | None) -> None:
-    assert splits(written, column) == ({} if labels is None else {column: labels})
+def test_a_name_is_taken_apart(pattern: str, column: str, labels: dict[str, str] | None) -> None:
+    assert splits(pattern, column) == ({} if labels is None else {column: labels})
 
 
 @pytest.mark.parametrize(
-    ("written", "kind"),
+    ("pattern", "kind"),
     [
         ("human_{aspect}", "human"),
         ("Human {aspect}", "human"),
@@ -49,13 +49,13 @@ def test_a_name_is_taken_apart(written: str, column: str, labels: dict[str, str]
         ("{kind}_{rater}", ""),
     ],
 )
-def test_the_kind_is_said_by_a_prefix_or_a_word(written: str, kind: str) -> None:
-    assert ColumnPattern.readings(written)[-1].kind == kind
+def test_the_kind_is_said_by_a_prefix_or_a_word(pattern: str, kind: str) -> None:
+    assert ColumnPattern.readings(pattern)[-1].kind == kind
 
 
 def test_labels_that_are_sure_split_those_that_are_not() -> None:
-    made = splits("human_{aspect}_{rater}", "human_factual_consistency_ann1", "human_style_ann1")
-    assert made["human_factual_consistency_ann1"] == {"aspect": "factual_consistency", "rater": "ann1"}
+    parts = splits("human_{aspect}_{rater}", "human_factual_consistency_ann1", "human_style_ann1")
+    assert parts["human_factual_consistency_ann1"] == {"aspect": "factual_consistency", "rater": "ann1"}
 
 
 @pytest.mark.parametrize(
@@ -73,12 +73,12 @@ def test_what_splits_in_two_ways_is_an_error_with_both(columns: list[str]) -> No
 
 
 def test_globs_say_which_way() -> None:
-    made = splits("human_{aspect}_{rater:expert_*}", "human_style_expert_1", "human_fluency_expert_2")
-    assert [own["rater"] for own in made.values()] == ["expert_1", "expert_2"]
+    parts = splits("human_{aspect}_{rater:expert_*}", "human_style_expert_1", "human_fluency_expert_2")
+    assert [labels["rater"] for labels in parts.values()] == ["expert_1", "expert_2"]
 
 
 @pytest.mark.parametrize(
-    ("written", "message"),
+    ("pattern", "message"),
     [
         ("", "a pattern is empty"),
         (
@@ -103,9 +103,9 @@ def test_globs_say_which_way() -> None:
         ),
     ],
 )
-def test_a_pattern_is_checked(written: str, message: str) -> None:
+def test_a_pattern_is_checked(pattern: str, message: str) -> None:
     with pytest.raises(OptionError) as error:
-        ColumnPattern.readings(written)
+        ColumnPattern.readings(pattern)
     assert message in str(error.value)
 
 

@@ -1,4 +1,4 @@
-"""Verdicts in phrases: patterns that a mapping gives, and those that a refusal proposes."""
+"""Verdicts as phrases: patterns of a mapping, and patterns that an error proposes."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ PHRASES = [
     ],
 )
 def test_phrases_are_read_by_patterns(phrase: str, words: list[str]) -> None:
-    read, reason, notes = read_phrases(pl.Series(PHRASES), phrase, systems=["Aster"], where="v.csv")
-    assert read.to_list() == words
+    preferences, reason, notes = read_phrases(pl.Series(PHRASES), phrase, systems=["Aster"], where="v.csv")
+    assert preferences.to_list() == words
     assert reason.to_list() == ["unreadable" if not word else "" for word in words]
     assert notes[0].count == words.count("")
 
 
 def test_the_name_of_a_system_is_a_word_and_another_word_is_none() -> None:
     cells = pl.Series(["I prefer Aster-2 here.", "I prefer neither here.", "I prefer prose here.", None])
-    read, _, _ = read_phrases(cells, "I prefer {winner} here.", systems=["Aster-2", "Birch"], where="v.csv")
-    assert read.to_list() == ["Aster-2", "neither", "", ""]
+    preferences, _, _ = read_phrases(cells, "I prefer {winner} here.", systems=["Aster-2", "Birch"], where="v.csv")
+    assert preferences.to_list() == ["Aster-2", "neither", "", ""]
 
 
 PROPOSALS = {
@@ -78,7 +78,7 @@ def test_a_table_of_phrases_answers_with_a_mapping_that_reads_it() -> None:
     assert "--column order=swapped --column 'phrase={position}:*'" in str(error.value)
     columns = ast.literal_eval(str(error.value).split("(in Python columns=")[1][:-1])
     study = cu.read(frame, columns=columns)
-    assert study.preferences.frame["preference"].to_list() == [1] * 7  # the position shown
+    assert study.preferences.frame["preference"].to_list() == [1] * 7  # the position displayed to the judge
     assert {note.rule: note.count for note in study.notes}["unread-phrases"] == 1
     assert study.preferences.missing["why"].to_list() == ["unreadable"]
 

@@ -1,4 +1,4 @@
-"""The schema file: what is read from it, what counts more, what is refused, and that it comes back as written."""
+"""Schema files: reading, precedence of arguments, errors and round trips."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_a_schema_reads_and_selects(schema: Path, frame: pl.DataFrame) -> None:
     assert study.aspects == ("coherence", "fluency")
     answer = cu.check(study)
     assert answer.summary.select("aspect", "humans").rows() == [("coherence", 1)]
-    # a provenance tells what was asked, wherever it was said, and replays it
+    # the provenance records options of a schema too, and replays them
     assert answer.provenance.options["human"] == "ann*"
     assert answer.provenance.replay(study).summary.equals(answer.summary)
 
@@ -121,9 +121,9 @@ TEXTS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=5
     reader=st.none() | TEXTS,
 )
 @settings(max_examples=50, deadline=None)
-def test_what_is_written_is_read_back(tmp_path_factory: Any, **drawn: Any) -> None:
-    columns = Columns(roles=drawn["roles"], patterns=tuple(drawn["patterns"]))
-    made = Schema().under(columns, {"reader": drawn["reader"]}, drawn["selection"])
+def test_what_is_written_is_read_back(tmp_path_factory: Any, **options: Any) -> None:
+    columns = Columns(roles=options["roles"], patterns=tuple(options["patterns"]))
+    result = Schema().under(columns, {"reader": options["reader"]}, options["selection"])
     path = tmp_path_factory.getbasetemp() / "written.toml"
-    path.write_text(made.to_toml(path.parent), encoding="utf-8", newline="")
-    assert Schema.load(path) == made
+    path.write_text(result.to_toml(path.parent), encoding="utf-8", newline="")
+    assert Schema.load(path) == result

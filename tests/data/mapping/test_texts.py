@@ -1,4 +1,4 @@
-"""Texts of any table: what is read without a mapping, what a refusal proposes, and what a mapping of texts does."""
+"""Tables of texts: read without a mapping, proposals in errors, and explicit mappings."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def test_a_table_of_texts_is_read_without_a_mapping(layout: str, form: str, tmp_
     assert texts.group_by("item").len()["len"].to_list() == [2] * len(ITEMS)
     sources = set(outputs_of(study).sources["source"])
     assert sources == {prompt_of(item) for item in ITEMS}
-    assert study.raters.frame.is_empty()  # neither the latency nor the cost is a metric
+    assert study.raters.frame.is_empty()  # neither latency nor cost is a metric
     notes = {note.rule: note.message for note in study.notes}
     assert "read as texts with --column" in notes["guessed-columns"]
 
@@ -230,7 +230,7 @@ def test_turns_before_the_answer_are_source_and_context() -> None:
     ]
     rows = [
         {"item": 1, "system": "A", "chat": conversation},
-        {"item": 2, "system": "A", "chat": conversation[:3]},  # no answer
+        {"item": 2, "system": "A", "chat": conversation[:3]},  # a conversation without an answer
         {
             "item": 3,
             "system": "A",
@@ -249,7 +249,7 @@ def test_turns_before_the_answer_are_source_and_context() -> None:
 
 
 def as_lines_of(rows: Sequence[Row]) -> pl.DataFrame:
-    """Rows as a file gives them: nested cells are JSON."""
+    """Return the rows as a file holds them, with nested cells as JSON."""
     return pl.DataFrame(
         [{name: json.dumps(cell) if isinstance(cell, list) else cell for name, cell in row.items()} for row in rows]
     )
@@ -331,7 +331,7 @@ def test_scores_of_a_column_for_each_system() -> None:
 
 
 def columns_of(frame: pl.DataFrame) -> dict[str, Any]:
-    """The mapping that the refusal of a table proposes."""
+    """Return the mapping that the error for a table proposes."""
     with pytest.raises(cu.InputError) as error:
         cu.read(frame)
     columns: dict[str, Any] = ast.literal_eval(str(error.value).split("(in Python columns=")[1][:-1])

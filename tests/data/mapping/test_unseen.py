@@ -1,4 +1,4 @@
-"""Tables as people have them, with names that no reader knows: the first command reads them, or proposes what does."""
+"""Tables with unfamiliar column names are read, or the error proposes a mapping that reads them."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def test_texts(name: str) -> None:
 
 
 Expected = tuple[pl.DataFrame, tuple[str, ...], tuple[str, ...], tuple[str, ...], int]
-"""A table; annotators, metrics and aspects; and how many items there are."""
+"""A table, its annotators, metrics and aspects, and the number of items."""
 
 
 def scored(more: Callable[[int, str], dict[str, Any]], **names: str) -> pl.DataFrame:
@@ -302,7 +302,7 @@ VERDICTS: dict[str, tuple[pl.DataFrame, tuple[str, ...], int]] = {
         *(("ann",), 24),
     ),
 }
-"""A table of verdicts, its raters, and how many verdicts there are."""
+"""A table of verdicts, its raters and the number of verdicts."""
 
 
 @pytest.mark.parametrize("name", VERDICTS)

@@ -1,4 +1,4 @@
-"""Small logs of our own making, in the layouts that the readers of logs name: what tests mutate and read."""
+"""Small synthetic logs in the layouts of the log readers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def write_json(path: Path, value: Any) -> Path:
 def inspect_sample(
     number: int, value: Any = "C", *, epoch: int = 1, scorer: str = "match", **more: Any
 ) -> dict[str, Any]:
-    """One sample of an inspect_ai log, with one score."""
+    """Return a sample of an inspect_ai log with one score."""
     return {
         "id": number,
         "epoch": epoch,
@@ -35,26 +35,26 @@ def inspect_sample(
 def inspect_log(
     samples: list[dict[str, Any]] | None, *, model: str = MODELS[0], task: str = "qa", **more: Any
 ) -> dict[str, Any]:
-    """An inspect_ai log as its JSON format has it."""
+    """Return an inspect_ai log in its JSON format."""
     run = {"task": task, "model": model, "dataset": {"name": "d"}, "created": "2025-01-01T00:00:00+00:00", "config": {}}
     log = {"version": 2, "status": "success", "eval": run, "plan": {"name": "plan", "steps": []}, "results": {}, **more}
     return log if samples is None else log | {"samples": samples}
 
 
 def write_eval(path: Path, log: dict[str, Any], *, header: str = "header.json") -> Path:
-    """The same log as a .eval file: a zip of the header and of one member a sample."""
+    """Write the log as a .eval file: a zip archive of the header and one member per sample."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("_journal/start.json", json.dumps({"version": 2, "eval": log["eval"], "plan": {}}))
         for sample in log["samples"]:
             archive.writestr(f"samples/{sample['id']}_epoch_{sample['epoch']}.json", json.dumps(sample))
         archive.writestr("summaries.json", "[]")
-        archive.writestr(header, json.dumps({name: own for name, own in log.items() if name != "samples"}))
+        archive.writestr(header, json.dumps({name: value for name, value in log.items() if name != "samples"}))
     return path
 
 
 def lm_eval_sample(number: int, *, filter: str = "none", **metrics: Any) -> dict[str, Any]:
-    """One line of samples of lm-evaluation-harness."""
+    """Return a line of a sample file of lm-evaluation-harness."""
     return {
         "doc_id": number,
         "doc": {"question": f"question {number}"},
@@ -80,7 +80,7 @@ def write_lm_eval(
     model: str | None = MODELS[0],
     higher: dict[str, bool] | None = None,
 ) -> Path:
-    """A file of samples, and beside it the results of the run where `model` is given."""
+    """Write a sample file, and the results of the run next to it if `model` is not None."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"samples_{task}_{date}.jsonl"
     path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
@@ -97,7 +97,7 @@ def helm_stat(name: str, mean: float | None, split: str = "test") -> dict[str, A
 def write_helm(
     suite: Path, instances: list[dict[str, Any]], *, model: str = MODELS[0], scenario: str = "mmlu:subject=law"
 ) -> Path:
-    """The folder of a run of HELM, with what its model wrote."""
+    """Write the folder of a HELM run of one model."""
     name = f"{scenario}{',' if ':' in scenario else ':'}model={model.replace('/', '_')}"
     folder = suite / name.replace(":", "-")
     write_json(folder / "run_spec.json", {"name": name, "scenario_spec": {}, "adapter_spec": {"model": model}})
@@ -105,20 +105,20 @@ def write_helm(
     states = [
         {
             "instance": {
-                "input": {"text": f"question {own['instance_id']}"},
+                "input": {"text": f"question {instance['instance_id']}"},
                 "references": [
                     {"output": {"text": "yes"}, "tags": ["correct"]},
                     {"output": {"text": "no"}, "tags": []},
                 ],
                 "split": "test",
-                "id": own["instance_id"],
-                **({"perturbation": own["perturbation"]} if "perturbation" in own else {}),
+                "id": instance["instance_id"],
+                **({"perturbation": instance["perturbation"]} if "perturbation" in instance else {}),
             },
             "request_mode": "original",
-            "train_trial_index": own["train_trial_index"],
+            "train_trial_index": instance["train_trial_index"],
             "result": {"success": True, "completions": [{"text": f"answer of {model}", "logprob": 0.0}]},
         }
-        for own in instances
+        for instance in instances
     ]
     write_json(folder / "scenario_state.json", {"adapter_spec": {"model": model}, "request_states": states})
     return folder
@@ -129,7 +129,7 @@ def helm_instance(number: str, *stats: dict[str, Any], trial: int = 0, **more: A
 
 
 def rewardbench2(**changes: Any) -> dict[str, Any]:
-    """Scores of RewardBench 2: two prompts with one right completion, one with two right ones (ties)."""
+    """Return scores of RewardBench 2: two prompts with one correct completion and one with two (ties)."""
     table = {
         "chat_template": "tokenizer",
         "id": ["1", "2", "7"],
@@ -145,7 +145,7 @@ def rewardbench2(**changes: Any) -> dict[str, Any]:
 
 
 def rewardbench(**changes: Any) -> dict[str, Any]:
-    """Scores of RewardBench as its own tool writes them."""
+    """Return scores of RewardBench in the format of its package."""
     table = {
         "chat_template": "tokenizer",
         "id": [30, 31],

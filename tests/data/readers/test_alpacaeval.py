@@ -1,4 +1,4 @@
-"""AlpacaEval annotations, in the layouts of its leaderboards and of its files of people."""
+"""AlpacaEval annotations in the layouts of the leaderboards and of the human annotations."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from custodes.errors import InputError
 
 
 def annotation(instruction: str, preference: object, **more: object) -> dict[str, object]:
-    """One record of a leaderboard's annotations.json (github.com/tatsu-lab/alpaca_eval)."""
+    """Return a record of a leaderboard's annotations.json (github.com/tatsu-lab/alpaca_eval)."""
     return {
         "instruction": instruction,
         "output_1": f"Reference text on {instruction}.",
@@ -34,8 +34,8 @@ def write(folder: Path, records: list[dict[str, object]]) -> Path:
 
 
 def test_preferences_between_1_and_2(tmp_path: Path) -> None:
-    told = [1, 2, 1.5, 1.2, 1.8, 0, 0.0, float("nan"), None, 3, 1.0000048889]
-    path = write(tmp_path, [annotation(f"do {k}", preference) for k, preference in enumerate(told)])
+    values = [1, 2, 1.5, 1.2, 1.8, 0, 0.0, float("nan"), None, 3, 1.0000048889]
+    path = write(tmp_path, [annotation(f"do {k}", preference) for k, preference in enumerate(values)])
     with pytest.raises(InputError) as error:
         read(path)
     assert str(error.value).startswith(
@@ -43,7 +43,7 @@ def test_preferences_between_1_and_2(tmp_path: Path) -> None:
         "from 1 (output_1 better) to 2 (output_2 better), or 0"
     )
     study = read(path, invalid="force")
-    # model < reference, so that generator_1 = reference is system_b
+    # model < reference, so generator_1 = reference is system_b
     assert study.preferences.frame["preference"].to_list() == [-1, 1, 0, -1, 1, 0, 0, -1]
     assert study.raters.kind == {"weighted_alpaca_eval_gpt4_turbo": ""}
     assert {note.rule: note.count for note in study.notes} == {
@@ -53,9 +53,9 @@ def test_preferences_between_1_and_2(tmp_path: Path) -> None:
         "unreadable-verdict": 1,
     }
     assert study.preferences.missing["why"].to_list() == ["unreadable"] * 3
-    told = next(note.message for note in study.notes if note.rule == "graded-preference")
-    assert "3 of 8 preferences are not whole numbers and are rounded to the preferred output. " in told
-    assert told.endswith(
+    values = next(note.message for note in study.notes if note.rule == "graded-preference")
+    assert "3 of 8 preferences are not whole numbers and are rounded to the preferred output. " in values
+    assert values.endswith(
         "The table reference of leaderboard has the win rate without rounding, as AlpacaEval defines it (mean of "
         "preference - 1, 43.8 %)"
     )
@@ -97,15 +97,15 @@ def test_people_number_themselves_and_have_no_generators(tmp_path: Path) -> None
     assert study.items.frame["cluster"].to_list() == ["sing", "sing", ""]
     assert "no-generators" in {note.rule for note in study.notes}
     alone = read(write(tmp_path, records[4:6] + records[:1]))
-    assert set(alone.preferences.frame["item"]) == {marked, other}  # whatever stands before them in the file
+    assert set(alone.preferences.frame["item"]) == {marked, other}  # whatever precedes them in the file
 
 
 def test_the_reference_against_itself_is_left_out(tmp_path: Path) -> None:
-    own = annotation("sing", 1.5, generator_2="reference")
-    study = read(write(tmp_path, [annotation("sing", 1), own]))
+    record = annotation("sing", 1.5, generator_2="reference")
+    study = read(write(tmp_path, [annotation("sing", 1), record]))
     assert {note.rule: note.count for note in study.notes} == {"system-with-itself": 1}
     with pytest.raises(InputError, match="every verdict compares a system with itself"):
-        read(write(tmp_path, [own]))
+        read(write(tmp_path, [record]))
 
 
 def test_other_names_and_an_input_beside_the_instruction(tmp_path: Path) -> None:
@@ -117,13 +117,14 @@ def test_other_names_and_an_input_beside_the_instruction(tmp_path: Path) -> None
 
 
 def results(folder: Path, models: dict[str, list[object]]) -> Path:
-    """`results/MODEL/ANNOTATOR/annotations.json`, as the leaderboard keeps them."""
+    """Write `results/MODEL/ANNOTATOR/annotations.json` as in the leaderboard's repository."""
     for name, preferences in models.items():
         for annotator in ("gpt4", "claude"):
             place = folder / "results" / name / annotator
             place.mkdir(parents=True)
             records = [
-                annotation(f"do {k}", own, generator_2=name, annotator=annotator) for k, own in enumerate(preferences)
+                annotation(f"do {k}", record, generator_2=name, annotator=annotator)
+                for k, record in enumerate(preferences)
             ]
             write(place, records)
     return folder / "results"
@@ -139,9 +140,9 @@ def test_a_folder_of_results_is_one_study(tmp_path: Path) -> None:
     assert study.notes == ()
     assert study.outputs is not None
     assert study.outputs.texts.height == 4 + 4 + 3
-    one = read(f"{folder}::claude")
-    assert set(one.raters.kind) == {"claude"}
-    assert one.fingerprint() != study.fingerprint()
+    single_study = read(f"{folder}::claude")
+    assert set(single_study.raters.kind) == {"claude"}
+    assert single_study.fingerprint() != study.fingerprint()
     alone = folder / "Aster" / "gpt4"
     assert read(alone).preferences.frame.equals(read(alone / "annotations.json").preferences.frame)
 

@@ -1,4 +1,4 @@
-"""A study of people's answers is read through its views, as of one moment, and nothing is left beside it."""
+"""Annotation studies are read through the views of their file in one snapshot, without leaving other files."""
 
 from __future__ import annotations
 
@@ -20,16 +20,17 @@ from custodes.errors import InputError
 from tests.data.annotation_files import Said, connected, exclude, look, new_file, say
 
 ITEMS = [f"d{n}" for n in range(6)]
-SYSTEMS = ["Birch", "Aster", "Cedar"]  # in this order in the file
+SYSTEMS = ["Birch", "Aster", "Cedar"]  # their order in the file
 
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """Two people on three items, second opinions, a refusal, a corrected answer, and somebody who is excluded."""
-    made = new_file(
+    """Return a study of two workers and three items with second opinions, a refusal, a correction and an excluded
+    worker."""
+    file = new_file(
         tmp_path / "study.db", items=ITEMS, systems=SYSTEMS, plan=StudyPlan(money=Money(price=0.2, fee=0.25))
     )
-    with closing(connected(made)) as base:
+    with closing(connected(file)) as base:
         (first,) = say(base, Said(worker=1, item="d0", first="Birch", second="Aster", answer=1, flip=1))
         say(
             base,
@@ -41,11 +42,11 @@ def path(tmp_path: Path) -> Path:
         )
         exclude(base, 3)
         look(base, 0, 1, (3, 1, 6), -1, theta=0.01, margin=-0.3, low=-0.6, high=-0.1)
-    return made
+    return file
 
 
 def listing(folder: Path) -> dict[str, bytes]:
-    return {own.name: own.read_bytes() for own in folder.iterdir()}
+    return {file.name: file.read_bytes() for file in folder.iterdir()}
 
 
 def test_what_people_said(path: Path) -> None:
@@ -67,8 +68,8 @@ def test_what_people_said(path: Path) -> None:
     assert study.outputs.texts.row(0) == ("d0", "Birch", "=text d0 of Birch")
     assert study.outputs.sources["source"][0] == "source of d0"
     assert study.name == "study.db"
-    told = {note.rule: note.count for note in study.notes}
-    assert told == {"invalid-verdict": 1, "excluded-annotators": 1, "second-opinions": 1}
+    notes = {note.rule: note.count for note in study.notes}
+    assert notes == {"invalid-verdict": 1, "excluded-annotators": 1, "second-opinions": 1}
 
 
 def test_a_second_opinion_in_two_aspects_is_one(path: Path) -> None:
@@ -91,14 +92,14 @@ def test_looks_are_turned_as_verdicts_are(path: Path) -> None:
 
 def test_ratings(tmp_path: Path) -> None:
     plan = StudyPlan(question=Question(mode="rate"))
-    made = new_file(tmp_path / "r.db", items=ITEMS, systems=SYSTEMS, plan=plan)
-    with closing(connected(made)) as base:
+    file = new_file(tmp_path / "r.db", items=ITEMS, systems=SYSTEMS, plan=plan)
+    with closing(connected(file)) as base:
         say(
             base,
             Said(worker=1, item="d0", second="", answer=4),
             Said(worker=2, item="d0", second="", answer=2, role="second"),
         )
-    study = read(made)
+    study = read(file)
     assert study.ratings.frame.select("item", "system", "rater", "score").rows() == [("d0", "Aster", "w001", 4.0)]
     assert study.second_ratings.frame.select("rater", "score").rows() == [("w002", 2.0)]
     assert study.preferences.frame.is_empty()
@@ -124,7 +125,7 @@ def test_nothing_is_changed_and_nothing_left_beside(path: Path) -> None:
 def test_while_it_is_written(path: Path) -> None:
     with closing(connected(path)) as base:
         say(base, Said(worker=2, item="d4", first="Birch", second="Aster"))
-        before = {name: own for name, own in listing(path.parent).items() if not name.endswith("-shm")}
+        before = {name: content for name, content in listing(path.parent).items() if not name.endswith("-shm")}
         assert before["study.db-wal"]
         assert read(path).preferences.frame.height == 3
         assert load_table(f"{path}::battles").frame.height == 5
@@ -140,19 +141,19 @@ def test_while_it_is_written(path: Path) -> None:
 
 
 def test_a_reader_in_the_process_of_the_server_takes_no_lock_away(path: Path) -> None:
-    def held() -> int:
-        told = Path("/proc/locks")
-        if not told.exists():
+    def lock_count() -> int:
+        locks = Path("/proc/locks")
+        if not locks.exists():
             pytest.skip("this system does not tell who holds which lock")
-        return sum(f":{path.stat().st_ino} " in line for line in told.read_text().splitlines())
+        return sum(f":{path.stat().st_ino} " in line for line in locks.read_text().splitlines())
 
     with closing(connected(path)) as base:
         say(base, Said(worker=2, item="d4", first="Birch", second="Aster"))
-        before = held()
+        before = lock_count()
         assert before
         read(path)
         load_table(f"{path}::battles")
-        assert held() == before
+        assert lock_count() == before
 
 
 KILLED = """
@@ -174,7 +175,7 @@ def test_after_its_server_was_killed(path: Path, index: bool) -> None:
     assert done.returncode == -signal.SIGKILL
     if not index:
         path.with_name("study.db-shm").unlink()
-    before = {name: own for name, own in listing(path.parent).items() if not name.endswith("-shm")}
+    before = {name: content for name, content in listing(path.parent).items() if not name.endswith("-shm")}
     assert "study.db-wal" in before
     study = read(path)
     assert (study.preferences.frame.height, study.looks.height) == (3, 1)
@@ -223,7 +224,7 @@ def test_what_is_no_whole_study(path: Path) -> None:
     with closing(sqlite3.connect(path)) as base:
         base.execute("CREATE TABLE ratings AS SELECT 1 AS item, 'A' AS system, 3.5 AS ann UNION ALL SELECT 2, 'B', 4")
         base.commit()
-    assert read(path).ratings.frame.height == 2  # a database like any other
+    assert read(path).ratings.frame.height == 2  # read as an ordinary database
 
 
 def test_the_reader_may_be_named(path: Path) -> None:

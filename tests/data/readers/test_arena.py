@@ -1,4 +1,4 @@
-"""Battles of Chatbot Arena and MT-bench, in the layouts of their data cards."""
+"""Battles of Chatbot Arena and MT-bench in the layouts of their data cards."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from custodes.data.reading import read
 from custodes.errors import InputError
 
 
-def talk(*said: str) -> list[dict[str, str]]:
-    return [{"role": "user" if k % 2 == 0 else "assistant", "content": text} for k, text in enumerate(said)]
+def talk(*texts: str) -> list[dict[str, str]]:
+    return [{"role": "user" if k % 2 == 0 else "assistant", "content": text} for k, text in enumerate(texts)]
 
 
 ARENA = {
@@ -53,7 +53,7 @@ def test_arena_conversations(tmp_path: Path, suffix: str) -> None:
 
 def test_arena_140k_has_an_id_parts_and_no_judge() -> None:
     part = {"type": "text", "text": "la", "image": None, "mimeType": None}
-    said = [{"role": "user", "content": [part | {"text": "sing"}]}, {"role": "assistant", "content": [part]}]
+    conversation = [{"role": "user", "content": [part | {"text": "sing"}]}, {"role": "assistant", "content": [part]}]
     frame = pl.DataFrame(
         {
             "id": ["v1", "v2"],
@@ -61,8 +61,8 @@ def test_arena_140k_has_an_id_parts_and_no_judge() -> None:
             "model_b": "Birch",
             "winner": ["both_bad", "model_b"],
             "evaluation_order": [1, 2],
-            "conversation_a": [said, said],
-            "conversation_b": [said, said],
+            "conversation_a": [conversation, conversation],
+            "conversation_b": [conversation, conversation],
             "language": ["en", "en"],
         }
     )
@@ -116,8 +116,8 @@ def mt_bench(judge: list[object], winner: list[str], turn: list[int]) -> pl.Data
 
 @pytest.mark.parametrize("judge", ["gpt4_pair", ["gpt-4", "pair-v2"], '["gpt-4", "pair-v2"]'])
 def test_mt_bench_people_meet_the_judge_in_each_turn(judge: object) -> None:
-    people = mt_bench(["expert_3", "author_1", "expert_3"], ["model_a", "tie", "model_b"], [1, 1, 2])
-    study = read(people, mt_bench([judge] * 2, ["model_a", "model_a"], [1, 2]))
+    human_battles = mt_bench(["expert_3", "author_1", "expert_3"], ["model_a", "tie", "model_b"], [1, 1, 2])
+    study = read(human_battles, mt_bench([judge] * 2, ["model_a", "model_a"], [1, 2]))
     name = "gpt4_pair" if judge == "gpt4_pair" else "gpt-4"
     assert study.raters.kind == {"expert_3": "human", "author_1": "human", name: "metric"}
     assert study.preferences.frame.filter(rater=name)["item"].to_list() == ["81/turn 1", "81/turn 2"]

@@ -1,4 +1,4 @@
-"""Battles: verdicts as words or numbers, with or without who gave them."""
+"""Battles with verdicts as words or numbers, with and without raters."""
 
 from __future__ import annotations
 

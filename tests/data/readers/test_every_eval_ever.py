@@ -1,4 +1,4 @@
-"""Every Eval Ever: what is written is read back, with the fields that version 0.3.0 of the schema requires."""
+"""Round trip of Every Eval Ever files with the fields that schema version 0.3.0 requires."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ AGGREGATE = {"schema_version", "evaluation_id", "retrieved_timestamp", "source_m
 AGGREGATE |= {"model_info", "evaluation_results"}
 INSTANCE = {"schema_version", "evaluation_id", "model_id", "evaluation_name", "sample_id", "interaction_type", "input"}
 INSTANCE |= {"answer_attribution", "evaluation"}
-"""What `required` lists in eval.schema.json and instance_level_eval.schema.json."""
+"""The `required` fields of eval.schema.json and instance_level_eval.schema.json."""
 
 
-def written(tmp_path: Path, custodes: Run) -> Path:
+def export_folder(tmp_path: Path, custodes: Run) -> Path:
     pl.DataFrame(ROWS).write_csv(tmp_path / "scores.csv")
     pl.DataFrame({"rater": ["ter"], "higher_is_better": [False], "low": [0.0], "high": [100.0]}).write_csv(
         tmp_path / "raters.csv"
@@ -50,7 +50,7 @@ def written(tmp_path: Path, custodes: Run) -> Path:
 
 
 def test_round_trip(tmp_path: Path, custodes: Run) -> None:
-    folder = written(tmp_path, custodes)
+    folder = export_folder(tmp_path, custodes)
     study = cu.read(folder)
     before = cu.read([tmp_path / "scores.csv", tmp_path / "texts.jsonl"], raters=tmp_path / "raters.csv")
     columns = before.ratings.frame.columns
@@ -65,7 +65,7 @@ def test_round_trip(tmp_path: Path, custodes: Run) -> None:
 
 
 def test_files_of_the_schema(tmp_path: Path, custodes: Run) -> None:
-    folder = written(tmp_path, custodes)
+    folder = export_folder(tmp_path, custodes)
     runs = sorted(folder.glob("*/*/*/*.json"))
     assert [path.parts[-3:-1] for path in runs] == [("org", "aster"), ("unknown", "birch")]
     for path in runs:

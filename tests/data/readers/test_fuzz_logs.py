@@ -1,4 +1,4 @@
-"""Damaged and mutated logs make a valid study or raise `CustodesError`; nothing else, and no file is changed."""
+"""Damaged and mutated logs give a valid study or `CustodesError`, and no file is changed."""
 
 from __future__ import annotations
 
@@ -36,16 +36,16 @@ def write_lines(path: Path, value: Any) -> Path:
 
 def helm(folder: Path, value: Any) -> Path:
     run = logs.write_helm(folder, [])
-    for name, own in value.items() if isinstance(value, dict) else [("per_instance_stats.json", value)]:
+    for name, content in value.items() if isinstance(value, dict) else [("per_instance_stats.json", value)]:
         if "/" not in name and "\0" not in name and len(name) < 99 and name.endswith(".json"):
-            logs.write_json(run / name, own)
+            logs.write_json(run / name, content)
     return run
 
 
 def eval_file(folder: Path, value: Any) -> Path:
     try:
         return logs.write_eval(folder / "log.eval", value)
-    except (TypeError, KeyError, AttributeError, ValueError, UserWarning):  # not even a log to be zipped
+    except (TypeError, KeyError, AttributeError, ValueError, UserWarning):  # the value cannot even be packed as a log
         return logs.write_json(folder / "log.json", value)
 
 
@@ -88,14 +88,14 @@ SEEDS: dict[str, tuple[Any, Maker]] = {
 
 
 def places(value: Any, at: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """The way to every value inside a nested one."""
+    """Yield the path to every value inside a nested one."""
     inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    return [at, *(place for name, own in inner for place in places(own, (*at, name)))]
+    return [at, *(place for name, child in inner for place in places(child, (*at, name)))]
 
 
 @st.composite
 def mutated(draw: st.DrawFn, seed: Any) -> Any:
-    """A nested value in which some parts were replaced, taken out, doubled or renamed."""
+    """Draw a copy of a nested value with some parts replaced, removed, duplicated or renamed."""
     value = deepcopy(seed)
     for _ in range(draw(st.integers(1, 3))):
         way = draw(st.sampled_from(places(value)))
@@ -122,7 +122,7 @@ def try_reading(path: Path, reader: str | None, invalid: str) -> None:
     try:
         study = read(path, reader=reader, invalid=invalid)  # type: ignore[arg-type]
     except CustodesError as error:
-        assert "\n" not in str(error)  # noqa: PT017 - most mutations are refused, and one line is what is asked
+        assert "\n" not in str(error)  # noqa: PT017 - most mutations are refused, with a one-line error
     else:
         assert study.ratings.frame["score"].is_finite().all()
         assert study.ratings.frame.height or study.preferences.frame.height
@@ -141,7 +141,7 @@ def check_mutations(name: str, examples: int) -> None:
         with TemporaryDirectory() as folder:
             try:
                 path = write(Path(folder), value)
-            except ValueError:  # a number that Python refuses to write
+            except ValueError:  # a number that Python cannot serialise
                 return
             try_reading(path, reader if forced else None, invalid)
 
@@ -150,8 +150,8 @@ def check_mutations(name: str, examples: int) -> None:
 
 def check_damage(name: str, examples: int) -> None:
     seed, write = SEEDS[name]
-    with TemporaryDirectory() as kept:
-        whole = write(Path(kept), deepcopy(seed))
+    with TemporaryDirectory() as base_folder:
+        whole = write(Path(base_folder), deepcopy(seed))
 
         @settings(max_examples=examples, suppress_health_check=list(HealthCheck))
         @given(

@@ -1,4 +1,4 @@
-"""Runs of HELM: one folder, a suite, perturbations, trials, and folders that are not whole."""
+"""HELM runs: a folder, a suite, perturbations, trials and incomplete folders."""
 
 from __future__ import annotations
 
@@ -63,10 +63,10 @@ def test_a_suite_of_models_and_scenarios(depth: str, tmp_path: Path) -> None:
 def test_one_run_in_two_suites_is_refused(tmp_path: Path) -> None:
     for suite in ("v1", "v2"):
         write_helm(tmp_path / suite, INSTANCES)
-    told = message(tmp_path)
-    assert told.endswith("are both runs of org/aster on mmlu:subject=law; give only one of these runs")
-    assert "v1/mmlu-subject" in told
-    assert "v2/mmlu-subject" in told
+    text = message(tmp_path)
+    assert text.endswith("are both runs of org/aster on mmlu:subject=law; give only one of these runs")
+    assert "v1/mmlu-subject" in text
+    assert "v2/mmlu-subject" in text
 
 
 def test_requests_for_each_reference_hold_no_answer(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Logs of inspect_ai: both formats of the documentation's page "Log Files", values of scores, and damaged archives."""
+"""Logs of inspect_ai: both formats of the page "Log Files", score values and damaged archives."""
 
 from __future__ import annotations
 
@@ -183,7 +183,10 @@ def test_without_zstd_the_way_out_is_named(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setitem(sys.modules, "backports.zstd", None)
     path = write_eval(tmp_path / "z.eval", inspect_log([inspect_sample(1)]))
     data = path.read_bytes()
-    for mark, at in ((b"PK\x03\x04", 8), (b"PK\x01\x02", 10)):  # the method of the second member, which is 93 for zstd
+    for mark, at in (
+        (b"PK\x03\x04", 8),
+        (b"PK\x01\x02", 10),
+    ):  # the compression method of the second member; 93 is zstd
         place = data.index(mark, data.index(mark) + 1) + at
         data = data[:place] + (93).to_bytes(2, "little") + data[place + 2 :]
     path.write_bytes(data)
@@ -201,7 +204,7 @@ def test_zstd_is_read(tmp_path: Path) -> None:
     ported = pytest.importorskip("backports.zstd.zipfile") if sys.version_info < (3, 14) else zipfile
     path, log = tmp_path / "z.eval", inspect_log(SAMPLES)
     with ported.ZipFile(path, "w", ported.ZIP_ZSTANDARD) as archive:
-        archive.writestr("header.json", json.dumps({name: own for name, own in log.items() if name != "samples"}))
+        archive.writestr("header.json", json.dumps({name: value for name, value in log.items() if name != "samples"}))
         for place, sample in enumerate(SAMPLES):
             archive.writestr(f"samples/{place}_epoch_1.json", json.dumps(sample))
     assert read(path).ratings.frame.select("item", "system", "rater", "repeat", "score").rows() == SCORES
@@ -225,28 +228,28 @@ def test_a_bomb_that_declares_little_is_not_unpacked(tmp_path: Path) -> None:
 def test_human_labels_by_sample_join_the_log_of_one_task(tmp_path: Path) -> None:
     grades = ["C", "C", "C", "I", "I", "C"] * 5
     log = write_json(tmp_path / "a.json", inspect_log([inspect_sample(k, grade) for k, grade in enumerate(grades)]))
-    people = tmp_path / "people.csv"
+    label_file = tmp_path / "people.csv"
     rows = [f"{k},{'pass' if k % 3 else 'fail'},{'ab'[k % 2]}" for k in range(20)]
-    people.write_text("\n".join(["sample_id,human_label,topic", *rows]))
-    for inputs in ((log, people), (people, log)):
+    label_file.write_text("\n".join(["sample_id,human_label,topic", *rows]))
+    for inputs in ((log, label_file), (label_file, log)):
         study = read(*inputs)
         assert study.systems == (MODELS[0],)
         assert study.attributes["topic"].drop_nulls().len() == 20
         answer = rates(study, by="topic")
         assert answer.rates["n_labelled"].to_list() == [20]
         assert answer.slices["n_labelled"].sum() == 20
-    people.write_text("\n".join(["sample_id,label", *(f"{k},{'pass' if k % 3 else 'fail'}" for k in range(20))]))
-    study = read(log, people)
+    label_file.write_text("\n".join(["sample_id,label", *(f"{k},{'pass' if k % 3 else 'fail'}" for k in range(20))]))
+    study = read(log, label_file)
     assert study.humans == ("label",)
     assert "column label is read as human labels" in " ".join(note.message for note in study.notes)
     assert rates(study).rates["n_labelled"].to_list() == [20]
-    assert read(people).humans == ()
-    passed = tmp_path / "passed.csv"  # may come from a program
-    passed.write_text(people.read_text().replace("label", "passed"))
+    assert read(label_file).humans == ()
+    passed = tmp_path / "passed.csv"  # this name may denote the result of a program
+    passed.write_text(label_file.read_text().replace("label", "passed"))
     assert read(log, passed).humans == ()
     two = write_json(tmp_path / "b.json", inspect_log([inspect_sample(1, "C")]) | {})
-    other = json.loads(two.read_text())
-    other["eval"]["task"] = "another"
-    two.write_text(json.dumps(other))
+    log_content = json.loads(two.read_text())
+    log_content["eval"]["task"] = "another"
+    two.write_text(json.dumps(log_content))
     with pytest.raises(InputError, match="have no item and system in common"):
-        read(log, two, people)
+        read(log, two, label_file)

@@ -1,4 +1,4 @@
-"""Logs of judges: MT-bench in pairs and single, Arena-Hard; in the layouts that their own programs write."""
+"""Logs of judges: MT-bench (pairwise and single) and Arena-Hard, in the layouts of their programs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def jsonl(path: Path, records: list[dict[str, object]]) -> Path:
 
 
 def pair(question: int, first: str, second: str, *, turn: int = 1, **more: object) -> dict[str, object]:
-    """A line of gpt-4_pair.jsonl, as FastChat's llm_judge/common.py writes it."""
+    """Return a line of gpt-4_pair.jsonl as FastChat's llm_judge/common.py writes it."""
     return {
         "question_id": question,
         "model_1": "Birch",
@@ -42,7 +42,7 @@ def test_mt_bench_pairs_have_both_orders(tmp_path: Path) -> None:
         [pair(81, "model_1", "model_1"), pair(81, "model_1", "model_2", turn=2), pair(82, "tie", "model_2")],
     )
     study = read(path)
-    # Aster < Birch, so that model_1 = Birch is system_b, and the first game showed it first
+    # Aster < Birch, so model_1 = Birch is system_b, and the first game displayed it first
     assert study.preferences.frame.sort("item", "order").select("item", "rater", "order", "preference").rows() == [
         ("81/turn 1", "gpt-4", "ab", -1),
         ("81/turn 1", "gpt-4", "ba", -1),
@@ -76,7 +76,7 @@ def test_scores_that_were_compared_have_no_order(tmp_path: Path) -> None:
 
 
 def single(question: int, model: str, score: float, turn: int = 1) -> dict[str, object]:
-    """A line of gpt-4_single.jsonl, as FastChat's llm_judge/common.py writes it."""
+    """Return a line of gpt-4_single.jsonl as FastChat's llm_judge/common.py writes it."""
     prompt = "single-v1" if turn == 1 else "single-v1-multi-turn"
     record = {"question_id": question, "model": model, "judge": ["gpt-4", prompt], "user_prompt": "…"}
     return record | {"judgment": "…", "score": score, "turn": turn, "tstamp": 2.5}
@@ -91,12 +91,12 @@ def test_mt_bench_single_scores(tmp_path: Path) -> None:
         ("81/turn 2", "Aster", "gpt-4", "0", 8),
         ("81/turn 1", "Aster", "gpt-4", "1", 8),
     ]
-    told = {note.rule: note.count for note in study.notes}
-    assert told == {"judge-failed": 1, "repeats": 1}
+    notes = {note.rule: note.count for note in study.notes}
+    assert notes == {"judge-failed": 1, "repeats": 1}
 
 
 def judgment(question: str, *scores: str | None, **more: object) -> dict[str, object]:
-    """A line of Arena-Hard 0.1: the baseline is A in the first game (gen_judgment.py swaps in the second)."""
+    """Return a line of Arena-Hard 0.1: the baseline is A in the first game (gen_judgment.py swaps in the second)."""
     games = [{"user_prompt": "…", "judgment": "…", "score": score} for score in scores]
     return {"question_id": question, "model": "Aster", "judge": "gpt-4-1106-preview", "games": games, **more}
 
@@ -104,7 +104,7 @@ def judgment(question: str, *scores: str | None, **more: object) -> dict[str, ob
 def test_arena_hard(tmp_path: Path) -> None:
     lines = [judgment("q1", "B>>A", "A>B"), judgment("q2", "A>B", "A=B"), judgment("q3", "A<<B", "B<A")]
     study = read(jsonl(tmp_path / "Aster.jsonl", lines))
-    # Aster < baseline: "ab" is Aster shown first, which is the second game
+    # Aster < baseline: "ab" displays Aster first, as in the second game
     assert study.preferences.frame.select("item", "system_b", "order", "preference").rows() == [
         ("q1", "baseline", "ba", 1),
         ("q1", "baseline", "ab", 1),

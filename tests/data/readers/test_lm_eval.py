@@ -1,4 +1,4 @@
-"""Samples of lm-evaluation-harness: files, folders of models, directions, filters, and what is no score."""
+"""Samples of lm-evaluation-harness: files, model folders, directions, filters and values that are not scores."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_values_that_are_no_number_of_a_sample_are_left_out_and_counted(tmp_path
 
 
 def test_metrics_without_a_list_of_them_are_the_other_keys(tmp_path: Path) -> None:
-    lines = [{name: own for name, own in lm_eval_sample(0, acc=1).items() if name != "metrics"}]
+    lines = [{name: entry for name, entry in lm_eval_sample(0, acc=1).items() if name != "metrics"}]
     assert read(write_lm_eval(tmp_path / "m", lines)).metrics == ("acc",)
 
 

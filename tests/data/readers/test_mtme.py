@@ -22,7 +22,7 @@ FILES = {
     "wmt/human-scores/en-de.da-sqm.seg.score": "S1\t90\nS1\tNone\nS2\t-0.0\nS2\t7.5\n",
     "wmt/human-scores/en-de.da-sqm.sys.score": "S1\t90\nS2\t3.75\n",
     "wmt/human-scores/en-de.da-sqm.domain.score": "news\tS1\t90\n",
-    # the systems take turns, another order of systems, separated by blanks
+    # alternating systems, in another order, separated by blanks
     "wmt/metric-scores/en-de/BLEU-refA.seg.score": "S2 1\nS1 2\nS2 3\nS1 4\n",
     "wmt/metric-scores/en-de/only.sys-refA.sys.score": "S1\t0.5\n",
 }
@@ -190,7 +190,7 @@ def test_a_folder_and_a_tar_of_something_else_raise(tmp_path: Path) -> None:
 def test_a_tar_cut_anywhere_raises(tmp_path: Path, suffix: str) -> None:
     path = packed(tmp_path, FILES, suffix)
     whole = path.read_bytes()
-    # a plain tar may lose some of the zeros that fill its last record without losing data
+    # an uncompressed tar may lose zeros of its last record without losing data
     end = len(whole) if suffix == ".tar.gz" else len(whole.rstrip(b"\0"))
     for keep in (*range(0, end, 97), *range(0, end, 512), end - 1):
         path.write_bytes(whole[:keep])
@@ -201,7 +201,7 @@ def test_a_tar_cut_anywhere_raises(tmp_path: Path, suffix: str) -> None:
 
 
 def test_a_malicious_tar_does_no_harm(tmp_path: Path) -> None:
-    """Paths that climb out, links, devices and sparse giants are passed over; nothing is written."""
+    """Paths outside the folder, links, devices and sparse giants are skipped, and nothing is written."""
     secret = tmp_path / "secret.txt"
     secret.write_text("S1\t1\nS1\t2\n")
     path = tmp_path / "work" / "evil.tar"

@@ -1,4 +1,4 @@
-"""One judge of known slot bias in every notation of verdicts and orders: the same study, the same faults found."""
+"""A judge of known position bias gives the same study in every notation of verdicts and orders."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ Row = dict[str, Any]
 
 
 def truth() -> list[Row]:
-    """Each comparison in both orders: the names (a, b), whether b was shown first, and the sign of the verdict for a.
+    """Return each comparison in both orders: the names (a, b), whether b was displayed first, and the sign of the
+    verdict for a.
 
-    The judge sees a difference of quality with noise, and gives 0.6 to what is shown first.
+    The judge sees the difference in quality with noise and adds 0.6 for the output displayed first.
     """
     rng = np.random.default_rng(5)
     rows = []
@@ -38,11 +39,12 @@ def truth() -> list[Row]:
 TRUTH = truth()
 
 
-def written(words: Sequence[object], order: Sequence[object] = (), *, of: str = "columns") -> list[Row]:
-    """The verdicts in a notation.
+def verdict_rows(words: Sequence[object], order: Sequence[object] = (), *, of: str = "columns") -> list[Row]:
+    """Return the verdicts in a notation.
 
-    `words`: for the first, the second and neither; they speak `of` the columns, of the places shown (`places`), or of
-    columns whose names stand in the order shown (`names`). `order`: of outputs as they stand, and swapped.
+    `words` stand for the first, the second and neither. They refer to the columns (`of="columns"`), to the displayed
+    positions (`places`), or to columns whose names are in the displayed order (`names`). `order` holds the words for
+    the original and the swapped order.
     """
     rows = []
     for row in TRUTH:
@@ -55,36 +57,36 @@ def written(words: Sequence[object], order: Sequence[object] = (), *, of: str = 
 
 
 NAMED = {1: "a", -1: "b"}
-PLAIN = written(("model_a", "model_b", "tie"), ("ab", "ba"))
-BY_NAMES = written(("A", "B", "C"), of="names")
+PLAIN = verdict_rows(("model_a", "model_b", "tie"), ("ab", "ba"))
+BY_NAMES = verdict_rows(("A", "B", "C"), of="names")
 NOTATIONS = {
-    "BA": written(("model_a", "model_b", "tie"), ("AB", "BA")),
-    "original, swapped": written(("win", "lose", "draw"), ("original", "swapped")),
-    "0, 1": written(("[[A]]", "[[B]]", "[[C]]"), (0, 1)),
-    "1, 2": written(("Assistant A", "assistant b", "Tie"), (1, 2)),
-    "false, true": written(("A>>B", "B>A", "A=B"), (False, True)),
+    "BA": verdict_rows(("model_a", "model_b", "tie"), ("AB", "BA")),
+    "original, swapped": verdict_rows(("win", "lose", "draw"), ("original", "swapped")),
+    "0, 1": verdict_rows(("[[A]]", "[[B]]", "[[C]]"), (0, 1)),
+    "1, 2": verdict_rows(("Assistant A", "assistant b", "Tie"), (1, 2)),
+    "false, true": verdict_rows(("A>>B", "B>A", "A=B"), (False, True)),
     "the name shown first": [
-        row | {"order": row["model_b"] if own["swapped"] else row["model_a"]}
-        for row, own in zip(PLAIN, TRUTH, strict=True)
+        row | {"order": row["model_b"] if comparison["swapped"] else row["model_a"]}
+        for row, comparison in zip(PLAIN, TRUTH, strict=True)
     ],
-    "slots of columns": written(("1", "2", "tie"), ("a first", "b first")),
-    "left, right": written(("left", "right", "tie"), ("left-is-A", "left-is-B"), of="places"),
-    "first, second": written(("First", "Second", "both bad"), (0, 1), of="places"),
+    "slots of columns": verdict_rows(("1", "2", "tie"), ("a first", "b first")),
+    "left, right": verdict_rows(("left", "right", "tie"), ("left-is-A", "left-is-B"), of="places"),
+    "first, second": verdict_rows(("First", "Second", "both bad"), (0, 1), of="places"),
     "names, A": BY_NAMES,
-    "names, slots": written((1, 2, "tie"), of="names"),
-    "names, margins": written((1, -1, 0), of="names"),
-    "names, shares": written((1, 0, 0.5), of="names"),
-    "names, alpacaeval": written((1, 2, 1.5), of="names"),
-    "names, left": written(("left", "right", "tie"), of="names"),
-    "names, and swapped, too": written(("A", "B", "C"), ("original", "swapped"), of="names"),
-    "names, left, and swapped, too": written(("left", "right", "tie"), (0, 1), of="names"),
+    "names, slots": verdict_rows((1, 2, "tie"), of="names"),
+    "names, margins": verdict_rows((1, -1, 0), of="names"),
+    "names, shares": verdict_rows((1, 0, 0.5), of="names"),
+    "names, alpacaeval": verdict_rows((1, 2, 1.5), of="names"),
+    "names, left": verdict_rows(("left", "right", "tie"), of="names"),
+    "names, and swapped, too": verdict_rows(("A", "B", "C"), ("original", "swapped"), of="names"),
+    "names, left, and swapped, too": verdict_rows(("left", "right", "tie"), (0, 1), of="names"),
     "names, the winner by name": [
-        row | {"winner": own[NAMED[own["sign"]]] if own["sign"] else "tie"}
-        for row, own in zip(BY_NAMES, TRUTH, strict=True)
+        row | {"winner": comparison[NAMED[comparison["sign"]]] if comparison["sign"] else "tie"}
+        for row, comparison in zip(BY_NAMES, TRUTH, strict=True)
     ],
     "names, preference": [
         {"item": row["item"], "system_a": row["model_a"], "system_b": row["model_b"], "preference": row["winner"]}
-        for row in written((1, -1, 0), of="names")
+        for row in verdict_rows((1, -1, 0), of="names")
     ],
 }
 
@@ -109,10 +111,10 @@ def test_the_bias_is_found_in_names_as_in_an_order_column() -> None:
     assert names.orders.equals(plain.orders)
     row = plain.orders.row(0, named=True)
     twice: dict[tuple[str, str, str], list[int]] = {}
-    for own in TRUTH:
-        twice.setdefault((own["item"], own["a"], own["b"]), []).append(own["sign"])
-    same = np.mean([one == other for one, other in twice.values()])
-    first = np.mean([-own["sign"] if own["swapped"] else own["sign"] for own in TRUTH])
+    for comparison in TRUTH:
+        twice.setdefault((comparison["item"], comparison["a"], comparison["b"]), []).append(comparison["sign"])
+    same = np.mean([a == b for a, b in twice.values()])
+    first = np.mean([-comparison["sign"] if comparison["swapped"] else comparison["sign"] for comparison in TRUTH])
     assert row["n_both_orders"] == len(twice) == 3 * N_ITEMS
     assert row["consistency"] == pytest.approx(same)
     assert row["margin"] == pytest.approx(100 * first)
@@ -177,11 +179,11 @@ def test_a_pair_that_stands_twice_in_one_order_is_no_second_order() -> None:
     frame = rows_of(("A1", "B1", "A", ""), ("A1", "B1", "B", "")).drop("order").with_columns(position=pl.Series([0, 1]))
     with pytest.raises(InputError) as error:
         read(frame)
-    told = str(error.value)
-    assert told.startswith("table: the same verdict occurs twice, in rows 1, 2 (item '1', system_a 'A1',")
-    assert "try --column order=position; if" in told
-    assert "'repeat'" in told
-    assert "columns not used: position" in told
+    text = str(error.value)
+    assert text.startswith("table: the same verdict occurs twice, in rows 1, 2 (item '1', system_a 'A1',")
+    assert "try --column order=position; if" in text
+    assert "'repeat'" in text
+    assert "columns not used: position" in text
 
 
 def test_only_the_rater_whose_names_turn_has_orders() -> None:
@@ -224,7 +226,7 @@ def test_words_that_are_true_of_swapped_names_are_so_in_all_rows() -> None:
 
 @pytest.mark.parametrize(("first", "second"), [("A", "B"), ("A>B", "B>A"), ("1", "2")])
 def test_a_word_that_the_data_say_is_the_place_is_refused(first: str, second: str) -> None:
-    def said(items: int) -> pl.DataFrame:
+    def frame_of(items: int) -> pl.DataFrame:
         turned = [
             {"item": k, "model_a": "X", "model_b": "Y", "order": order, "winner": word}
             for k in range(items)
@@ -233,19 +235,19 @@ def test_a_word_that_the_data_say_is_the_place_is_refused(first: str, second: st
         return pl.DataFrame(turned).with_columns(rater=pl.lit("j"))
 
     with pytest.raises(InputError) as error:
-        read(said(20))
+        read(frame_of(20))
     assert str(error.value) == (
         f"table: winner {first}, {second} may be a column or a position and was read as a column (80 % of "
         "comparisons have contradictory verdicts in this reading, and 20 % if the cells mean the position). Write left "
         "and right for positions, or model_a and model_b for columns"
     )
-    assert "place-or-column" in {note.rule for note in read(said(19)).notes}
+    assert "place-or-column" in {note.rule for note in read(frame_of(19)).notes}
 
 
 @pytest.mark.parametrize("role", ["repeat", "aspect"])
 def test_a_column_that_may_tell_doubled_rows_apart_is_named(role: str) -> None:
-    other = {"repeat": "trial", "aspect": "criterion"}[role]
-    frame = rows_of(("A1", "B1", "A", ""), ("A1", "B1", "B", "")).with_columns(pl.Series(other, ["x", "y"]))
-    with pytest.raises(InputError, match=f"; try --column {role}={other}; if pairs were rated"):
+    alternative = {"repeat": "trial", "aspect": "criterion"}[role]
+    frame = rows_of(("A1", "B1", "A", ""), ("A1", "B1", "B", "")).with_columns(pl.Series(alternative, ["x", "y"]))
+    with pytest.raises(InputError, match=f"; try --column {role}={alternative}; if pairs were rated"):
         read(frame)
-    assert read(frame, columns={role: other}).preferences.frame.height == 2
+    assert read(frame, columns={role: alternative}).preferences.frame.height == 2

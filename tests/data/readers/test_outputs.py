@@ -1,4 +1,4 @@
-"""Texts: outputs by system, with sources and references."""
+"""Texts by system, with sources and references."""
 
 from __future__ import annotations
 
@@ -41,19 +41,19 @@ def test_what_is_known_of_items_in_both_shapes(tmp_path: Path) -> None:
         '"meta": {"year": "1990", "tags": ["x"]}}\n'
         '{"item": 2, "system": "A", "text": "y"}\n{"item": 2, "system": "B", "image": ["b.png", "c.png"]}\n'
     )
-    wanted = [
+    expected = [
         ("1", "", [], ["a.png"], "c", '{"year": "1990", "tags": ["x"]}'),
         ("2", "", [], ["b.png", "c.png"], "", ""),
     ]
     for path in (wide, long):
         study = read(path)
         assert study.outputs is not None
-        assert study.outputs.sources.rows() == wanted
+        assert study.outputs.sources.rows() == expected
         assert study.notes == ()
 
 
 def test_dataframes_with_structs_and_lists_in_both_shapes() -> None:
-    """A struct has the keys of all rows: what is null in a row is not said there."""
+    """A struct has the keys of all rows; a null value counts as absent."""
     facts = {"item": [1, 2], "images": [None, ["a", "b"]], "references": [["r"], None]}
     facts["meta"] = [{"year": 1990, "kind": None}, {"year": None, "kind": "k"}]
     for outputs in (
@@ -91,7 +91,7 @@ def test_what_is_known_of_items_is_checked(columns: dict[str, list[object]], mes
 
 @pytest.mark.parametrize(("name", "value"), [("outputs", {"A": "a \ud800"}), ("text", "a \ud800")])
 def test_what_is_no_text_in_a_dataframe_of_objects_is_one_line(name: str, value: object) -> None:
-    """A file cannot hold a lone surrogate, and neither can a column of texts."""
+    """A column of texts rejects a lone surrogate, which a file could not store either."""
     table = pl.DataFrame({"item": ["1"], "system": ["A"]}).with_columns(pl.Series(name, [value], pl.Object))
     with pytest.raises(
         InputError, match=r"^table: a cell holds an unpaired surrogate \(\\ud800 to \\udfff\), which is not valid text"
@@ -107,17 +107,17 @@ def test_images_of_outputs_in_both_shapes_and_through_a_file(tmp_path: Path) -> 
     )
     long.write_text('item,system,text,output_image\n1,A,x,a.png\n1,B,,"[""b.png"", ""c.png""]"\n1,C,y,\n')
     (tmp_path / "a.png").write_bytes(b"")
-    wanted = [("1", "A", str(tmp_path / "a.png")), ("1", "B", "b.png"), ("1", "B", "c.png")]
+    expected = [("1", "A", str(tmp_path / "a.png")), ("1", "B", "b.png"), ("1", "B", "c.png")]
     for path in (wide, long):
         study = read(path)
         assert study.outputs is not None
-        assert study.outputs.images.rows() == wanted
+        assert study.outputs.images.rows() == expected
         assert study.outputs.texts["system"].to_list() == ["A", "B", "C"]
         again = long_tables(study)["outputs"]
         write_table(again, tmp_path / "again.csv")
-        other = read(tmp_path / "again.csv").outputs
-        assert other is not None
-        assert other.images.rows() == wanted
+        outputs = read(tmp_path / "again.csv").outputs
+        assert outputs is not None
+        assert outputs.images.rows() == expected
 
 
 def test_an_output_of_a_struct_says_only_what_it_knows() -> None:

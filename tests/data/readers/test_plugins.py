@@ -1,4 +1,4 @@
-"""Readers of other packages: found where they are installed; what is wrong with one names it and harms nobody else."""
+"""Readers of other packages: discovery, and errors that name the faulty reader and affect no other."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ Install = Callable[..., None]
 
 @pytest.fixture
 def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install]:
-    """Installs the package of a reader."""
+    """Return a function that installs the package of a reader."""
     monkeypatch.syspath_prepend(tmp_path)
     plugins.plugged_readers.cache_clear()
 
@@ -94,9 +94,9 @@ def test_a_broken_one_is_left_out_with_one_line(install: Install, code: str, rea
     install(code)
     before = dict(readers.TABLE_READERS)
     line = rf"reader 'marks' \(marking:READER\) of the package custodes-marking 1\.2 is left out: {reason}; update or"
-    with pytest.warns(CustodesWarning, match=f"^{line} uninstall it$") as told:
+    with pytest.warns(CustodesWarning, match=f"^{line} uninstall it$") as warnings:
         assert readers.READERS == OURS
-    assert len(told) == 1
+    assert len(warnings) == 1
     assert before == readers.TABLE_READERS
     assert read("demo").metrics
 
@@ -122,27 +122,28 @@ def test_a_damaged_list_of_entry_points_hides_no_other_package(install: Install)
 
 
 @pytest.mark.parametrize(
-    ("fault", "said"),
+    ("fault", "message"),
     [
         ("1 / 0", "ZeroDivisionError: division by zero"),
         ("return 3", "TypeError: it returned int, expected Study"),
     ],
 )
 def test_a_fault_while_reading_is_one_line_that_names_it(
-    install: Install, tmp_path: Path, capsys: pytest.CaptureFixture[str], fault: str, said: str
+    install: Install, tmp_path: Path, capsys: pytest.CaptureFixture[str], fault: str, message: str
 ) -> None:
     install(MARKS.replace("    long =", f"    {fault}\n    long ="))
     TABLE.write_csv(tmp_path / "marks.csv")
     assert cli.run(["check", str(tmp_path / "marks.csv")]) == 2
     who = "the reader 'marks' of the package custodes-marking 1.2"
     assert (
-        capsys.readouterr().err == f"custodes: marks.csv: {who} failed: {said}; update it, or select another reader\n"
+        capsys.readouterr().err
+        == f"custodes: marks.csv: {who} failed: {message}; update it, or select another reader\n"
     )
 
 
 def test_another_process_sees_it_too(install: Install, tmp_path: Path) -> None:
     install(MARKS)
     code = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import custodes as cu; print(*cu.READERS)"
-    made = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert made.stdout.split() == [*OURS, "marks"]
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert process.stdout.split() == [*OURS, "marks"]
     assert cu.READERS[: len(OURS)] == OURS

@@ -1,4 +1,4 @@
-"""`read`: which reader takes what, and the doors that a table may come through."""
+"""Choice of the reader by `read`, and the types of source that it accepts."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ VERDICTS = {"item": [1, 2], "system_a": ["B", "A"], "system_b": ["A", "B"], "rat
 
 
 def doors(columns: dict[str, list[object]]) -> dict[str, object]:
-    """The same table through every kind of dataframe."""
+    """Return the same table as every type of dataframe."""
     frame, pandas = pl.DataFrame(columns), pd.DataFrame(columns)
     arrow = pa.table(columns)
     strings = [name for name, values in columns.items() if isinstance(values[0], str)]

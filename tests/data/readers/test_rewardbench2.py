@@ -1,4 +1,4 @@
-"""Scores as RewardBench 2 and RewardBench publish them: best of four, ties, folders of models."""
+"""Scores as published by RewardBench 2 and RewardBench: best of four, ties, model folders."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_the_person_prefers_what_is_right_to_what_is_wrong(tmp_path: Path) -> No
 def test_accuracy_counts_right_before_wrong(tmp_path: Path) -> None:
     study = read(write_json(tmp_path / "reward.json", rewardbench2()))
     row = cu.agreement(study, resamples=0).metrics.row(0, named=True)
-    assert row["n"] == 8  # 3 + 3 + 2 pairs; of those of Math one is wrong
+    assert row["n"] == 8  # 3 + 3 + 2 pairs, of which one of Math is wrong
     assert row["sample_accuracy"] == 7 / 8
 
 
@@ -99,8 +99,8 @@ def test_the_data_are_joined_to_scores_of_ones_own(tmp_path: Path) -> None:
         {"id": "7", "subset": "Ties", "prompt": "r", "chosen": ["i", "j"], "rejected": ["k"], "num_correct": 2},
     ]
     pl.DataFrame(rows).write_parquet(tmp_path / "data.parquet")
-    own = {"item": "Math/1", "rater": "mine", "kind": "metric", "aspect": ""}
-    own_scores = [own | {"system": "chosen", "score": 2}, own | {"system": "rejected_2", "score": 3}]
+    base = {"item": "Math/1", "rater": "mine", "kind": "metric", "aspect": ""}
+    own_scores = [base | {"system": "chosen", "score": 2}, base | {"system": "rejected_2", "score": 3}]
     for data in (tmp_path / "data.parquet", write_json(tmp_path / "data.json", rows)):
         study = read(data, pl.DataFrame(own_scores))
         assert study.preferences.frame.height == 5

@@ -1,4 +1,4 @@
-"""Tables of scores and verdicts in one file: long and wide ratings, RewardBench's pairs, LLMBar's judgments."""
+"""Tables in one file: long and wide ratings, RewardBench's pairs, LLMBar's judgments."""
 
 from __future__ import annotations
 

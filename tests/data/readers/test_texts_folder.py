@@ -1,4 +1,4 @@
-"""A folder of texts: a folder for each system, a file for each item."""
+"""Folders of texts: a folder per system, a file per item."""
 
 from __future__ import annotations
 

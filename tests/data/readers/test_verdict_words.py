@@ -1,4 +1,4 @@
-"""The words of verdicts, and the numbers, whose meaning is told by their set."""
+"""Words and numbers as verdicts; the set of numbers determines their meaning."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_no_word_is_no_verdict(word: str | None) -> None:
         ([-1, -1], [-1, -1]),
         ([1, 2], [1, -1]),
         ([2, 2], [-1, -1]),
-        ([1, 1], [1, 1]),  # both readings say the same
+        ([1, 1], [1, 1]),  # both readings agree
         ([1, 1.5, 2], [1, 0, -1]),
         ([1, 0.5, 0], [1, 0, -1]),
         ([1, 2, "tie"], [1, -1, 0]),
@@ -54,7 +54,7 @@ def test_no_word_is_no_verdict(word: str | None) -> None:
 def test_numbers_mean_what_their_set_says(numbers: list[object], preferences: list[int]) -> None:
     for column in ("winner", "preference"):
         frame = pl.DataFrame([ROW | {"item": k, column: str(number)} for k, number in enumerate(numbers)])
-        assert read(frame).preferences.frame["preference"].to_list() == [-own for own in preferences]
+        assert read(frame).preferences.frame["preference"].to_list() == [-preference for preference in preferences]
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def test_two_columns_that_say_the_same_are_one_line() -> None:
 
 
 def documented(heading: str) -> list[list[str]]:
-    """The cells of the first table below a heading of the page on data."""
+    """Return the cells of the first table below a heading of the documentation on data."""
     page = (Path(__file__).parents[3] / "docs" / "data.md").read_text(encoding="utf-8").split(heading, 1)[1]
     rows = [line.strip().strip("|").split("|") for line in page.splitlines() if line.strip().startswith("|")]
     return list(takewhile(lambda row: len(row) == len(rows[0]), rows))[2:]
@@ -141,8 +141,8 @@ def test_every_documented_word_and_order_is_read() -> None:
     assert [name for name, *_ in cases].count("winner") == 37
     assert len(cases) == 37 + 31
     for name, word, expected in cases:
-        found = read(pl.DataFrame([row | {name: word}])).preferences.frame
-        assert found[{"winner": "preference"}.get(name, name)].to_list() == [expected], word
+        read_frame = read(pl.DataFrame([row | {name: word}])).preferences.frame
+        assert read_frame[{"winner": "preference"}.get(name, name)].to_list() == [expected], word
 
 
 def test_names_of_systems_in_our_own_format() -> None:

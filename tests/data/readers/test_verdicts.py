@@ -1,4 +1,4 @@
-"""Verdicts that cannot be read: refused with their rows, or dropped and counted for each rater."""
+"""Unreadable verdicts are refused with their rows, or dropped and counted per rater."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_unreadable_verdicts_are_refused_or_dropped_and_counted() -> None:
 
 
 def verdicts(*words: str, **more: object) -> pl.DataFrame:
-    """Verdicts of one rater: a plus is for the first system, nothing is nothing, the rest cannot be read."""
+    """Return verdicts of one rater: "+" prefers the first system, "" is missing, and other words cannot be read."""
     columns = {"item": [f"i{k}" for k in range(len(words))], "system_a": "A", "system_b": "B", "rater": "j"}
     preference = [1.0 if word == "+" else None for word in words]
     return pl.DataFrame({**columns, "verdict": words, "preference": preference, **more})
@@ -60,20 +60,20 @@ def test_empty_verdicts_are_counted_and_not_refused() -> None:
     assert [(note.rule, note.count) for note in notes] == [("missing-verdict", 2)]
 
 
-def judged(said: dict[str, list[str]]) -> pl.DataFrame:
-    """Verdicts of each rater on items of their own."""
+def verdicts_by_rater(words_by_rater: dict[str, list[str]]) -> pl.DataFrame:
+    """Return verdicts of several raters, each on different items."""
     rows = [
         {"item": f"{rater}{k}", "model_a": "Aster", "model_b": "Birch", "rater": rater, "winner": word}
-        for rater, words in said.items()
+        for rater, words in words_by_rater.items()
         for k, word in enumerate(words)
     ]
     return pl.DataFrame(rows)
 
 
 def test_drop_takes_one_in_twenty_and_no_more() -> None:
-    study = read(judged({"j": ["garbage", *["A"] * 19]}), invalid="drop")
+    study = read(verdicts_by_rater({"j": ["garbage", *["A"] * 19]}), invalid="drop")
     assert study.preferences.frame.height == 19
-    frame = judged({"j": ["garbage", "oh", *["A"] * 37]})
+    frame = verdicts_by_rater({"j": ["garbage", "oh", *["A"] * 37]})
     with pytest.raises(InputError) as error:
         read(frame, invalid="drop")
     assert str(error.value) == (
@@ -87,13 +87,13 @@ def test_drop_takes_one_in_twenty_and_no_more() -> None:
 
 
 def test_drop_does_not_take_all_of_a_person_among_many_verdicts() -> None:
-    frame = judged({"judge": ["A"] * 400, "ann": ["besser"] * 20})
+    frame = verdicts_by_rater({"judge": ["A"] * 400, "ann": ["besser"] * 20})
     with pytest.raises(InputError, match=r"all 20 are 'besser', from row 401.*4\.8 % of the file, 100\.0 % of ann,"):
         read(frame, invalid="drop")
 
 
 def test_a_rater_may_lose_one() -> None:
-    frame = judged({"judge": ["A"] * 40, "ann": ["besser", "A"]})
+    frame = verdicts_by_rater({"judge": ["A"] * 40, "ann": ["besser", "A"]})
     assert read(frame, invalid="drop").preferences.frame.height == 41
 
 
@@ -104,7 +104,7 @@ MEANT = {"equally": "tie", "neither": "tie", "Astre": "Aster", "modle_a": "model
 def test_a_word_that_stands_often_is_told_with_what_it_may_mean(word: str) -> None:
     near = f", did you mean '{MEANT[word]}'?" if MEANT[word] else ""
     with pytest.raises(InputError) as error:
-        read(judged({"j": ["A"] * 16 + [word] * 4}), invalid="drop")
+        read(verdicts_by_rater({"j": ["A"] * 16 + [word] * 4}), invalid="drop")
     assert str(error.value).startswith(
         f"table: 4 of 20 verdicts cannot be read (all 4 are '{word}'{near}, from row 17)"
     )
