@@ -138,7 +138,7 @@ def test_sparse_designs_and_annotators_who_share_nothing() -> None:
     rated_by = pl.col("item") % 4 == pl.col("rater").replace({"metric": "0"}).str.tail(1).cast(int)
     separate = halo_ceiling(table.filter((pl.col("kind") == "metric") | rated_by), resamples=50)
     assert separate.halo.is_empty()
-    assert "ann0, ann1, ann2, ann3" in noted(separate, "halo-annotators")[0]
+    assert "ann0, ann1, ann2, ann3" in texts_of(separate, "halo-annotators")[0]
     assert texts_of(separate, "no-split-half")
 
 
