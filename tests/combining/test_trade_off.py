@@ -156,5 +156,5 @@ def test_the_figure_has_both_kinds_of_systems() -> None:
     specification = str(plots.trade_off_curve(result).to_dict())
     assert "systems of the fit" in specification
     assert "systems left out of the fit" in specification
-    with pytest.raises(InputError, match="add the method even-handed"):
+    with pytest.raises(InputError, match="call combine with the method even-handed"):
         plots.trade_off_curve(run_combine(planted(), method="ridge"))
