@@ -251,7 +251,7 @@ def _validated(
             "not-in-common",
             lost,
             f"{lost} outputs with human ratings are excluded, because some of the compared "
-            f"metrics have no score of them",
+            f"metrics have no score for them",
         ),
         aspect=aspect_of(target),
     )

@@ -424,7 +424,7 @@ class _Sorted(NamedTuple):
 
 
 def _few_levels(x: _Sorted, y: _Sorted) -> NDArray[Any] | None:
-    """Number of concordant minus discordant ordered pairs (rows,), from a table of the levels of both sides.
+    """Number of concordant minus discordant ordered pairs of each row (rows,), from the contingency table of x and y.
 
     None if there are too many levels for a table to be faster.
     """

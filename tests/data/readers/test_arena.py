@@ -183,9 +183,9 @@ def test_a_column_that_tells_doubled_rows_apart_is_refused() -> None:
     with pytest.raises(InputError) as error:
         read(frame.with_columns(ord=pl.int_range(8) % 2))
     assert str(error.value) == (
-        "table: 4 verdicts occur again for the same rater, item and order, but differ in "
-        "column 'ord', which is not read. Try --column order=ord if this column is the presentation order, or "
-        "remove the column if it numbers runs"
+        "table: 4 verdicts repeat the rater, item and order of another verdict, and differ only in column 'ord', "
+        "which is not read. If this column holds the presentation order, give --column order=ord; if it numbers runs, "
+        "remove the column"
     )
     study = read(frame.with_columns(ord=pl.int_range(8) % 2), columns={"order": "ord"})
     assert study.preferences.frame["order"].to_list() == ["ab", "ba"] * 4

@@ -168,9 +168,9 @@ def log_study(
         column = _distinguishing(unused[(table["row"] - 1).to_list()], table.select(pl.struct(*keys, "low", "high")))
         if column:
             raise InputError(
-                f"{where}: {repeats} verdicts occur again for the same rater, item and order, but differ "
-                f"in column {column!r}, which is not read. Try {option('order', column)} if this column is the "
-                "presentation order, or remove the column if it numbers runs"
+                f"{where}: {repeats} verdicts repeat the rater, item and order of another verdict, and differ only in "
+                f"column {column!r}, which is not read. If this column holds the presentation order, give "
+                f"{option('order', column)}; if it numbers runs, remove the column"
             )
     table = table.drop("low", "high").with_columns(pl.col("repeat").cast(pl.String))
     raters = table["rater"].unique(maintain_order=True)

@@ -434,8 +434,8 @@ def _pilot_notes(world: _World, items: int) -> list[Note]:
         (
             "no-forecast",
             most >= items,
-            f"the pilot already has up to {most} annotations per pair{where}, so there is nothing to forecast for "
-            f"items={items}; give more items",
+            f"items={items}: the pilot already has up to {most} annotations of a pair{where}, so there is no forecast; "
+            "give a larger number",
         ),
         (
             "shared-items",

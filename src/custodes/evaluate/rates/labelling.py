@@ -137,9 +137,9 @@ def labelling(
 
     Notes
     -----
-    Given the label of the judge, the human label is more or less uncertain. Neyman's allocation selects more outputs
-    with an uncertain human label. The uncertainty is estimated from the existing human labels. If there are no human
-    labels, `accuracy` is assumed, with the weight of two labels. Give the new labels to `rates` with
+    How uncertain the human label is, given the label of the judge, differs between outputs. Neyman's allocation selects
+    more outputs with an uncertain human label. The uncertainty is estimated from the existing human labels. If there
+    are no human labels, `accuracy` is assumed, with the weight of two labels. Give the new labels to `rates` with
     `sampling='by-judge'`.
 
     If `by` is set, each slice has a plan for its outputs alone, with the same width. Read the table `slices` of `rates`

@@ -111,7 +111,7 @@ def _rows(values: list[Ints], mask: Ints) -> Ints:
 def parts(texts: MetricInputs, others: Sequence[Sequence[str]]) -> Iterator[dict[int, list[int]]]:
     """Yield the positions of outputs by item, in groups of items whose embeddings fit in memory.
 
-    `others` (items,) are further texts of each item that are encoded.
+    `others` (items,) are further texts of each item to encode.
     """
     rows: dict[int, list[int]] = {}
     for at, item in enumerate(texts.item.tolist()):

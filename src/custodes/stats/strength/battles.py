@@ -58,7 +58,7 @@ class Battles:
         return number
 
     def grouped(self) -> Battles:
-        """Return the battles with one cluster for each group of clusters that have equal battles.
+        """Return the battles with identical clusters merged: clusters that contain the same battles become one cluster.
 
         A row of this cluster represents the equal battles of all clusters of the group.
 
