@@ -395,7 +395,7 @@ def test_methods_that_say_nothing_on_a_fold_are_named(tmp_path: Path) -> None:
     assert "undefined-folds" not in notes
     scores["a", ""][::3] = 1.0  # constant within fold x
     notes = rules(run_combine(scores, method=["best", "ridge"], folds=str(file), metrics="a,b"))
-    assert "best (1)" in notes["undefined-folds"]
+    assert "(method and number of folds: best 1)" in notes["undefined-folds"]
     assert "ridge" not in notes["undefined-folds"]
 
 
