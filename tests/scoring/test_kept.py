@@ -212,9 +212,9 @@ def test_a_file_of_somebody_else_is_refused_and_stays_as_it_is(study: Study, tmp
         base.execute("PRAGMA user_version = 99")
     base.close()
     for place, message in (
-        (other_file, "a database of another program; name another file with --cache"),
+        (other_file, "this database is of another program; name another file with --cache"),
         (text, r"not a file of cached scores or replies \(file is not a database\)"),
-        (newer, "a database of version 99, not 1"),
+        (newer, "this database is of version 99, not 1"),
         (tmp_path, "it is a folder"),
         (tmp_path / "no" / "kept.db", "no such folder"),
     ):
