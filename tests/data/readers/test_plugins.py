@@ -94,7 +94,7 @@ def test_a_broken_one_is_left_out_with_one_line(install: Install, code: str, rea
     install(code)
     before = dict(readers.TABLE_READERS)
     line = rf"reader 'marks' \(marking:READER\) of the package custodes-marking 1\.2 is left out: {reason}; update or"
-    with pytest.warns(CustodesWarning, match=f"^{line} uninstall it$") as warnings:
+    with pytest.warns(CustodesWarning, match=f"^{line} uninstall the package$") as warnings:
         assert readers.READERS == OURS
     assert len(warnings) == 1
     assert before == readers.TABLE_READERS
