@@ -246,7 +246,7 @@ def test_words_of_the_door(tiny: cu.Study) -> None:
         cu.CombinedMetric.load(3)  # type: ignore[arg-type]
     with pytest.raises(OptionError, match=r"state=b'x': must be a State"):
         cu.live.decisions(b"x")  # type: ignore[arg-type]
-    with pytest.raises(OptionError, match=r"folds='a+\.\.\.: allowed: item"):
+    with pytest.raises(OptionError, match=r"folds='a+\.\.\.: there is no such file; give item"):
         cu.combine(tiny, folds="a" * 100_000)
     result = cu.combine(tiny, method="ridge", repeats=1, resamples=0).model
     with pytest.raises(OptionError, match="study=3: must be a Study"):
