@@ -111,9 +111,9 @@ def test_a_column_that_is_a_pattern_is_refused_in_every_container(name: str, suf
 )
 def test_a_column_that_is_a_pattern_is_refused_in_every_dataframe(name: str, frame_of: Callable[..., object]) -> None:
     table = outputs("bleu").drop("text").with_columns(human=1, bleu=2).rename({"human": name})
-    with pytest.raises(InputError, match="rename it"):
+    with pytest.raises(InputError, match="rename the column"):
         read(frame_of(table))
-    with pytest.raises(InputError, match="rename it"):
+    with pytest.raises(InputError, match="rename the column"):
         cu.read("demo").describe(raters=frame_of(pl.DataFrame({"rater": ["judge"], name: ["metric"]})))
 
 
@@ -127,7 +127,7 @@ def test_every_verb_refuses_a_column_that_is_a_pattern(custodes: Run) -> None:
     write_table(outputs("bleu", "human", "^.*$"), file)
     before = {value: value.read_bytes() for value in Path().iterdir()}
     for command in commands(file):
-        refused(custodes(*command), "hostile.csv: column", "rename it")
+        refused(custodes(*command), "hostile.csv: the column name", "rename the column")
     assert {value: value.read_bytes() for value in Path().iterdir()} == before
 
 
