@@ -486,7 +486,7 @@ def _design_notes(comparison: RaterComparison, label: str) -> list[Note]:
         ),
         (
             "unequal-selection",
-            comparison.of_people.design.selected_unequally,
+            comparison.design.selected_unequally and comparison.of_people.design.selected_unequally,
             f"items were selected for human ratings with different probabilities{label}; only leaderboard and rates "
             "adjust for that, so this answer describes the items with human ratings and not all items",
         ),

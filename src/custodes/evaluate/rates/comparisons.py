@@ -47,6 +47,12 @@ def correlation(first: Floats, second: Floats, units: Ints, number: Floats) -> f
     >>> one, other = np.array([1.0, 0.0, -1.0, 0.0]), np.array([0.0, 1.0, 0.0, -1.0])
     >>> correlation(one, other, np.array([0, 0, 1, 1]), np.ones(4))
     0.99
+
+    Here r is .5 and its squared standard error is .1875:
+
+    >>> one, other = np.array([1.0, -1.0, 1.0, -1.0]), np.array([1.0, -1.0, 1.0, 1.0])
+    >>> round(correlation(one, other, np.arange(4), np.ones(4)), 4)
+    0.2857
     """
     n_units = int(units.max(initial=-1)) + 1
     a, b = (unit_sums(part, units=units, n_units=n_units) for part in (first, second))
