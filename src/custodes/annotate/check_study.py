@@ -30,8 +30,8 @@ from custodes.answers.result import Provenance, result
 from custodes.answers.tables import count, label, table
 from custodes.arguments import checked
 from custodes.data.notes import Note
-from custodes.evaluate.check.problems import OfProblems, Problem, columns_of, problem_table
-from custodes.evaluate.check.refusals import ASKED, refusals
+from custodes.evaluate.check.rules import OfProblems, Problem, columns_of, problem_table
+from custodes.evaluate.check.study import ASKED, refusals
 from custodes.stats import ABSENT
 from custodes.stats.reliability import FEWEST_ANNOTATORS
 from custodes.stats.stopping.allocation import KINDS, tables

@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 import custodes as cu
 from custodes.data.preferences import Preferences
 from custodes.errors import InputError, OptionError
-from custodes.evaluate.annotators.annotator_statistics import FIRST, LITTLE
+from custodes.evaluate.annotators.annotator_answers import SLOT
+from custodes.evaluate.annotators.annotator_statistics import FIRST, LITTLE, TOO_FEW
 from custodes.evaluate.annotators.annotators import FEW_SHARED
-from custodes.evaluate.annotators.identity import SLOT
-from custodes.evaluate.annotators.reliability import TOO_FEW
 from tests.simulation.planted_people import study as planted
 
 

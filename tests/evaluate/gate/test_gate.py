@@ -18,7 +18,7 @@ from custodes.data.preferences import Preferences
 from custodes.data.ratings import Ratings
 from custodes.evaluate.agreement.agreement import agreement
 from custodes.evaluate.gate.gate import Gate, gate
-from custodes.evaluate.gate.junit import junit
+from custodes.evaluate.gate.outcomes import junit
 from custodes.evaluate.gate.rules import ALLOWED, FAILS, HOLDS, INCONCLUSIVE
 from tests.evaluate.gate.junit_schema import check_junit
 from tests.evaluate.studies import study_of

@@ -16,8 +16,16 @@ from custodes.data.notes import Note, noted
 from custodes.data.patterns import Patterns
 from custodes.data.study import Study
 from custodes.errors import InputError, OptionError, listed
-from custodes.evaluate.annotators.annotator_answers import MOST_LABELS, AnnotatorAnswers, annotator_answers
+from custodes.evaluate.annotators.annotator_answers import (
+    MOST_LABELS,
+    SLOT,
+    AnnotatorAnswers,
+    AnnotatorType,
+    annotator_answers,
+    persons,
+)
 from custodes.evaluate.annotators.annotator_statistics import (
+    FEW_DOUBLES,
     FEW_TASKS,
     FEWEST,
     FIRST,
@@ -25,7 +33,10 @@ from custodes.evaluate.annotators.annotator_statistics import (
     NO_AGREEMENT,
     SECOND,
     Tests,
+    agreement_columns,
     annotator_columns,
+    concentration_columns,
+    pair_columns,
 )
 from custodes.evaluate.annotators.consensus import (
     FEW_ITEMS,
@@ -36,8 +47,6 @@ from custodes.evaluate.annotators.consensus import (
     consensus,
     label_columns,
 )
-from custodes.evaluate.annotators.identity import SLOT, AnnotatorType, persons
-from custodes.evaluate.annotators.reliability import FEW_DOUBLES, agreement_columns, concentration_columns, pair_columns
 from custodes.evaluate.comparable import label_of
 from custodes.evaluate.parallel import each
 from custodes.progress import Progress, silent

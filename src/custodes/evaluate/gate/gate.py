@@ -19,9 +19,8 @@ from custodes.data.study import Study
 from custodes.errors import OptionError, listed
 from custodes.evaluate.agreement.statistic import Sample, drawn_flips
 from custodes.evaluate.gate.judge_rules import judge_rows
-from custodes.evaluate.gate.junit import junit
 from custodes.evaluate.gate.label_rules import CORRECTED_RATE, LabelTests, label_tests
-from custodes.evaluate.gate.outcomes import IN_JUNIT, STATUS, line_of, more_data, outcome_of, rule_lines
+from custodes.evaluate.gate.outcomes import IN_JUNIT, STATUS, junit, line_of, more_data, outcome_of, rule_lines
 from custodes.evaluate.gate.reuse import CLOSED, OPEN, UNTESTED, LedgerTests, ledger_answer
 from custodes.evaluate.gate.rules import (
     ALLOWED,

@@ -19,7 +19,7 @@ from custodes.arguments import between
 from custodes.data.notes import Note, noted
 from custodes.data.study import Study
 from custodes.errors import InputError, OptionError, listed
-from custodes.evaluate.parallel import each, labelled_generators
+from custodes.evaluate.parallel import labelled_generators, merged
 from custodes.evaluate.rates.estimates import positive_rate
 from custodes.evaluate.rates.outputs import LabelledOutputs, binary_outputs, judge_position, labelled_outputs
 from custodes.evaluate.slices import slices_of
@@ -189,10 +189,7 @@ def labelling(
         return Labelling.part(outputs.aspect, **rows), notes
 
     parts = labelled_outputs(selected, consensus="vote")
-    answers = each(answer, parts, rng=np.random.default_rng(rng), progress=progress, desc="labelling")
-    return Labelling.of(
-        [tables for tables, _ in answers], [*selected.notes, *(note for _, notes in answers for note in notes)]
-    )
+    return merged(Labelling, answer, parts, rng=rng, notes=selected.notes, progress=progress, desc="labelling")
 
 
 def _slices(

@@ -17,7 +17,7 @@ from custodes.data.comparisons import HUMAN
 from custodes.data.notes import Note
 from custodes.data.study import Study
 from custodes.errors import OptionError, shown
-from custodes.evaluate.parallel import each
+from custodes.evaluate.parallel import merged
 from custodes.evaluate.rates.comparisons import (
     decided,
     difference_rows,
@@ -33,10 +33,17 @@ from custodes.evaluate.rates.estimates import (
     judges_of,
     parsed_threshold,
 )
-from custodes.evaluate.rates.judges import MEASURES, calibration_rows, compared_judges, judge_row, judge_table, roc_rows
+from custodes.evaluate.rates.judges import (
+    MEASURES,
+    calibration_rows,
+    compared_judges,
+    judge_row,
+    judge_table,
+    replacement_rows,
+    roc_rows,
+)
 from custodes.evaluate.rates.notes import FEW_LABELS, judge_notes, label_notes, rate_notes
 from custodes.evaluate.rates.outputs import Consensus, LabelledOutputs, labelled_outputs
-from custodes.evaluate.rates.replaced import replacement_rows
 from custodes.evaluate.slices import slices_of
 from custodes.progress import Progress, silent
 from custodes.stats.rates.posterior import Sampling
@@ -318,10 +325,7 @@ def rates(
         )
     if sampling != "random" and not any(part.metrics for part in parts):
         raise OptionError(f"sampling={sampling!r} needs labels of a metric, but {selected.name} has only human labels")
-    answers = list(each(answer, parts, rng=np.random.default_rng(rng), progress=progress, desc="rates"))
-    return Rates.of(
-        [tables for tables, _ in answers], [*selected.notes, *(note for _, notes in answers for note in notes)]
-    )
+    return merged(Rates, answer, parts, rng=rng, notes=selected.notes, progress=progress, desc="rates")
 
 
 def _answer(

@@ -14,7 +14,7 @@ from custodes.answers.tables import count, flag, label, probability, score, shar
 from custodes.data.notes import Note, noted
 from custodes.data.study import Study
 from custodes.errors import InputError, OptionError, shown
-from custodes.evaluate.parallel import each
+from custodes.evaluate.parallel import merged
 from custodes.evaluate.rates.estimates import sampling_p_value
 from custodes.evaluate.rates.judged_outputs import JudgedOutputs, judged_outputs
 from custodes.evaluate.rates.notes import SAMPLING_ALPHA
@@ -188,16 +188,8 @@ def route(
         }
         return Route.part(outputs.aspect, **tables), [*part.notes, *_notes(part, calibrated=threshold is None)]
 
-    answers = each(
-        answer,
-        labelled_outputs(selected, consensus="vote"),
-        rng=np.random.default_rng(rng),
-        progress=progress,
-        desc="route",
-    )
-    return Route.of(
-        [tables for tables, _ in answers], [*selected.notes, *(note for _, notes in answers for note in notes)]
-    )
+    parts = labelled_outputs(selected, consensus="vote")
+    return merged(Route, answer, parts, rng=rng, notes=selected.notes, progress=progress, desc="route")
 
 
 def _of_threshold(part: JudgedOutputs, threshold: float, *, confidence: float) -> dict[str, Any]:
