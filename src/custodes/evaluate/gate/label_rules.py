@@ -214,7 +214,7 @@ def _tests(
     if rule.against is not None:
         yield _difference(test, view, (judges[metric], judges[rule.against]), settings, statistic, needs_two)
         return
-    part = judges[metric].of_thresholds.rates(view, np.ones(len(view.system), dtype=bool), **settings)
+    part = judges[metric].of_thresholds.rates(view, **settings)
     functions = measure_functions(len(view.words), part.n_labelled, ordered=view.ordered)
     if statistic not in functions:
         yield test(np.nan, part.n_labelled, reason=needs_two)

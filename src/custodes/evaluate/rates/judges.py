@@ -12,7 +12,6 @@ from custodes.answers.tables import count, label, score, share, table
 from custodes.data.comparisons import HUMAN
 from custodes.evaluate.rates.comparisons import estimate_with_bounds
 from custodes.evaluate.rates.estimates import (
-    UNDEFINED,
     EstimateSettings,
     Interval,
     JudgeLabels,
@@ -21,7 +20,7 @@ from custodes.evaluate.rates.estimates import (
 )
 from custodes.evaluate.rates.outputs import LabelledOutputs
 from custodes.evaluate.slices import Ratios
-from custodes.stats.arrays import Floats
+from custodes.stats.arrays import Bools, Floats, Ints
 from custodes.stats.intervals import student_quantile, wilson_interval
 from custodes.stats.rates.alternative_annotator_test import FEWEST_ANNOTATORS, FEWEST_OUTPUTS, Replacement, replacement
 from custodes.stats.rates.scores import area_under_roc, roc, score_strata
@@ -85,12 +84,10 @@ def compared_judges(outputs: LabelledOutputs, threshold: str = "youden") -> Iter
 
 def judge_rows(outputs: LabelledOutputs, settings: EstimateSettings) -> list[dict[str, Any]]:
     """Return the rows of the table `judges`."""
-    everything = np.ones(len(outputs.system), dtype=bool)
-    rows = []
-    for judge in compared_judges(outputs):
-        whole = judge.of_thresholds.rates(outputs, everything, **settings)
-        rows.append(judge_row(outputs, judge, whole, confidence=settings["confidence"]))
-    return rows
+    return [
+        judge_row(outputs, judge, judge.of_thresholds.rates(outputs, **settings), confidence=settings["confidence"])
+        for judge in compared_judges(outputs)
+    ]
 
 
 def equal_labels(outputs: LabelledOutputs) -> Ratios:
@@ -112,17 +109,8 @@ def equal_labels(outputs: LabelledOutputs) -> Ratios:
 def judge_row(outputs: LabelledOutputs, judge: JudgeLabels, part: JudgeRates, *, confidence: float) -> dict[str, Any]:
     """Return a row of the table `judges`."""
     measures = part.measures(confidence=confidence, ordered=outputs.ordered)
-    area = UNDEFINED
-    if judge.scores is not None:
-        usable = outputs.labelled & ~np.isnan(judge.scores)
-        area = Interval(
-            *area_under_roc(
-                judge.scores[usable],
-                outputs.gold[usable, 1] > 0.5,
-                units=outputs.unit[usable],
-                confidence=confidence,
-            )
-        )
+    scores, positive, units = _labelled(outputs, judge)
+    area = Interval(*area_under_roc(scores, positive, units=units, confidence=confidence))
     return {
         "metric": judge.name,
         "label": outputs.words[1] if len(outputs.words) == 2 else "",
@@ -141,7 +129,7 @@ def judge_row(outputs: LabelledOutputs, judge: JudgeLabels, part: JudgeRates, *,
 
 def roc_rows(outputs: LabelledOutputs, judge: JudgeLabels) -> list[dict[str, Any]]:
     """Return the rows of the table `roc`, thinned to `MOST_POINTS` points; empty for a judge without scores."""
-    scores, positive = _labelled(outputs, judge)
+    scores, positive, _ = _labelled(outputs, judge)
     if not 0 < positive.sum() < len(positive):
         return []
     curve = roc(scores, positive)
@@ -164,7 +152,7 @@ def calibration_rows(outputs: LabelledOutputs, judge: JudgeLabels, *, confidence
     """Return the rows of the table `calibration`, with the rate of positive human labels in bins of equal size."""
     from scipy.special import ndtri
 
-    scores, positive = _labelled(outputs, judge)
+    scores, positive, _ = _labelled(outputs, judge)
     if not len(scores):
         return []
     bins = score_strata(scores, n_labelled=len(scores))
@@ -176,12 +164,11 @@ def calibration_rows(outputs: LabelledOutputs, judge: JudgeLabels, *, confidence
     return [{"metric": judge.name} | dict(zip(names, row, strict=True)) for row in columns]
 
 
-def _labelled(outputs: LabelledOutputs, judge: JudgeLabels) -> tuple[Any, Any]:
-    """Return the scores and the binary human labels of outputs that have a score and a human label."""
-    if judge.scores is None:
-        return np.empty(0), np.empty(0, dtype=bool)
-    usable = outputs.labelled & ~np.isnan(judge.scores)
-    return judge.scores[usable], outputs.gold[usable, 1] > 0.5
+def _labelled(outputs: LabelledOutputs, judge: JudgeLabels) -> tuple[Floats, Bools, Ints]:
+    """Return the scores, the binary human labels and the clusters of outputs that have a score and a human label."""
+    scores = np.full(len(outputs.unit), np.nan) if judge.scores is None else judge.scores
+    usable = outputs.labelled & ~np.isnan(scores)
+    return scores[usable], outputs.gold[usable, 1] > 0.5, outputs.unit[usable]
 
 
 def replacement_rows(

@@ -377,8 +377,7 @@ class _LabellingPlan:
         rows = [row for row in needed if row["quantity"] == target]
         if target in ("tpr", "tnr"):
             return np.array([max(0, (row["by_judge"] or 0) - row["labelled"]) for row in rows])
-        of_system = [(i,) for i in range(len(self.systems))]
-        places = combinations(range(len(self.systems)), 2) if target == "difference" else of_system
+        places = combinations(range(len(self.systems)), 2 if target == "difference" else 1)
         most = np.zeros(len(self.systems), dtype=np.int64)
         for systems, row in zip(places, rows, strict=True):
             for i in systems:
@@ -390,24 +389,16 @@ class _LabellingPlan:
 
         `n` has the number for each system, or one total number.
         """
-        free = self.n - self.labelled
-        if len(n) == len(self.systems) and target not in ("tpr", "tnr"):
-            rows = zip(self.shares, self.labelled, free, n, strict=True)
-            return np.array(
-                [
-                    allocation(share, labelled=labelled, available=available, n=int(of_system), least=FEWEST)
-                    for share, labelled, available, of_system in rows
-                ]
-            )
         if target in ("tpr", "tnr"):
-            of_label = self.error_share(positive=target == "tpr")
-            parts = np.nan_to_num(ratio(self.n, self.n.sum(axis=0))) * of_label
+            shares = np.nan_to_num(ratio(self.n, self.n.sum(axis=0))) * self.error_share(positive=target == "tpr")
         else:
-            parts = self.shares / len(self.systems)
-        added = allocation(
-            parts.ravel(), labelled=self.labelled.ravel(), available=free.ravel(), n=int(n.sum()), least=FEWEST
-        )
-        return added.reshape(-1, 2)
+            shares = self.shares / len(self.systems)
+        groups = (cells.reshape(len(n), -1) for cells in (shares, self.labelled, self.n - self.labelled))
+        added = [
+            allocation(share, labelled=labelled, available=available, n=int(of_group), least=FEWEST)
+            for share, labelled, available, of_group in zip(*groups, n, strict=True)
+        ]
+        return np.array(added).reshape(-1, 2)
 
     def allocated(self, added: Ints) -> Iterator[dict[str, Any]]:
         """Yield the rows of the table `allocation`."""
