@@ -144,7 +144,7 @@ def test_half_of_the_labels_must_be_new_for_a_new_generation(ledger: Path) -> No
     more = ask(candidate(0.75, 1, n=399), ledger).ledger
     assert more["generation"].item() == first["generation"].item()
     assert (more["candidate"].item(), more["labels"].item()) == (2, 399)
-    new = ask(candidate(0.75, 2, n=399, first=200), ledger).ledger
+    new = ask(candidate(0.75, 2, n=398, first=200), ledger).ledger  # 199 of 398 labels are new
     assert new["generation"].item() != first["generation"].item()
     assert new["candidate"].item() == 1
 

@@ -20,7 +20,7 @@ from custodes.data.table import distinct, kept
 from custodes.evaluate.annotator_means import ScalesDifferError
 from custodes.evaluate.check.aspect import alone_problems, compared_problems, either_problems
 from custodes.evaluate.check.outputs import systems_of_texts, texts_alone
-from custodes.evaluate.check.rules import SERIOUS_NOTES, OfProblems, Problem, columns_of, problem, problem_table
+from custodes.evaluate.check.rules import SERIOUS_NOTES, OfProblems, Problem, problem, problem_table
 from custodes.evaluate.check.study import label_problems, study_problems
 from custodes.evaluate.comparable import NotComparableError, label_of
 from custodes.evaluate.parallel import each
@@ -146,7 +146,7 @@ def check(
     alone = texts_alone(study)
     texts = {} if alone is None else systems_of_texts(alone).to_dict()
     problems = [*study_problems(study, chosen, notes), *(label_problems(chosen, rng) if chosen.labels else ())]
-    everywhere = Check.part(used=used, texts=texts, problems=columns_of(problems))
+    everywhere = Check.part(used=used, texts=texts, problems=map(Problem._asdict, problems))
     return Check.of([*parts, everywhere], notes)
 
 
@@ -160,7 +160,7 @@ def _part(
         comparison.aspect,
         summary=summary_of(comparison, raters, ties, comparable=comparable),
         raters=raters,
-        problems=columns_of([*problems, *(() if chosen.labels else either_problems(comparison))]),
+        problems=map(Problem._asdict, [*problems, *(() if chosen.labels else either_problems(comparison))]),
     )
 
 

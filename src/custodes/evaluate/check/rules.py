@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal, NamedTuple
 
 import polars as pl
@@ -170,12 +170,6 @@ class Problem(NamedTuple):
     rule: str
     message: str
     examples: Sequence[str] = ()
-
-
-def columns_of(problems: Iterable[Problem]) -> dict[str, list[Any]]:
-    """Return the problems as columns of the table `problems`."""
-    rows = list(problems)
-    return {name: [getattr(problem, name) for problem in rows] for name in Problem._fields}
 
 
 def of_all_aspects(problems: pl.DataFrame) -> pl.DataFrame:

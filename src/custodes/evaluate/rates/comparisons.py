@@ -103,38 +103,34 @@ def difference_rows(
     *,
     confidence: float,
     rng: np.random.Generator,
-) -> list[dict[str, Any]]:
-    """Return the rows of the table `differences` for one metric, with unadjusted p-values."""
-    rows = []
+) -> Iterator[dict[str, Any]]:
+    """Yield the rows of the table `differences` for one metric, with unadjusted p-values."""
     for (name_a, a), (name_b, b) in combinations(by_system.items(), 2):
         corrected = rate_difference(a, b, outputs, rng)
         human = human_difference(a, b, outputs, rng)
         tpr, tnr = error_differences(a, b)
-        rows.append(
-            {
-                "metric": metric,
-                "system_a": name_a,
-                "system_b": name_b,
-                "label": label,
-                "judge_difference": a.judge.value - b.judge.value,
-                **estimate_with_bounds("human_difference", bounded(human, confidence)),
-                **estimate_with_bounds("corrected_difference", bounded(corrected, confidence)),
-                "p_value": _p_value(corrected),
-                **estimate_with_bounds("tpr_difference", bounded(tpr, confidence)),
-                **estimate_with_bounds("tnr_difference", bounded(tnr, confidence)),
-                "p_tpr": _p_value(tpr),
-                "p_tnr": _p_value(tnr),
-            }
-        )
-    return rows
+        yield {
+            "metric": metric,
+            "system_a": name_a,
+            "system_b": name_b,
+            "label": label,
+            "judge_difference": a.judge.value - b.judge.value,
+            **estimate_with_bounds("human_difference", bounded(human, confidence)),
+            **estimate_with_bounds("corrected_difference", bounded(corrected, confidence)),
+            "p_value": _p_value(corrected),
+            **estimate_with_bounds("tpr_difference", bounded(tpr, confidence)),
+            **estimate_with_bounds("tnr_difference", bounded(tnr, confidence)),
+            "p_tpr": _p_value(tpr),
+            "p_tnr": _p_value(tnr),
+        }
 
 
 def _p_value(values: Floats) -> float:
     return float(two_sided_p(values[1:])) if np.isfinite(values).all() else np.nan
 
 
-def decided(rows: list[dict[str, Any]], *, alpha: float) -> list[dict[str, Any]]:
-    """Return the rows of all metrics with adjusted p-values (Holm), decisions and the favoured system.
+def decided(rows: list[dict[str, Any]], *, alpha: float) -> Iterator[dict[str, Any]]:
+    """Yield the rows of all metrics with adjusted p-values (Holm), decisions and the favoured system.
 
     Tests of the corrected difference are adjusted over the pairs and labels of a metric. Tests of error rates are
     adjusted over all metrics, all pairs and both error rates.
@@ -143,7 +139,6 @@ def decided(rows: list[dict[str, Any]], *, alpha: float) -> list[dict[str, Any]]
     for metric in dict.fromkeys(metrics.tolist()):
         adjusted[metrics == metric] = adjust(adjusted[metrics == metric], correction="holm")
     errors = adjust(np.array([[row["p_tpr"], row["p_tnr"]] for row in rows]).ravel(), correction="holm").reshape(-1, 2)
-    result = []
     for row, p, (p_tpr, p_tnr) in zip(rows, adjusted, errors, strict=True):
         size = row["corrected_difference"]
         decision = "" if np.isnan(p) else "=" if p > alpha else "+" if size > 0 else "-"
@@ -151,10 +146,7 @@ def decided(rows: list[dict[str, Any]], *, alpha: float) -> list[dict[str, Any]]
         signs = {np.sign(row["tpr_difference"])} if p_tpr <= alpha else set()
         signs |= {-np.sign(row["tnr_difference"])} if p_tnr <= alpha else set()
         favoured = {1.0: row["system_a"], -1.0: row["system_b"]}.get(signs.pop(), "") if len(signs) == 1 else ""
-        result.append(
-            row | {"p_adjusted": p, "p_tpr": p_tpr, "p_tnr": p_tnr, "decision": decision, "favoured": favoured}
-        )
-    return result
+        yield row | {"p_adjusted": p, "p_tpr": p_tpr, "p_tnr": p_tnr, "decision": decision, "favoured": favoured}
 
 
 def equivalent(by_system: Sequence[JudgeRates], *, alpha: float) -> bool:
@@ -197,15 +189,14 @@ def slice_rows(
 FINDINGS = {"p_rate": "rate", "p_tpr": "TPR", "p_tnr": "TNR"}
 
 
-def with_findings(rows: list[dict[str, Any]], *, alpha: float) -> list[dict[str, Any]]:
-    """Return the rows of the table `slices` for all metrics, with adjusted p-values and significant differences.
+def with_findings(rows: list[dict[str, Any]], *, alpha: float) -> Iterator[dict[str, Any]]:
+    """Yield the rows of the table `slices` for all metrics, with adjusted p-values and significant differences.
 
     P-values are adjusted over slices and tests (Holm).
     """
     names = list(FINDINGS)
     p_values = np.array([[row[name] for name in names] for row in rows], dtype=np.float64)
     adjusted = adjust(p_values.ravel(), correction="holm").reshape(-1, len(names))
-    result = []
     for row, p in zip(rows, adjusted, strict=True):
         significant: Bools = p <= alpha
         words = [
@@ -214,5 +205,4 @@ def with_findings(rows: list[dict[str, Any]], *, alpha: float) -> list[dict[str,
             if is_significant
         ]
         values = {key: value for key, value in row.items() if key != "signs"}
-        result.append(values | dict(zip(names, p.tolist(), strict=True)) | {"finding": ", ".join(words)})
-    return result
+        yield values | dict(zip(names, p.tolist(), strict=True)) | {"finding": ", ".join(words)}

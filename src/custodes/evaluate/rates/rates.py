@@ -379,7 +379,7 @@ def _answer(
         rows["replacement_annotators"] += annotator_rows
     for name, adjusted in (("differences", decided), ("slices", with_findings)):
         if rows[name]:
-            rows[name] = adjusted(rows[name], alpha=alpha)
+            rows[name] = list(adjusted(rows[name], alpha=alpha))
     return Rates.part(outputs.aspect, **rows), notes
 
 
