@@ -17,8 +17,7 @@ import custodes as cu
 from custodes.errors import InputError
 from custodes.judging.judge import Judge
 from custodes.judging.replies import LONGEST_NAME
-from custodes.judging.reply_json import DEEPEST, encoded, reply_json, storable
-from custodes.judging.requests import Reply
+from custodes.judging.requests import DEEPEST, Reply, encoded, reply_json, storable
 from custodes.judging.run import judge
 from tests.judging.clients import judging, longer
 from tests.judging.servers import Manner, Seen, Server, completion, sends

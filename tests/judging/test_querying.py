@@ -21,12 +21,11 @@ import pytest
 from custodes.cache import Cache
 from custodes.errors import InputError, OptionError
 from custodes.judging import querying
-from custodes.judging.cache import find_replies
 from custodes.judging.client import http_client
 from custodes.judging.cost import Budget, Price
 from custodes.judging.dispatch import Patience
 from custodes.judging.querying import Received, query
-from custodes.judging.requests import Client, Request, Unavailable
+from custodes.judging.requests import Client, Request, Unavailable, find_replies
 from custodes.progress import silent
 from tests.judging import servers
 from tests.judging.servers import Manner, Seen, Server, completion, fails, half, html, reset, says, sends
@@ -486,7 +485,7 @@ def test_two_runs_on_one_cache(server: Server, tmp_path: Path) -> None:
 CODE = """
 import sys
 from custodes.cache import Cache
-from custodes.judging.querying import ask
+from custodes.judging.querying import query
 from custodes.judging.client import http_client
 from custodes.judging.cost import Budget
 from custodes.progress import silent
@@ -494,9 +493,9 @@ from tests.judging.test_querying import bodies
 
 url, place = sys.argv[1:]
 with Cache(place) as cache:
-    made = ask(bodies(300), http_client(url, key=None), cache=cache, concurrency=12, rpm=None, tpm=None,
-               budget=Budget(), progress=silent)
-    print(made.asked, len(made.replies), len(made.failures))
+    result = query(bodies(300), http_client(url, key=None), cache=cache, concurrency=12, rpm=None, tpm=None,
+                   budget=Budget(), progress=silent)
+    print(result.asked, len(result.replies), len(result.failures))
 """
 
 

@@ -22,8 +22,17 @@ import msgspec
 from custodes.arguments import checked
 from custodes.control_characters import escape_controls
 from custodes.errors import CustodesWarning, MissingExtraError, OptionError, shown
-from custodes.judging.reply_json import reply_json, storable, without_surrogates
-from custodes.judging.requests import Client, Denied, Rejected, Unavailable, check_completion, failed
+from custodes.judging.requests import (
+    Client,
+    Denied,
+    Rejected,
+    Unavailable,
+    check_completion,
+    failed,
+    reply_json,
+    storable,
+    without_surrogates,
+)
 
 if TYPE_CHECKING:
     import httpx2
