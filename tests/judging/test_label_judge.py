@@ -12,8 +12,7 @@ import pytest
 
 import custodes as cu
 from custodes.errors import OptionError
-from custodes.judging.judge import Judge
-from custodes.judging.label_answers import is_positive
+from custodes.judging.judge import Judge, is_positive
 from custodes.judging.plan import JudgedTexts, planned
 from custodes.judging.prompt import Prompt
 from custodes.judging.replies import read_answer

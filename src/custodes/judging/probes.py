@@ -13,8 +13,7 @@ from custodes.arguments import value_list
 from custodes.data.probes import LENGTH, NAME, ORDER, PROBES, REPEAT
 from custodes.data.reading import read
 from custodes.errors import InputError, OptionError, suggestion
-from custodes.judging.judge import TIE, A, B, Judge
-from custodes.judging.label_answers import positive_label
+from custodes.judging.judge import TIE, A, B, Judge, positive_label
 
 if TYPE_CHECKING:
     from custodes.judging.plan import JudgeQuestion

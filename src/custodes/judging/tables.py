@@ -22,8 +22,7 @@ from custodes.data.reading import read
 from custodes.data.study import Study
 from custodes.errors import listed
 from custodes.judging import cost
-from custodes.judging.judge import TIE, A, B, Judge, Key
-from custodes.judging.label_answers import is_positive, positive_label, positive_note
+from custodes.judging.judge import TIE, A, B, Judge, Key, is_positive, positive_label, positive_note
 from custodes.judging.plan import JudgeQuestion, JudgingPlan
 from custodes.judging.probes import probe_outcomes
 from custodes.judging.querying import QueriedPlan
