@@ -13,7 +13,7 @@ import msgspec
 from custodes.cache import Cache
 from custodes.data.loading.source import check_exists, file_bytes
 from custodes.data.notes import Note, noted
-from custodes.errors import InputError
+from custodes.errors import InputError, reject
 from custodes.files import write_atomically
 from custodes.judging.requests import (
     Failure,
@@ -74,13 +74,15 @@ def read_replies(path: str | Path, requests: Sequence[Request], cache: Cache) ->
             continue
         failures.pop(key, None)
         replies[key] = Reply.make(outcome, sent=_made(outcome), seconds=None)
-    if rows and unknown == rows:
-        raise InputError(
-            f"{place.name}: none of the {rows} replies in this file belongs to these requests; give the texts, "
-            f"model and options with which the requests were written"
-        )
-    if not rows:
-        raise InputError(f"{place.name}: the file contains no reply; give the output file of a batch (JSON Lines)")
+    reject(
+        (not rows, f"{place.name}: the file contains no reply; give the output file of a batch (JSON Lines)"),
+        (
+            unknown == rows,
+            f"{place.name}: none of the {rows} replies in this file belongs to these requests; give the texts, model "
+            "and options with which the requests were written",
+        ),
+        error=InputError,
+    )
     for key, reply in replies.items():
         store_reply(cache, by_key[key], reply)
     return failures, noted(

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from custodes.errors import MissingExtraError, OptionError, shown
+from custodes.errors import MissingExtraError, OptionError, reject, shown
 from custodes.judging.judge import Judge
 from custodes.judging.requests import Request, token_count
 
@@ -67,14 +67,16 @@ class Budget:
                 f"price={shown(list(price))} is not allowed; give two numbers, dollars per million input "
                 "and output tokens"
             )
-        if limit is not None and listed_price is None:
-            raise OptionError(f"max_cost={limit:g}: the price of {judge.model!r} is unknown; {PRICES}")
-        if limit is not None and not limit > 0:
-            raise OptionError(f"max_cost={limit:g} is not allowed; give a number above 0")
-        if limit is not None and longest(judge.sampling) is None:
-            raise OptionError(
-                f"max_cost={limit:g}: the length of a reply has no limit, so the cost has no limit either; "
-                f"limit the length with sampling {LIMITS[1]}=500"
+        if limit is not None:
+            what = f"max_cost={limit:g}"
+            reject(
+                (listed_price is None, f"{what}: the price of {judge.model!r} is unknown; {PRICES}"),
+                (not limit > 0, f"{what} is not allowed; give a number above 0"),
+                (
+                    longest(judge.sampling) is None,
+                    f"{what}: the length of a reply has no limit, so the cost has no limit either; limit the length "
+                    f"with sampling {LIMITS[1]}=500",
+                ),
             )
         return cls(limit=limit, price=listed_price)
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from custodes.arguments import value_list
 from custodes.data.probes import LENGTH, NAME, ORDER, PROBES, REPEAT
 from custodes.data.reading import read
-from custodes.errors import InputError, OptionError, suggestion
+from custodes.errors import InputError, OptionError, reject, suggestion
 from custodes.judging.judge import TIE, A, B, Judge, positive_label
 
 if TYPE_CHECKING:
@@ -71,13 +71,17 @@ class Probes:
             names.append(name)
             if is_file:
                 rewrites[name] = _rewrites(entry, outputs)
-        if ORDER in names and (judge.mode == "pointwise" or orders != "both"):
-            raise OptionError("probe='order' has no effect, because it needs a pairwise judge and orders='both'")
-        if len(judge.labels) > 2 and set(names) - {REPEAT}:
-            raise OptionError(
-                "probe: only probe='repeat' is possible with more than two labels, because such labels "
-                "have no order; use this probe, or two labels"
-            )
+        reject(
+            (
+                ORDER in names and (judge.mode == "pointwise" or orders != "both"),
+                "probe='order' has no effect, because it needs a pairwise judge and orders='both'",
+            ),
+            (
+                len(judge.labels) > 2 and set(names) - {REPEAT},
+                "probe: only probe='repeat' is possible with more than two labels, because such labels have no order; "
+                "use this probe, or two labels",
+            ),
+        )
         return cls(names=tuple(names), rewrites=rewrites)
 
     @property
