@@ -74,6 +74,7 @@ def score(
         with quiet_pipe():
             print(script_of(script), end="")
         return 0
+    metrics = metrics or []
     reject(
         (not metrics, "score: no metric is given; give --metric NAME (custodes score --list shows all)"),
         (output is None and not dry_run, "score: no output file is given; give one, as in -o scores.csv"),

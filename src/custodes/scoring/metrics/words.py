@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 from math import log2
+from typing import Any
 
 import numpy as np
 
@@ -127,7 +128,7 @@ LENGTH = Metric(
 )
 
 
-def _ngram_metric(name: str, n: int, traits: Traits, gives: str, source: str, **options: object) -> Metric:
+def _ngram_metric(name: str, n: int, traits: Traits, gives: str, source: str, **options: Any) -> Metric:
     return Metric(
         name=name,
         gives=gives,
