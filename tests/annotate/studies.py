@@ -205,7 +205,7 @@ def state_of(service: Service) -> bytes:
     ]
     units = [
         (
-            *(unit.id, sorted(unit.votes.items()), sorted(unit.seconds.items()), unit.leased),
+            *(unit.id, sorted(unit.votes.items()), sorted(unit.seconds.items())),
             *map(sorted, (unit.holders, unit.asked, unit.refused)),
         )
         for unit in state.assignments.units.values()

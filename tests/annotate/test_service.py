@@ -73,7 +73,7 @@ def test_a_visit(tmp_path: Path) -> None:
         assert isinstance(view, Consent)
         assert isinstance(service.act(token, Begin()).result(), Consent)
         assert isinstance(service.act(token, Agree(digest="another text")).result(), Consent)
-        assert isinstance(service.act(token, Agree(digest=view.digest, form={"age": "40"})).result(), Instructions)
+        assert isinstance(service.act(token, Agree(digest=view.digest)).result(), Instructions)
         first = service.act(token, Begin()).result()
         assert isinstance(first, Ask)
         assert (first.number, first.of, first.can_undo, first.training, first.given) == (1, 3, False, False, {})
@@ -83,7 +83,7 @@ def test_a_visit(tmp_path: Path) -> None:
             view = answer(service, token)
             assert isinstance(view, Ask)
             assert (view.number, view.can_undo) == (number, True)
-        assert answer(service, token) == Break(batches=1, answers=3)
+        assert answer(service, token) == Break(answers=3)
         view = service.act(token, Begin()).result()
         assert isinstance(view, Ask)
         assert view.number == 1
@@ -693,7 +693,7 @@ def test_forgetting_an_annotator(tmp_path: Path) -> None:
         assert token is not None
         view = service.view(token).result()
         assert isinstance(view, Consent)
-        service.act(token, Agree(digest=view.digest, form={"name": "secret-ann"})).result()
+        service.act(token, Agree(digest=view.digest)).result()
         service.act(token, Begin()).result()
         answer(service, token)
         service.act(token, Comment(text="call secret-ann")).result()

@@ -1,4 +1,4 @@
-"""Assignment of units to annotators. The engine only distinguishes free, leased and settled positions.
+"""Assignment of units to annotators. The engine knows which positions are settled, but not who is answering the others.
 
 A unit needs `per_item` answers from different annotators. The engine gets the sign of the sum of these answers: 1 or -1
 for the side that more annotators prefer, and 0 if the numbers are equal. The whole package combines annotators by this
@@ -8,7 +8,9 @@ rule.
 from __future__ import annotations
 
 import sqlite3
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from itertools import permutations
 
 import numpy as np
 
@@ -26,8 +28,8 @@ REFUSALS = 2
 class Assignments:
     """The units of a study. `places` has the units of each pair in their order."""
 
-    def __init__(self, *, per_item: int, workers: Mapping[int, Annotator]) -> None:
-        self.per_item, self.workers = per_item, workers
+    def __init__(self, *, per_item: int) -> None:
+        self.per_item = per_item
         self.asking: ConcurrentAnnotation | Quota | None = None
         self.units: dict[int, Unit] = {}
         self.places: list[list[Unit]] = []
@@ -95,8 +97,9 @@ class Assignments:
                 self.asking.extend(k, orders[k][length:])
 
     def wanted(self, pair: int) -> list[Unit]:
-        """The free units of the current interim analysis, in order."""
-        return [self.places[pair][place] for place in self.engine.wanted(pair)]
+        """The units of the current interim analysis that further annotators may get, in order."""
+        units = (self.places[pair][place] for place in self.engine.wanted(pair))
+        return [unit for unit in units if self.lacks(unit) > 0]
 
     def is_settled(self, unit: Unit) -> bool:
         """Whether the unit has all its answers or counts as refused."""
@@ -115,8 +118,7 @@ class Assignments:
         return self.is_present(unit) and not self.is_settled(unit) and self.lacks(unit) > 0
 
     def hold(self, issued: IssuedQuestion) -> None:
-        """Record that an annotator is answering a unit. No further annotator gets the unit if enough annotators are
-        answering it."""
+        """Record that an annotator is answering a unit."""
         unit, worker = self._of(issued)
         if issued.role == "second":
             self.asked_again += issued.id not in unit.asked
@@ -127,7 +129,6 @@ class Assignments:
             unit.holders |= {issued.id}
             self.holding += 1
             worker.load[unit.pair] += 1
-            self._lease(unit)
 
     def let_go(self, issued: IssuedQuestion) -> None:
         """Record that an annotator is no longer answering a unit."""
@@ -141,28 +142,22 @@ class Assignments:
             unit.holders = unit.holders - {issued.id} or NOBODY
             self.holding -= 1
             worker.load[unit.pair] -= 1
-            self._lease(unit)
 
     def vote(self, issued: IssuedQuestion, value: int) -> None:
         """Record an answer that counts."""
         self.let_go(issued)
         unit, worker = self._of(issued)
-        self._agreeing(unit, -1)
         unit.votes = {**unit.votes, worker.id: value}
-        self._agreeing(unit, 1)
         worker.votes[unit.id] = issued
         worker.load[unit.pair] += 1
         self._complete(unit)
-        self._lease(unit)
         self._single(unit)
 
     def second(self, issued: IssuedQuestion, value: int) -> None:
         """Record a second opinion."""
         self.let_go(issued)
         unit, worker = self._of(issued)
-        self._agreeing(unit, -1)
         unit.seconds = {**unit.seconds, worker.id: value}
-        self._agreeing(unit, 1)
         self._single(unit)
 
     def refuse(self, issued: IssuedQuestion) -> None:
@@ -177,7 +172,6 @@ class Assignments:
     def take_back(self, issued: IssuedQuestion) -> None:
         """Remove an answer that the annotator withdrew."""
         unit, worker = self._of(issued)
-        self._agreeing(unit, -1)
         unit.seconds = _without(unit.seconds, worker.id)
         if unit.id in worker.refused:
             worker.refused.remove(unit.id)
@@ -185,8 +179,18 @@ class Assignments:
             unit.refused -= {worker.id}
         if worker.votes.get(unit.id) is issued:
             self._withdraw(unit, worker)
-        self._agreeing(unit, 1)
         self._single(unit)
+
+    def agreement(self) -> tuple[Counter[int], Counter[int]]:
+        """Return two counts by annotator: pairs of an answer of the annotator and another annotator's answer to the
+        same unit, and pairs of equal answers among them."""
+        compared, equal = Counter[int](), Counter[int]()
+        for unit in self.units.values():
+            if unit.seconds or len(unit.votes) > 1:
+                for (worker, value), (_, other) in permutations((*unit.votes.items(), *unit.seconds.items()), 2):
+                    compared[worker] += 1
+                    equal[worker] += value == other
+        return compared, equal
 
     def exclude(self, worker: Annotator) -> None:
         """Remove the answers and refusals of an annotator from incomplete interim analyses. Completed analyses do not
@@ -194,9 +198,7 @@ class Assignments:
         for unit_id, issued in list(worker.votes.items()):
             unit = self.units[unit_id]
             if self.is_present(unit):
-                self._agreeing(unit, -1)
                 self._withdraw(unit, worker)
-                self._agreeing(unit, 1)
                 worker.lapsed[unit_id] = issued
                 self._single(unit)
         again: dict[int, list[int]] = {}
@@ -210,7 +212,6 @@ class Assignments:
             self.impossible[pair] -= len(back)
             for place in back:
                 self._complete(self.places[pair][place])
-                self._lease(self.places[pair][place])
 
     def restore(self, worker: Annotator) -> list[IssuedQuestion]:
         """Count the answers of a readmitted annotator again if they are still needed. Return the answers that become
@@ -233,14 +234,12 @@ class Assignments:
         """Count the refusal of a unit by one annotator."""
         unit.refused |= {worker.id}
         if len(unit.refused) >= REFUSALS and self.is_present(unit) and not self.is_settled(unit):
-            unit.leased = False
             self.impossible[unit.pair] += 1
             self.engine.impossible(unit.pair, unit.place)
 
     def _complete(self, unit: Unit) -> None:
         """Report a unit to the engine if the unit has enough answers."""
         if len(unit.votes) >= self.per_item and self.is_present(unit) and not self.is_settled(unit):
-            unit.leased = False
             total = sum(unit.votes.values())
             self.engine.answer(unit.pair, unit.place, (total > 0) - (total < 0))
 
@@ -250,16 +249,6 @@ class Assignments:
         unit.votes = _without(unit.votes, worker.id)
         del worker.votes[unit.id]
         worker.load[unit.pair] -= 1
-        self._lease(unit)
-
-    def _lease(self, unit: Unit) -> None:
-        """Report to the engine whether enough annotators are answering the unit."""
-        is_leased = self.is_present(unit) and not self.is_settled(unit) and self.lacks(unit) <= 0
-        if is_leased and not unit.leased:
-            self.engine.lease(unit.pair, unit.place)
-        elif unit.leased and not is_leased:
-            self.engine.release(unit.pair, unit.place)
-        unit.leased = is_leased
 
     def _single(self, unit: Unit) -> None:
         is_single = len(unit.votes) >= self.per_item and not unit.seconds and not unit.asked
@@ -267,17 +256,6 @@ class Assignments:
             self.singles[unit.pair][unit.id] = unit
         else:
             self.singles[unit.pair].pop(unit.id, None)
-
-    def _agreeing(self, unit: Unit, sign: int) -> None:
-        """Update the counts of agreement between the annotators of a unit. A `sign` of -1 subtracts the unit, 1 adds
-        it."""
-        if len(unit.votes) + len(unit.seconds) < 2:
-            return
-        votes = [*unit.votes.items(), *unit.seconds.items()]
-        for a, vote in votes:
-            work = self.workers[a].work
-            work.doubled += sign * (len(votes) - 1)
-            work.agreed += sign * sum(vote == other for b, other in votes if b != a)
 
     def _of(self, issued: IssuedQuestion) -> tuple[Unit, Annotator]:
         assert issued.unit is not None

@@ -23,7 +23,7 @@ def clusters_of(clusters: Sequence[str]) -> Ints:
     return np.array([numbers[name] for name in names], dtype=np.int64)
 
 
-FREE, LEASED, ANSWERED, IMPOSSIBLE = range(4)
+FREE, ANSWERED, IMPOSSIBLE = range(3)
 
 
 class Quota:
@@ -78,25 +78,15 @@ class Quota:
             self._see(pair)
 
     def _see(self, pair: int) -> None:
-        places = self._places[pair][: self._end[pair]]
-        self.is_open[pair] = FREE in places or LEASED in places
+        self.is_open[pair] = FREE in self._places[pair][: self._end[pair]]
 
     def wanted(self, pair: int) -> list[int]:
         """The free positions of a system, in order."""
         return [place for place, what in enumerate(self._places[pair][: self._end[pair]]) if what == FREE]
 
-    def lease(self, pair: int, place: int) -> None:
-        """Mark that an annotator is answering a position."""
-        self._places[pair][place] = LEASED
-
-    def release(self, pair: int, place: int) -> None:
-        """Undo `lease`."""
-        if self._places[pair][place] == LEASED:
-            self._places[pair][place] = FREE
-
     def is_settled(self, pair: int, place: int) -> bool:
         """Whether the position has an answer or was refused."""
-        return self._places[pair][place] in (ANSWERED, IMPOSSIBLE)
+        return self._places[pair][place] != FREE
 
     def in_present_look(self, pair: int, place: int) -> bool:
         """Whether the answer at a position may still be removed. This holds for every allocated position, because

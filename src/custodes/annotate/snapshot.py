@@ -12,11 +12,11 @@ from statistics import median
 
 from custodes.annotate import assignment_policy
 from custodes.annotate.event_log import EventLog
-from custodes.annotate.participants import Annotator, Work
+from custodes.annotate.participants import Annotator, Totals, Work
 from custodes.annotate.plan import StudyPlan
-from custodes.annotate.quality_control import FEWEST
-from custodes.annotate.state import HALF_AN_HOUR, StudyState, Totals
-from custodes.annotate.visits import annotator_of, standing_of
+from custodes.annotate.quality_control import FEWEST, Standing, standing
+from custodes.annotate.state import HALF_AN_HOUR, StudyState
+from custodes.annotate.visits import annotator_of
 from custodes.answers.wording import plural
 from custodes.data.notes import Note, noted
 from custodes.errors import listed
@@ -159,7 +159,9 @@ class PersonNow(Work):
     """The status of an annotator, with the counts of `Work`.
 
     `began`: whether the annotator has started; otherwise the annotator only has a link. `seconds`: median of the
-    visible seconds per answer. `standing`: ok, watch, blocked or excluded. `flags`: reasons for the standing.
+    visible seconds per answer. `doubled`: pairs of an answer of this annotator and another annotator's answer to the
+    same question, of which `agreed` are equal. `standing`: ok, watch, blocked or excluded. `flags`: reasons for the
+    standing.
     """
 
     label: str
@@ -168,6 +170,8 @@ class PersonNow(Work):
     began: bool
     batches: int
     seconds: float | None
+    doubled: int
+    agreed: int
     standing: str
     flags: tuple[str, ...]
     code: str | None
@@ -249,15 +253,23 @@ def snapshot_of(log: EventLog, *, failing: str) -> Snapshot:
     `failing` is the reason why nothing can be written, or ''.
     """
     state = log.state
-    typical, annotators = _typical(state), annotator_of(log)
-    last = state.last_answer
+    typical, annotators, last = _typical(state), annotator_of(log), state.last_answer
+    compared, agreed = state.assignments.agreement()
     return Snapshot(
         **asdict(state.totals),
         plan=state.plan,
         state=state_name(state),
         failing=failing,
         pairs=_pairs(log),
-        annotators=tuple(_person(log, worker, typical, annotators) for worker in state.workers.values()),
+        annotators=tuple(
+            _person(
+                worker,
+                standing(worker.work, state.totals, typical=typical, annotators=annotators),
+                doubled=compared[worker.id],
+                agreed=agreed[worker.id],
+            )
+            for worker in state.workers.values()
+        ),
         known=frozenset(kind for kind, _ in state.gold.values()),
         recent=0 if last is None else sum(at >= last - HALF_AN_HOUR for at in state.primaries),
         excluded=_excluded(state),
@@ -343,9 +355,8 @@ def _last_looks(base: sqlite3.Connection) -> dict[int, tuple[int, LookNow]]:
     return last
 
 
-def _person(log: EventLog, worker: Annotator, typical: float | None, annotators: int) -> PersonNow:
-    work, stands = worker.work, standing_of(log, worker, typical=typical, annotators=annotators)
-    name = "excluded" if worker.by == "owner" else "blocked"
+def _person(worker: Annotator, stands: Standing, *, doubled: int, agreed: int) -> PersonNow:
+    work, name = worker.work, "excluded" if worker.by == "owner" else "blocked"
     if not worker.excluded:
         name = "watch" if stands.name == "blocked" else stands.name  # readmitted by the owner
     codes = [code for session in worker.sessions for code in session.codes.values()]
@@ -357,6 +368,8 @@ def _person(log: EventLog, worker: Annotator, typical: float | None, annotators:
         began=any(session.begun for session in worker.sessions),
         batches=worker.batches,
         seconds=median(work.times) if work.times else None,
+        doubled=doubled,
+        agreed=agreed,
         standing=name,
         flags=stands.flags,
         code=codes[-1] if codes else None,
