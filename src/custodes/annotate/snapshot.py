@@ -3,9 +3,8 @@ analyses."""
 
 from __future__ import annotations
 
-import sqlite3
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
@@ -80,27 +79,6 @@ def _is_through(worker: Annotator, *, batch: int, batches: int) -> bool:
     return worker.batches >= batches and not is_within
 
 
-def notes_on(reach: Reach, *, has_links: bool, judged_by: Sequence[int]) -> list[Note]:
-    """Return notes on the annotators for the owner. `judged_by` has the number of annotators of each analysed pair."""
-    few = [annotators for annotators in judged_by if annotators < FEWEST_ANNOTATORS]
-    return [
-        *_standstill(reach, has_links=has_links),
-        *noted(
-            (
-                FEW_ANNOTATORS,
-                len(few),
-                f"{plural(len(few), 'pair')} had fewer than {FEWEST_ANNOTATORS} annotators, so results describe only "
-                f"these {_some(few)} annotators",
-            )
-        ),
-    ]
-
-
-def _some(few: Sequence[int]) -> str:
-    low, high = min(few, default=0), max(few, default=0)
-    return f"{low}" if low == high else f"{low} to {high}"
-
-
 def _standstill(reach: Reach, *, has_links: bool) -> Iterator[Note]:
     if not reach.there:
         return
@@ -139,19 +117,19 @@ class PairNow:
     second: str
     answered: int
     wanted: int
-    looks_done: int
     looks: int
     is_open: bool
-    decision: int | None
-    n: int
-    wins: int
-    ties: int
-    losses: int
-    margin: float | None
-    low: float | None
-    high: float | None
     impossible: int
     annotators: int
+    looks_done: int = 0
+    decision: int | None = None
+    n: int = 0
+    wins: int = 0
+    ties: int = 0
+    losses: int = 0
+    margin: float | None = None
+    low: float | None = None
+    high: float | None = None
 
 
 @dataclass(kw_only=True)
@@ -207,21 +185,32 @@ class Snapshot(Totals):
     @property
     def notes(self) -> list[Note]:
         """Notes on the annotators, and on comparisons that annotators could not judge."""
-        judged_by = [pair.annotators for pair in self.pairs if pair.looks_done]
+        few = [pair.annotators for pair in self.pairs if pair.looks_done and pair.annotators < FEWEST_ANNOTATORS]
+        numbers = " to ".join(map(str, sorted({min(few, default=0), max(few, default=0)})))
+        only = (
+            f"{plural(len(few), 'pair')} had fewer than {FEWEST_ANNOTATORS} annotators, so results describe only "
+            f"these {numbers} annotators"
+        )
         ended = [pair for pair in self.pairs if not (pair.is_open or pair.looks_done or pair.wanted) and pair.second]
         unjudged = sum(pair.impossible > 0 for pair in ended)
-        message = (
+        none = (
             f"{plural(unjudged, 'pair')} ended without an interim analysis, because annotators could judge none of the "
             "comparisons. If an annotator refused without reason, exclude the annotator, so that the comparisons are "
             "shown again"
         )
-        reached = notes_on(self.reach, has_links=self.plan.annotators.recruit == "links", judged_by=judged_by)
         answers, annotators = self.excluded
         counted = (
             f"{plural(answers, 'answer')} of {plural(annotators, 'excluded annotator')} are part of completed interim "
             "analyses, which are not recomputed; the leaderboard and all other questions leave these answers out"
         )
-        return [*reached, *noted(("unjudged", unjudged, message), ("excluded-annotators", answers, counted))]
+        return [
+            *_standstill(self.reach, has_links=self.plan.annotators.recruit == "links"),
+            *noted(
+                (FEW_ANNOTATORS, len(few), only),
+                ("unjudged", unjudged, none),
+                ("excluded-annotators", answers, counted),
+            ),
+        ]
 
 
 def closing_lines(path: Path, now: Snapshot) -> list[str]:
@@ -243,8 +232,15 @@ def closing_lines(path: Path, now: Snapshot) -> list[str]:
     return lines
 
 
-LookNow = tuple[int | None, int, int, int, int, float | None, float | None, float | None]
-UNSEEN: tuple[int, LookNow] = (0, (None, 0, 0, 0, 0, None, None, None))
+_PAIRS = """
+SELECT p.pair, a.label AS first, coalesce(b.label, '') AS second, count(l.look) AS looks_done, l.decision,
+    coalesce(l.n, 0) AS n, coalesce(l.wins, 0) AS wins, coalesce(l.ties, 0) AS ties, coalesce(l.losses, 0) AS losses,
+    l.margin, l.low, l.high, max(l.look)
+FROM pair p JOIN system a ON a.system = p.first LEFT JOIN system b ON b.system = p.second
+LEFT JOIN look l ON l.pair = p.pair GROUP BY p.pair
+"""
+"""Query of each pair with its last completed interim analysis: SQLite takes the columns of `l` from the row of the
+maximum."""
 
 
 def snapshot_of(log: EventLog, *, failing: str) -> Snapshot:
@@ -306,53 +302,25 @@ def _pairs(log: EventLog) -> tuple[PairNow, ...]:
     state, base, assignments = log.state, log.base, log.state.assignments
     if assignments.asking is None:
         return ()
-    engine, looks = assignments.asking, _last_looks(base)
-    names = {
-        pair: (first, second or "")
-        for pair, first, second in base.execute(
-            "SELECT p.pair, a.label, b.label FROM pair p JOIN system a ON a.system = p.first"
-            " LEFT JOIN system b ON b.system = p.second"
-        )
-    }
+    engine = assignments.asking
+    cursor = base.execute(_PAIRS)
+    columns = [column for column, *_ in cursor.description]
+    pairs = {row[0]: dict(zip(columns[1:-1], row[1:-1], strict=True)) for row in cursor}
     annotators = Counter(
         pair for worker in state.workers.values() for pair in {assignments.units[n].pair for n in worker.votes}
     )
-    in_all = len(engine.rule.looks) if isinstance(engine, ConcurrentAnnotation) else 0
-    rows = []
-    for k, number in enumerate(assignments.numbers):
-        done, (decision, n, wins, ties, losses, margin, low, high) = looks.get(number, UNSEEN)
-        first, second = names[number]
-        rows.append(
-            PairNow(
-                first=first,
-                second=second,
-                answered=engine.n[k],
-                wanted=engine.target[k],
-                looks_done=done,
-                looks=in_all,
-                is_open=engine.is_open[k] and state.control != "stopped",
-                decision=decision,
-                n=n,
-                wins=wins,
-                ties=ties,
-                losses=losses,
-                margin=margin,
-                low=low,
-                high=high,
-                impossible=assignments.impossible[k],
-                annotators=annotators[k],
-            )
+    return tuple(
+        PairNow(
+            **pairs[number],
+            answered=engine.n[k],
+            wanted=engine.target[k],
+            looks=len(engine.rule.looks) if isinstance(engine, ConcurrentAnnotation) else 0,
+            is_open=engine.is_open[k] and state.control != "stopped",
+            impossible=assignments.impossible[k],
+            annotators=annotators[k],
         )
-    return tuple(rows)
-
-
-def _last_looks(base: sqlite3.Connection) -> dict[int, tuple[int, LookNow]]:
-    """Return the number of completed interim analyses of each pair, and the result of the last one."""
-    rows = base.execute("SELECT pair, decision, n, wins, ties, losses, margin, low, high FROM look ORDER BY pair, look")
-    last: dict[int, tuple[int, LookNow]] = {}
-    for pair, *look in rows:
-        last[pair] = (last.get(pair, UNSEEN)[0] + 1, tuple(look))
-    return last
+        for k, number in enumerate(assignments.numbers)
+    )
 
 
 def _person(worker: Annotator, stands: Standing, *, doubled: int, agreed: int) -> PersonNow:

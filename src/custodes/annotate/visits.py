@@ -136,9 +136,10 @@ def _choice(log: EventLog, session: Session) -> NextQuestion | None:
         if choice is not None:
             return choice
     choice = assignment_policy.real(state, session, rng)
-    if choice is None and state.assignments.holding and assignment_policy.has_room_known(state, session.worker):
-        return assignment_policy.known(state, session, "gold", rng)
-    return choice
+    if choice is not None or not assignment_policy.has_room_known(state, session.worker):
+        return choice
+    is_held = any(issued.holds for other in state.sessions.values() for issued in other.open)
+    return assignment_policy.known(state, session, "gold", rng) if is_held else None
 
 
 def _random(log: EventLog, session: Session) -> Random:
