@@ -45,14 +45,12 @@ class Status(Result):
         score("cost", "expected further cost with the platform's fee", interval=True),
         score(
             "hours",
-            "expected further hours at the rate of the last half hour; null if that half hour has no answers, or if the "
-            "study cannot finish",
+            "expected further hours at the rate of the last half hour; null if that half hour has no answers, or if "
+            "the study cannot finish",
             interval=True,
         ),
         score("wage", "hourly wage at the median time of an answer; null if there are too few timed answers"),
-        count(
-            "peeked", "number of times that the owner viewed estimates of incomplete interim analyses", essential=False
-        ),
+        count("peeked", "number of times the owner viewed estimates of incomplete interim analyses", essential=False),
     )
     pairs: pl.DataFrame = table(
         "One row per pair. Decisions come from completed interim analyses only. Of the current analysis, "

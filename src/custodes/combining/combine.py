@@ -127,8 +127,7 @@ class Combine(Result):
         "groups. With `unseen='none'`, there is only a row for the units that `folds` holds out.",
         label(
             "unseen",
-            "what is held out: items; systems, data sets or groups, in each case together with the items; or the "
-            "units of `folds`",
+            "what is held out: items; systems, data sets or groups (and the items); or the units of `folds`",
         ),
         label("method", "method, a row of `comparison`", "Way of combining"),
         count("n", "number of clusters of items, or number of held-out systems, data sets or groups", essential=False),
