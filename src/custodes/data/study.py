@@ -275,7 +275,7 @@ class Study:
         if human is None:
             people = self.humans
             if not people and needed:
-                raise OptionError(self.whose_people())
+                raise OptionError(self.advice_on_annotators())
             return people, []
         candidates = [rater for rater, kind in kinds.items() if kind != "metric"]
         if not candidates:
@@ -287,7 +287,7 @@ class Study:
         left = [rater for rater in self.humans if rater not in people]
         return people, noted(("annotators-not-selected", len(left), f"annotators not selected: {listed(left)}"))
 
-    def whose_people(self) -> str:
+    def advice_on_annotators(self) -> str:
         """Advice on declaring annotators, for a study without annotators."""
         kinds = self.raters.kind
         if kinds and set(kinds.values()) == {"metric"}:
