@@ -70,7 +70,7 @@ def test_another_version_is_scored_anew(install: Install, tmp_path: Path) -> Non
     ("code", "reason"),
     [
         ("METRIC = 3", "its type must be Metric, but it is int"),
-        (CODE.replace('"letters"', '"length"'), "another metric already has the name 'length'; choose another"),
+        (CODE.replace('"letters"', '"length"'), "another metric already has the name 'length'; choose another name"),
         (CODE.replace('"letters"', '"a:b"'), r"the name 'a:b' may contain only letters, digits and \+ . - _"),
     ],
 )
