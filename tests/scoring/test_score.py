@@ -95,7 +95,7 @@ def test_equal_texts_are_scored_once(monkeypatch: pytest.MonkeyPatch) -> None:
 WORDS = st.lists(st.sampled_from(["a", "fox", "dog", "red", "ran", "é"]), min_size=1, max_size=4).map(" ".join)
 
 
-@settings(max_examples=25)
+@settings(max_examples=15)
 @given(st.data())
 def test_names_and_the_order_of_rows_change_no_score(data: st.DataObject) -> None:
     n, k = data.draw(st.integers(1, 4)), data.draw(st.integers(1, 3))

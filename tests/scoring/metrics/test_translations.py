@@ -124,9 +124,8 @@ def ready(inputs: MetricInputs, budget: int, name: str = "ter") -> None:
     metric.load(Place(), **{**metric.parameters, "budget": budget}).ready(inputs)
 
 
-@pytest.mark.parametrize("references", [1, 2])
-def test_each_output_and_system_as_sacrebleu(references: int) -> None:
-    inputs = random_inputs(3, 2, references + 1)
+def test_each_output_and_system_as_sacrebleu() -> None:
+    inputs = random_inputs(3, 2, 2)
     for options in ({}, {"normalized": True, "case_sensitive": True}):
         oracle = TER(**options)
         expected = [
@@ -136,7 +135,7 @@ def test_each_output_and_system_as_sacrebleu(references: int) -> None:
         assert scored("ter", inputs, **options).values[:, 0].tolist() == expected
         streams = [
             [reference[place] if place < len(reference) else None for reference in inputs.references]
-            for place in range(references + 1)
+            for place in range(2)
         ]
         expected = [oracle.corpus_score(inputs.outputs[system::2], streams).score for system in range(2)]
         systems = scored("corpus-ter", inputs, **options).systems
