@@ -30,10 +30,7 @@ def test_what_a_refused_file_answers_can_be_typed(custodes: Run, mine: Path) -> 
     refused(
         first,
         "mine.csv: columns doc_id, model, output,",
-        (
-            "mine.csv: columns doc_id, model, output, human_coherence_ann1, human_coherence_ann2, "
-            "human_fluency_ann1, human_fluency_ann2, bleu match no reader; try --column item=doc_id"
-        ),
+        "human_fluency_ann2, bleu match no reader; try --column item=doc_id",
     )
     words = shlex.split(first.err.split("; try ")[1].split(" (in Python")[0])
     second = custodes("agreement", "mine.csv", *words, "--resamples", "20", "--format", "json")
@@ -91,17 +88,11 @@ def test_what_is_made_of_several_questions_has_the_selection_of_a_schema(custode
         (("--column", "item"), "--column 'item': give ROLE=NAME, as in --column item=doc_id"),
         (
             ("--column", "item=docid"),
-            (
-                "columns: item='docid': no such column (did you mean 'doc_id'?); columns: doc_id, "
-                "model, output, human_coherence_ann1, human_coherence_ann2,"
-            ),
+            "columns: item='docid': no such column (did you mean 'doc_id'?); columns: doc_id, ",
         ),
         (
             ("--columns", "human_{aspect}_{rter}"),
-            (
-                "has the unknown placeholder {rter} (did you mean 'rater'?); placeholders: {aspect}, "
-                "{rater}, {kind}, {repeat}"
-            ),
+            "has the unknown placeholder {rter} (did you mean 'rater'?); placeholders",
         ),
         (("--schema", "nothing.toml"), "schema nothing.toml: cannot be read: No such file"),
     ],
