@@ -104,9 +104,9 @@ def turns(item: int, system: str) -> list[dict[str, str]]:
     return [{"role": role, "content": words} for role, words in (*speakers, answer)]
 
 
-def proposed(source: Any) -> dict[str, Any]:
+def proposed(*sources: Any, columns: dict[str, Any] | None = None) -> dict[str, Any]:
     """Return the mapping that the error for a table proposes."""
     with pytest.raises(cu.InputError) as error:
-        cu.read(source)
-    columns: dict[str, Any] = ast.literal_eval(str(error.value).split("(in Python columns=")[1][:-1])
-    return columns
+        cu.read(*sources, columns=columns)
+    mapping: dict[str, Any] = ast.literal_eval(str(error.value).split("(in Python columns=")[1][:-1])
+    return mapping

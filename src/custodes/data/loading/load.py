@@ -199,12 +199,12 @@ def _from_text(data: bytes, suffix: str, part: str | None, name: str) -> tuple[p
         start = text.lstrip()[:1]
         suffix = ".json" if start == "[" else ".jsonl" if start == "{" else ""
     if suffix == ".json":
-        frame, json_notes = from_json(text, name, part)
-        return frame, [*notes, *json_notes]
-    if suffix in (".jsonl", ".ndjson"):
-        return from_lines(text, name), notes
-    frame, assumed = from_delimited(text, suffix, name)
-    return frame, [*notes, *assumed]
+        frame, more_notes = from_json(text, name, part)
+    elif suffix in (".jsonl", ".ndjson"):
+        frame, more_notes = from_lines(text, name), []
+    else:
+        frame, more_notes = from_delimited(text, suffix, name)
+    return frame, [*notes, *more_notes]
 
 
 def _from_zip(data: bytes, part: str | None, name: str) -> tuple[pl.DataFrame, list[Note]]:

@@ -86,9 +86,8 @@ def tables_in(value: Any, path: str = "", depth: int = 5) -> dict[str, list[dict
 def from_lines(text: str, name: str) -> pl.DataFrame:
     """A frame of text from one object per line; blank lines are ignored."""
     size.check_json(text, name, by_lines=True)
-    matches = enumerate(
-        re.finditer(r"^.*$", text, re.MULTILINE), start=1
-    )  # a list would take as much memory as the text
+    # One line at a time, since a list of all lines would take as much memory as the text.
+    matches = enumerate(re.finditer(r"^.*$", text, re.MULTILINE), start=1)
     lines = ((number, match[0]) for number, match in matches if match[0].strip())
     return from_records((parse_json(line, where=f"{name}, line {number}") for number, line in lines), name, "row")
 

@@ -220,9 +220,11 @@ def _places_of_one(
 ) -> list[dict[str, str]]:
     """Candidate mappings of the item in a table of one system. A constant column may hold the name of the system."""
     systems = [name for name in named("system", free) if frame[name].n_unique() == 1 and is_text(frame[name])]
-    ids = [name for name in named("item", free) if not is_time(frame[name]) and name not in numbers]
-    ids += [name for name in free if parts(name)[-1] in IDS or (is_index(frame[name]) and not is_measure(name))]
-    ids += [texts["source"]] if "source" in texts else []
+    ids = [
+        *(name for name in named("item", free) if not is_time(frame[name]) and name not in numbers),
+        *(name for name in free if parts(name)[-1] in IDS or (is_index(frame[name]) and not is_measure(name))),
+        *([texts["source"]] if "source" in texts else []),
+    ]
     system = {"system": systems[0]} if systems else {}
     return [{"item": item, **system} for item in dict.fromkeys(ids)]
 
@@ -267,16 +269,22 @@ def _places(
     number of distinct labels."""
     counts = {name: frame[name].n_unique() for name in free if not frame[name].dtype.is_nested()}
     labels = [name for name in counts if not frame[name].dtype.is_float() and not looks_human(name)]
-    words = [name for name in labels if may_be_systems(frame[name]) and not has_another_role(name, "system", "item")]
-    words = [name for name in words if not name.endswith(".*.name") and not is_fact(name)]
-    few = sorted(words, key=counts.__getitem__)
     many = sorted(
         (n for n in labels if counts[n] > 1 and _may_name(frame[n]) and not (is_time(frame[n]) or judges(frame[n]))),
         key=counts.__getitem__,
         reverse=True,
     )
     items = list(dict.fromkeys([*candidates["item"], *(name for name in many if not is_measure(name))]))
-    few = [name for name in few if not items or any(_varies(frame, name, item) for item in items[:CHOICES])]
+    words = [name for name in labels if may_be_systems(frame[name]) and not has_another_role(name, "system", "item")]
+    few = sorted(
+        (
+            name
+            for name in words
+            if not (name.endswith(".*.name") or is_fact(name))
+            and (not items or any(_varies(frame, name, item) for item in items[:CHOICES]))
+        ),
+        key=counts.__getitem__,
+    )
     by_name = [name for name in candidates["system"] if counts.get(name, 2) > 1 and not is_time(frame[name])]
     return items[:CHOICES], list(dict.fromkeys([*by_name, *few]))[:CHOICES]
 

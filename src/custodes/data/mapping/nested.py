@@ -130,7 +130,7 @@ def _is_number(value: Any) -> bool:
     """Whether a value is a number, or a text with a number, since numbers read from files are text."""
     try:
         float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return False
     return True
 

@@ -126,8 +126,8 @@ def proposed_phrases(cells: pl.Series) -> str:
     both = {template: sum(seen.values()) for template, seen in words.items() if len({*seen} - {"C"}) > 1}
     patterns: list[str] = []
     left = {cell: n for cell, n in counts.items() if not SINGLE.fullmatch(cell)}
-    single = sum(counts.values()) - sum(left.values())
-    total, read = sum(counts.values()), single
+    total = sum(counts.values())
+    read = total - sum(left.values())
     for template in sorted(both, key=lambda name: both[name], reverse=True):
         _, pattern = _compiled(template)
         matched = [cell for cell in left if pattern.fullmatch(cell)]
