@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from custodes.data.mapping.languages import BINARY_WORDS
+from custodes.data.mapping.column_vocabulary import BINARY_WORDS
 from custodes.data.table import EXACT_INTEGERS, MISSING_TOKENS
 from custodes.errors import InputError, listed
 
