@@ -30,8 +30,7 @@ from custodes.data.loading.source import (
 )
 from custodes.data.loading.table import LoadedTable, chosen, short
 from custodes.data.notes import Note, noted
-from custodes.data.origin import digest_of
-from custodes.data.table import bytes_as_text
+from custodes.data.table import bytes_as_text, digest_of
 from custodes.errors import InputError, suggestion
 
 __all__ = ["holds_table", "load_table"]
