@@ -31,8 +31,8 @@ from custodes.answers.result import Provenance, result
 from custodes.answers.tables import count, label, table
 from custodes.arguments import checked
 from custodes.data.notes import Note
-from custodes.evaluate.check.problems import OfProblems, Problem, columns_of, problem_table
-from custodes.evaluate.check.refusals import ASKED, refusals
+from custodes.evaluate.check.rules import OfProblems, Problem, problem_table
+from custodes.evaluate.check.study import ASKED, refusals
 from custodes.stats import ABSENT
 from custodes.stats.reliability import FEWEST_ANNOTATORS
 from custodes.stats.stopping.allocation import KINDS, tables
@@ -137,7 +137,7 @@ def check(path: str | Path) -> StudyCheck:
     provenance = Provenance(
         question="annotate check", study=place.name, digest="", options={}, seed=None, versions=versions()
     )
-    parts = [StudyCheck.part(summary=summary, problems=columns_of(problems))]
+    parts = [StudyCheck.part(summary=summary, problems=map(Problem._asdict, problems))]
     return StudyCheck.of(parts, (), provenance=provenance)
 
 
