@@ -29,24 +29,20 @@ def driven(state: live.State, signs: np.ndarray, *, swap: bool = False) -> live.
     return state
 
 
-@pytest.mark.parametrize("budget", [None, 47])
 @pytest.mark.parametrize(
     ("estimator", "options"),
     [
-        (None, {"looks": [5, 12, 20], "boundary": "pocock", "stop": "futility"}),
-        ("pooled", {"batch": 10, "boundary": "obrien-fleming"}),
+        (None, {"looks": [5, 12, 20], "boundary": "pocock", "stop": "futility", "budget": 47}),
         ("ppi", {"batch": 10}),
     ],
 )
-def test_replay_is_the_live_engine_fed_with_known_answers(
-    estimator: str | None, options: dict, budget: int | None
-) -> None:
+def test_replay_is_the_live_engine_fed_with_known_answers(estimator: str | None, options: dict) -> None:
     signs, seed = preferences_of(1), 7
-    views = preferences_of(2) if estimator in ("ppi", "poststratified") else None
+    views = preferences_of(2) if estimator == "ppi" else None
     metric = None
     if views is not None:
         metric = Comparisons.of_signs(views[:, None], raters=("m",), items=ITEMS, systems=SYSTEMS)
-    stopping = Stopping(budget=budget, **options)
+    stopping = Stopping(**options)
     state = live.start(SYSTEMS, ITEMS, metric=metric, estimator=estimator, stopping=stopping, seed=seed)
     rated_answers = rated_pairs_of(signs, metric=views)
     end = replay(
@@ -59,8 +55,7 @@ def test_replay_is_the_live_engine_fed_with_known_answers(
     assert final.asking.decision == end.decision[0].tolist()
     assert [d.annotations for d in live.decisions(final)] == end.n[0].tolist()
     assert not any(d.is_open for d in live.decisions(final))
-    if budget is not None:
-        assert end.n.sum() <= budget
+    assert end.n.sum() <= options.get("budget", np.inf)
     assert driven(state, signs, swap=True) == final
 
 
@@ -104,7 +99,6 @@ def test_a_skipped_item_is_replaced_by_another() -> None:
     [
         (("i99", "A", "B", 1), "no item 'i99'"),
         (("i0", "A", "X", 1), "no system 'X'"),
-        (("i0", "A", "B", 2), "preference 2"),
         (("i0", "A", "A", 1), "with itself"),
     ],
 )
@@ -122,10 +116,6 @@ def test_answers_not_asked_or_changed() -> None:
     state = live.record(state, [(*requests[0], 1)])
     with pytest.raises(InputError, match="already has a different answer"):
         live.record(state, [(*requests[0], 0)])
-    with pytest.raises(InputError, match="not a valid state"):
-        live.State.from_json(b'{"systems": 3}')
-    with pytest.raises(InputError, match="cannot read"):
-        live.State.read("missing.json")
 
 
 @pytest.mark.parametrize(
