@@ -139,9 +139,9 @@ def columnar(frame: pl.DataFrame) -> dict[str, Any]:
 
 def _column(series: pl.Series) -> Any:
     if series.dtype == pl.String:
-        labels = series.drop_nulls().unique(maintain_order=True)
-        codes = series.replace_strict(labels, range(len(labels)), default=-1, return_dtype=pl.Int32)
-        return {"labels": labels.to_list(), "codes": codes.to_list()}
+        values = series.to_list()
+        place = {label: k for k, label in enumerate(dict.fromkeys(series.drop_nulls()))}
+        return {"labels": [*place], "codes": [place.get(value, -1) for value in values]}
     if series.dtype == pl.List(pl.String):
         return series.list.join(", ").fill_null("").to_list()
     return series.to_list()
