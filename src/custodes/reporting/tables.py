@@ -140,8 +140,9 @@ def columnar(frame: pl.DataFrame) -> dict[str, Any]:
 def _column(series: pl.Series) -> Any:
     if series.dtype == pl.String:
         values = series.to_list()
-        place = {label: k for k, label in enumerate(dict.fromkeys(series.drop_nulls()))}
-        return {"labels": [*place], "codes": [place.get(value, -1) for value in values]}
+        labels = [label for label in dict.fromkeys(values) if label is not None]
+        code = {None: -1} | {label: k for k, label in enumerate(labels)}
+        return {"labels": labels, "codes": [code[value] for value in values]}
     if series.dtype == pl.List(pl.String):
         return series.list.join(", ").fill_null("").to_list()
     return series.to_list()
