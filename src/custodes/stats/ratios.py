@@ -14,7 +14,7 @@ def ratio(numerator: NDArray[Any], denominator: NDArray[Any]) -> NDArray[np.floa
     >>> ratio(np.array([1, 0]), np.array([2, 0])).tolist()
     [0.5, nan]
     """
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         quotient = np.divide(numerator, denominator, dtype=np.float64)
     return np.where(np.asarray(denominator) > 0, quotient, np.nan)
 
