@@ -24,14 +24,15 @@ from custodes.annotate.plan import StudyPlan, budget_of, rule_of
 from custodes.annotate.snapshot import FEW_ANNOTATORS
 from custodes.annotate.study_material import Pair, StudyMaterial
 from custodes.annotate.study_status import snapshot_of_file
-from custodes.annotate.wording import LANGUAGES, completed
+from custodes.annotate.wording import completed
+from custodes.annotate.wording.translations import ENGLISH, LANGUAGES
 from custodes.answers.question import versions
 from custodes.answers.result import Provenance, result
 from custodes.answers.tables import count, label, table
 from custodes.arguments import checked
 from custodes.data.notes import Note
-from custodes.evaluate.check.problems import OfProblems, Problem, columns_of, problem_table
-from custodes.evaluate.check.refusals import ASKED, refusals
+from custodes.evaluate.check.rules import OfProblems, Problem, problem_table
+from custodes.evaluate.check.study import ASKED, refusals
 from custodes.stats import ABSENT
 from custodes.stats.reliability import FEWEST_ANNOTATORS
 from custodes.stats.stopping.allocation import KINDS, tables
@@ -136,7 +137,7 @@ def check(path: str | Path) -> StudyCheck:
     provenance = Provenance(
         question="annotate check", study=place.name, digest="", options={}, seed=None, versions=versions()
     )
-    parts = [StudyCheck.part(summary=summary, problems=columns_of(problems))]
+    parts = [StudyCheck.part(summary=summary, problems=map(Problem._asdict, problems))]
     return StudyCheck.of(parts, (), provenance=provenance)
 
 
@@ -352,7 +353,7 @@ def _told(plan: StudyPlan) -> Iterator[Problem]:
         )
     usual = completed(msgspec.structs.replace(plan, texts=type(texts)(title=texts.title, contact=texts.contact))).texts
     english = [key for key in ("instructions", "consent") if getattr(texts, key) == getattr(usual, key)]
-    if plan.question.text == LANGUAGES["en"].question[plan.question.mode]:
+    if plan.question.text == ENGLISH[f"question_{plan.question.mode}"]:
         english = ["question", *english]
     if texts.language.partition("-")[0].lower() not in LANGUAGES and english:
         yield Problem(

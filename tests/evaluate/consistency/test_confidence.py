@@ -48,9 +48,14 @@ def test_each_verdict_is_a_forecast_and_the_brier_score_is_that_of_their_mean() 
         assert row["brier"] == pytest.approx(scores[orders])
 
 
-@pytest.mark.parametrize("orders", ["mean", "consistent"])
 @pytest.mark.parametrize(
-    "sight", [Sight(), Sight(runs=2, shared=0.5), Sight(orders=("ab",), runs=3), Sight(people=3, blur=1.0)]
+    ("sight", "orders"),
+    [
+        (Sight(), "consistent"),
+        (Sight(runs=2, shared=0.5), "mean"),
+        (Sight(orders=("ab",), runs=3), "mean"),
+        (Sight(people=3, blur=1.0), "mean"),
+    ],
 )
 def test_a_judge_that_is_right_in_each_order_and_run_is_not_accused(sight: Sight, orders: str) -> None:
     # The mean over orders is about 10 points less confident than accurate, or 4 with half of the noise shared.

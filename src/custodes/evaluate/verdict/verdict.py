@@ -26,8 +26,7 @@ from custodes.evaluate.slices import BY
 from custodes.evaluate.verdict import overall
 from custodes.evaluate.verdict.faults import faults
 from custodes.evaluate.verdict.favoritism import favours, flips
-from custodes.evaluate.verdict.metrics import chance, design, serious, trust, uncertain
-from custodes.evaluate.verdict.metrics_alone import metric_sentences
+from custodes.evaluate.verdict.metrics import chance, design, metric_sentences, serious, trust, uncertain
 from custodes.evaluate.verdict.rates import rate_sentences
 from custodes.evaluate.verdict.slices import slices
 from custodes.evaluate.verdict.systems import best, labels
