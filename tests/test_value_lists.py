@@ -17,7 +17,7 @@ import custodes as cu
 from custodes import cli
 from custodes.annotate.study_material import pairs_of
 from custodes.arguments import assignment_list, value_list
-from custodes.commands.judge_parts import sampling_of
+from custodes.commands.judge import sampling_of
 from custodes.errors import OptionError
 from custodes.judging.probes import Probes
 from custodes.options import Reading

@@ -15,7 +15,7 @@ from custodes.annotate.new_study import new
 from custodes.annotate.plan import AnnotatorPlan, Ending, Money, Question, StudyPlan, StudyTexts
 from custodes.annotate.study_material import Item, StudyMaterial, SystemOutput
 from custodes.errors import InputError
-from tests.annotate.files import texts
+from tests.annotate.studies import texts
 
 SOUND = StudyPlan(texts=StudyTexts(contact="a@b.example"))
 

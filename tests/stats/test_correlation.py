@@ -99,17 +99,3 @@ def test_within_item_equals_scipy(kind: str, seed: int) -> None:
     within = within_item(human, metrics, kind=kind)  # type: ignore[arg-type]
     expected = [[reference(kind, *pair) for pair in zip(human, scores, strict=True)] for scores in metrics]
     np.testing.assert_allclose(within, expected, atol=1e-12)
-
-
-@pytest.mark.parametrize("n", [5, 40])
-@pytest.mark.parametrize("missing", [False, True])
-@pytest.mark.parametrize("correlation", [pearson, spearman, kendall])
-def test_sides_broadcast_against_each_other(correlation: Callable[..., np.ndarray], missing: bool, n: int) -> None:
-    rng = np.random.default_rng(0)
-    human, metrics = rng.integers(0, 9, (1, 4, n)).astype(float), rng.integers(0, 9, (3, 4, n)).astype(float)
-    if missing:
-        metrics[1, 2, 3] = human[0, 1, 0] = np.nan
-    whole = correlation(human, metrics)
-    assert whole.shape == (3, 4)
-    for metric, item in np.ndindex(3, 4):
-        assert whole[metric, item] == pytest.approx(correlation(human[0, item], metrics[metric, item]).item())

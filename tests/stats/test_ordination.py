@@ -59,22 +59,6 @@ def repeated_shares(points: np.ndarray, weights: np.ndarray) -> np.ndarray:
     return np.pad(ratios, (0, k - len(ratios)))
 
 
-@given(seed=seeds)
-def test_shares_do_not_depend_on_order_place_or_scale(seed: int) -> None:
-    rng, points = sample(seed)
-    explained = explained_variance(points[np.newaxis])[0]
-    assert (np.diff(explained) <= 0).all()
-    assert (explained >= 0).all()
-    np.testing.assert_allclose(explained.sum(), 1)
-    others = [
-        rng.permutation(points, axis=0),
-        rng.permutation(points, axis=1),
-        points * -rng.uniform(0.01, 100),
-        points + rng.normal(size=points.shape[1]),
-    ]
-    np.testing.assert_allclose(explained_variance(np.stack(others)), np.tile(explained, (4, 1)), atol=1e-9)
-
-
 def test_raters_that_coincide_have_no_components() -> None:
     equal = np.tile([0.1, 0.2, 0.7], (4, 1))
     separated = equal.copy()

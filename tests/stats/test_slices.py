@@ -94,14 +94,3 @@ def test_few_parts_are_not_tested_and_missing_data_are_no_failures() -> None:
     assert tests.n[1, 1] == 0
     assert np.isnan([tests.value[1, 1], tests.low[1, 1]]).all()
     assert np.isfinite(tests.p_adjusted[0, 1:]).all()
-
-
-def test_equal_slices_are_seldom_told_apart() -> None:
-    rng = np.random.default_rng(SEED)
-    rejected = 0
-    for _ in range(60):
-        slices = np.repeat(np.arange(5), 20)
-        hits = (rng.random((3, 100)) < 0.7).astype(float)
-        tests = slice_tests(hits, np.ones_like(hits), slices, confidence=0.95)
-        rejected += bool((tests.p_adjusted <= 0.05).any())
-    assert rejected <= 8  # .05 of 60, and three standard errors

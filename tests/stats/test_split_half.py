@@ -26,7 +26,6 @@ CUTS = {
     "continuous": None,
     "skewed": [-2.0, -1.6, -1.3, -0.9],  # five levels, most ratings at the best
     "binary": [0.3],
-    "even": [-1.0, -0.3, 0.3, 1.0],
 }
 
 
@@ -53,9 +52,7 @@ def reliability_of(human: np.ndarray, *, most: int = 20) -> tuple[float, float]:
         ("continuous", 0.2, 2),
         ("continuous", 0.9, 3),
         ("skewed", 0.5, 3),
-        ("binary", 0.2, 3),
         ("binary", 0.9, 2),
-        ("even", 0.5, 5),
     ],
 )
 def test_attainable_is_what_the_truth_reaches(cuts: str, reliability: float, total: int) -> None:

@@ -24,7 +24,8 @@ from custodes.annotate.plan import StudyPlan, budget_of, rule_of
 from custodes.annotate.snapshot import FEW_ANNOTATORS
 from custodes.annotate.study_material import Pair, StudyMaterial
 from custodes.annotate.study_status import snapshot_of_file
-from custodes.annotate.wording import LANGUAGES, completed
+from custodes.annotate.wording import completed
+from custodes.annotate.wording.translations import ENGLISH, LANGUAGES
 from custodes.answers.question import versions
 from custodes.answers.result import Provenance, result
 from custodes.answers.tables import count, label, table
@@ -352,7 +353,7 @@ def _told(plan: StudyPlan) -> Iterator[Problem]:
         )
     usual = completed(msgspec.structs.replace(plan, texts=type(texts)(title=texts.title, contact=texts.contact))).texts
     english = [key for key in ("instructions", "consent") if getattr(texts, key) == getattr(usual, key)]
-    if plan.question.text == LANGUAGES["en"].question[plan.question.mode]:
+    if plan.question.text == ENGLISH[f"question_{plan.question.mode}"]:
         english = ["question", *english]
     if texts.language.partition("-")[0].lower() not in LANGUAGES and english:
         yield Problem(

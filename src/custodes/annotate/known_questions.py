@@ -13,7 +13,7 @@ import polars as pl
 
 from custodes.annotate.plan import StudyPlan
 from custodes.annotate.study_material import Item, Pair, StudyMaterial, SystemOutput
-from custodes.annotate.wording import LANGUAGES, available_language
+from custodes.annotate.wording.translations import words
 from custodes.data.loading import load_table
 from custodes.data.table import check_columns, label_column, to_polars
 from custodes.errors import InputError, shown, suggestion
@@ -165,7 +165,7 @@ def attention_checks(material: StudyMaterial, plan: StudyPlan) -> list[Known]:
     """
     annotators = plan.annotators
     number_of_checks = min(annotators.attention * annotators.batches, MOST_CHECKS) if annotators.attention else 0
-    sentences = LANGUAGES[available_language(plan.texts.language)]
+    w = words(plan.texts.language)
     rng = np.random.default_rng([plan.seed, 1])
     keys = [key for key, output in material.outputs.items() if not output.is_empty]
     drawn: Sequence[int] = rng.permutation(len(keys))[:number_of_checks].tolist()
@@ -175,11 +175,11 @@ def attention_checks(material: StudyMaterial, plan: StudyPlan) -> list[Known]:
         item, _ = key = keys[place]
         if plan.question.mode == "rate":
             least = plan.question.scale[0]
-            text = SystemOutput(text=sentences.rating.format(least=least))
+            text = SystemOutput(text=w["check_rating"].format(least=least))
             questions.append(Known(kind="attention", context=items[item], first=text, second=None, expected=least))
             continue
         is_equal = plan.question.equal and number % 3 == 2
-        check_text = SystemOutput(text=sentences.equal if is_equal else sentences.other)
+        check_text = SystemOutput(text=w["check_equal" if is_equal else "check_other"])
         sides = (material.outputs[key], check_text) if number % 2 == 0 else (check_text, material.outputs[key])
         expected = 0 if is_equal else 1 if number % 2 == 0 else -1
         questions.append(

@@ -45,8 +45,8 @@ class Status(Result):
         score("cost", "expected further cost with the platform's fee", interval=True),
         score(
             "hours",
-            "expected further hours at the rate of the last half hour; null without answers in that time, or if the "
-            "study cannot finish",
+            "expected further hours at the rate of the last half hour; null if that half hour has no answers, or if "
+            "the study cannot finish",
             interval=True,
         ),
         score("wage", "hourly wage at the median time of an answer; null if there are too few timed answers"),

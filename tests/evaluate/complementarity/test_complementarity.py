@@ -162,6 +162,7 @@ def test_one_of_each_kind_has_one_distance_and_no_map() -> None:
     scores = {key: values for key, values in small(1).items() if key in (("ann", "style"), ("bleu", ""))}
     answer = complementarity(judged(scores), resamples=20)
     assert answer.averages["complementarity"].is_null().to_list() == [True, False, True]
+    assert answer.averages["mean_with_diagonal"].is_null().to_list() == [True, False, True]
     assert answer.averages["pairs"].to_list() == [0, 1, 0]
     messages = texts_of(answer, "no-pairs")
     assert messages == ["there are no two raters to compare for human-human, metric-metric"]
@@ -228,8 +229,3 @@ def test_the_mean_with_the_diagonal_counts_each_rater_once_at_distance_0() -> No
     assert averages["complementarity"].to_list() == pytest.approx([1 / 3, 1 / 2, 2 / 3])
     # The blocks of the matrix have 2 x 2, 2 x 3 and 3 x 3 cells.
     assert averages["mean_with_diagonal"].to_list() == pytest.approx([2 / 3 / 4, 1 / 2, 4 / 9])
-
-
-def test_the_mean_with_the_diagonal_is_null_without_pairs() -> None:
-    study = judged({("ann", ""): drawn(0, 6, 4), ("bleu", ""): drawn(1, 6, 4)})
-    assert complementarity(study, resamples=0).averages["mean_with_diagonal"].is_null().to_list() == [True, False, True]

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from hypothesis.extra import numpy as hnp
 from scipy.integrate import dblquad
 from scipy.stats import beta
 
@@ -68,16 +65,3 @@ def test_margin_interval_in_closed_form():
     # close to the median, where the density has its kink
     narrow = human_posterior(np.zeros(3), confidence=0.02)
     np.testing.assert_allclose(narrow.margin_low, np.sqrt(0.98) - 1, atol=1e-8)
-
-
-@settings(max_examples=30, deadline=None)
-@given(hnp.arrays(np.int64, (3, 3), elements=st.integers(0, 10**6)), st.sampled_from([0.5, 0.9, 0.99]))
-def test_swap(counts, confidence):
-    first, second = (
-        human_posterior(counts, confidence=confidence),
-        human_posterior(counts[:, ::-1], confidence=confidence),
-    )
-    np.testing.assert_allclose(second.theta, 1 - first.theta, atol=1e-12)
-    np.testing.assert_array_equal(second.margin_low, -first.margin_high)
-    np.testing.assert_array_equal(second.p_low, first.p_low[:, ::-1])
-    assert (first.margin_low < first.margin_high).all()

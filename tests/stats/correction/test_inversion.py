@@ -78,13 +78,6 @@ def test_a_table_without_annotations_stays_unknown_among_others():
     assert -1 < result.margin_low[1] < result.margin_high[1] < 1
 
 
-def test_one_annotation_counts():
-    none = np.zeros((3, 3), dtype=int)
-    assert answer(none, NOTHING, [1, 0, 0]).margin == 1
-    assert answer(none, NOTHING, [0, 0, 1]).margin == -1
-    assert answer(np.diag([0, 0, 1]), NOTHING).margin == -1
-
-
 def test_a_margin_at_the_end_of_the_range_is_no_tie():
     # The metric reverses human ratings and then predicts only wins: many draws are below -1, all below 0.
     result = answer([[3, 0, 30], [0, 5, 0], [40, 0, 2]], [500, 0, 0])

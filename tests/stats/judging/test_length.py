@@ -139,18 +139,6 @@ def test_slopes_that_do_not_exist_are_nan() -> None:
     assert np.isnan(slopes.slope).all()  # separated data, without annotators
 
 
-@pytest.mark.parametrize("steep", [0.3, 5.0])
-def test_a_fair_judge_steeper_or_flatter_than_people_is_rarely_accused(steep: float) -> None:
-    accused = []
-    for seed in range(100):
-        rng = np.random.default_rng(seed)
-        quality, length = rng.multivariate_normal([0, 0], [[1, 0.6], [0.6, 1]], size=300).T
-        human = verdicts(quality + rng.normal(size=(3, 300)), 0.3)
-        accused.append(length_bias_of(verdicts(steep * quality + rng.normal(size=300)), human, length).p_value <= 0.05)
-    share = float(np.mean(accused))
-    assert share - 1.645 * np.sqrt(share * (1 - share) / 100) <= 0.05
-
-
 def test_bounds_with_one_annotator_follow_the_formula_with_the_data_in_row_0() -> None:
     rng = np.random.default_rng(6)
     judge, human, overall = 0.4 + rng.normal(0, 0.02, 6), 0.3 + rng.normal(0, 0.02, 6), 0.5 + rng.normal(0, 0.02, 6)

@@ -57,14 +57,3 @@ def test_of_two_copies_the_first_goes_and_one_column_stays() -> None:
     assert len(backward_path(x, y, fold, steps=9).order) == 2
     assert backward_path(x[:, [0, 2]], y, fold, steps=9).order.tolist() == [0]
     assert backward_path(x[:, :1], y, fold, steps=9).order.tolist() == []
-
-
-def test_rows_of_no_fold_are_not_used() -> None:
-    x, y, fold = study(3, 4)
-    unused = fold < 0
-    path = backward_path(x, y, fold, steps=2)
-    assert np.isnan(path.predicted[:, unused]).all()
-    x[unused], y[unused] = 1e9, np.nan
-    repeated = backward_path(x, y, fold, steps=2)
-    assert path.order.tolist() == repeated.order.tolist()
-    assert np.array_equal(path.predicted, repeated.predicted, equal_nan=True)

@@ -60,43 +60,6 @@ def test_kendall_of_many_rows_equals_scipy(n: int, decimals: int) -> None:
     np.testing.assert_allclose(values, expected, atol=1e-12)
 
 
-@settings(deadline=None)
-@given(seed=SEEDS)
-@each_kind
-def test_invariant_to_order_of_rows_and_scale(kind: Objective, seed: int) -> None:
-    target, predictions, items = study(seed)
-    rng = np.random.default_rng(seed)
-    values = objective(kind, target, items=items)(predictions)
-    rows, relabelled = rng.permutation(len(target)), rng.permutation(60)[items + 10]
-    shuffled = objective(kind, target[rows], items=relabelled[rows])(predictions[::-1, rows])
-    np.testing.assert_allclose(shuffled, values[::-1], atol=1e-12)
-    scaled = objective(kind, 4 * target - 1, items=items)(0.5 * predictions)
-    np.testing.assert_allclose(scaled, values, atol=1e-9)
-
-
-@settings(deadline=None)
-@given(seed=SEEDS)
-@each_kind
-def test_reversing_the_prediction(kind: Objective, seed: int) -> None:
-    target, predictions, items = study(seed)
-    agreement = objective(kind, target, items=items)
-    forward, backward = agreement(predictions), agreement(-predictions)
-    if kind == "accuracy":
-        # the rest are predicted ties, which are wrong twice
-        assert (np.isnan(forward) | (forward + backward <= 1 + 1e-12)).all()
-    else:
-        np.testing.assert_allclose(backward, -forward, atol=1e-12)
-
-
-@each_kind
-def test_items_matter_to_accuracy_only(kind: Objective) -> None:
-    target, prediction = np.array([1.0, 2.0, 3.0, 4.0]), np.array([[3.0, 4.0, 1.0, 2.0]])
-    joint, separate = (
-        objective(kind, target, items=np.array(items))(prediction) for items in ([0, 0, 0, 0], [0, 0, 1, 1])
-    )
-    assert (joint == separate).all() == (kind != "accuracy")
-
-
 @each_kind
 def test_what_is_not_finite_or_constant_is_undefined(kind: Objective) -> None:
     target = np.arange(4.0)

@@ -65,23 +65,6 @@ def test_every_step_is_that_of_the_definition(seed: int) -> None:
     assert result.best.tolist() == expected[best][0]
 
 
-def test_held_out_folds_choose_and_not_the_training_part() -> None:
-    rng = np.random.default_rng(0)
-    x = rng.normal(size=(80, 8))
-    y = x[:, 5] + 0.7 * rng.normal(size=80)
-    overfit: Settings = {"rounds": 20, "depth": 3, "rate": 0.3, "subsample": 1.0}
-    result = pruned(x, y, np.arange(80) % 4, score=loss(y), settings=overfit, seed=0)
-
-    def training(columns: np.ndarray) -> float:
-        data = xgboost.DMatrix(x[:, columns], label=y)
-        options = {"max_depth": 3, "learning_rate": 0.3, "seed": 0, "nthread": 1}
-        return float(np.mean((xgboost.train(options, data, num_boost_round=20).predict(data) - y) ** 2))
-
-    errors = {len(step.columns): training(step.columns) for step in result.steps}
-    assert min(errors, key=lambda n: errors[n]) == 8  # the choice by the training part
-    assert result.best.tolist() == [5]
-
-
 def test_between_equal_scores_the_fewest_columns_and_an_undefined_one_never() -> None:
     rng = np.random.default_rng(1)
     x = rng.normal(size=(40, 4))

@@ -1,17 +1,12 @@
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
-import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import stats
 from sklearn.linear_model import Ridge
 
-from custodes.stats.learning.folds import grouped_folds, splits
-from custodes.stats.learning.ridge import PENALTIES, Linear, Scaling, predict, ridge, scaling, standardised
+from custodes.stats.learning.ridge import predict, ridge, scaling, standardised
 
 SEEDS = st.integers(0, 2**32 - 1)
 
@@ -76,21 +71,6 @@ def test_the_penalty_is_that_of_grouped_cross_validation(seed: int) -> None:
     np.testing.assert_allclose(predict(chosen, x), predict(best, x), atol=1e-9)
 
 
-@settings(deadline=None, max_examples=30)
-@given(seed=SEEDS)
-def test_units_order_and_direction_do_not_matter(seed: int) -> None:
-    x, y, groups = study(seed, missing=0.0)
-    groups = np.concatenate([np.arange(6), groups[6:]])
-    predicted = predict(ridge(x, y, groups=groups), x)
-    scale = np.where(np.arange(x.shape[1]) % 2, -3.0, 0.5)
-    rescaled = x * scale + 2.0
-    np.testing.assert_allclose(predict(ridge(rescaled, y, groups=groups), rescaled), predicted, atol=1e-6)
-    reversed_fit = predict(ridge(x[:, ::-1], 10 - 2 * y, groups=groups), x[:, ::-1])
-    np.testing.assert_allclose(reversed_fit, 10 - 2 * predicted, atol=1e-6)
-    rows = np.random.default_rng(seed).permutation(len(y))
-    np.testing.assert_allclose(predict(ridge(x[rows], y[rows], groups=groups[rows]), x), predicted, atol=1e-6)
-
-
 def test_more_columns_than_rows_and_next_to_no_penalty_interpolates() -> None:
     rng = np.random.default_rng(0)
     x, y = rng.uniform(size=(10, 30)), rng.normal(size=10)
@@ -116,51 +96,6 @@ def test_an_outlier_counts_as_the_limit() -> None:
     missing = predict(linear, np.array([[np.nan]]))
     # Columns are centred, so the mean of x predicts the mean of y.
     np.testing.assert_allclose(missing, y.mean(), atol=1e-9)
-
-
-def test_scaling_of_large_and_tiny_columns() -> None:
-    x = np.array([[1e100, 1e-100, 1e9 + 1], [3e100, 3e-100, 1e9 + 2]])
-    by = scaling(x)
-    np.testing.assert_allclose(standardised(x, by), [[-1, -1, -1], [1, 1, 1]], atol=1e-6)
-    assert np.isnan(scaling(np.full((3, 1), 0.1)).scale[0])
-
-
-def test_linear_is_plain_arithmetic() -> None:
-    low, high, mean, scale = np.array([[0.0, 0.0], [1.0, 9.0], [0.5, 3.0], [0.5, 1.0]])
-    linear = Linear(Scaling(low, high, mean, scale), np.array([1.0, -1.0]), -1.0)
-    assert predict(linear, np.array([[np.nan, 4.0], [-5.0, np.nan]])).tolist() == [-2.0, -2.0]
-
-
-def test_penalties_run_from_everything_shrunk_to_nearly_nothing() -> None:
-    assert np.all(np.diff(PENALTIES) < 0)
-    assert PENALTIES[0] >= 100
-    assert PENALTIES[-1] <= 1e-3
-
-
-def test_hanna(shared_data: Path) -> None:
-    """Held-out tau-b on HANNA without the system Human: 72 metrics, five item-grouped folds. A prototype without
-    clipping had .294 .254 .202 .208 .275 .400 (sd over fold seeds .007 to .009), mean .272; this method over ten fold
-    seeds .310 .232 .206 .201 .282 .393, mean .271 (without clipping .256)."""
-    aspects = ("Relevance", "Coherence", "Empathy", "Surprise", "Engagement", "Complexity")
-    expected = dict(zip(aspects, (0.310, 0.232, 0.206, 0.201, 0.282, 0.393), strict=True))
-    table = pl.read_csv(shared_data / "hanna" / "ratings.csv.gz").filter(pl.col("system") != "Human")
-    metrics = table.filter((pl.col("kind") == "metric") & pl.col("aspect").is_null())
-    x = metrics.pivot("rater", index=["item", "system"], values="score").sort("item", "system").drop("item", "system")
-    human = table.filter(pl.col("kind") == "human").group_by("item", "system", "aspect").agg(pl.col("score").mean())
-    y = human.pivot("aspect", index=["item", "system"], values="score").sort("item", "system")
-    groups, columns = y["item"].to_numpy(), x.to_numpy()
-    assert columns.shape == (960, 72)
-    fold = grouped_folds(groups, n_folds=5, rng=np.random.default_rng(0))
-    tau_by_aspect = {}
-    for aspect in aspects:
-        target = y[aspect].to_numpy()
-        taus = []
-        for train, held in splits(fold):
-            linear = ridge(columns[train], target[train], groups=groups[train])
-            taus.append(stats.kendalltau(predict(linear, columns[held]), target[held]).statistic)
-        tau_by_aspect[aspect] = np.mean(taus)
-    assert tau_by_aspect == pytest.approx(expected, abs=0.02)  # one seed
-    assert np.mean(list(tau_by_aspect.values())) == pytest.approx(0.271, abs=0.007)
 
 
 def test_a_column_with_one_value_is_constant() -> None:

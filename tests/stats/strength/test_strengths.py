@@ -41,9 +41,8 @@ def test_without_ties_as_choix() -> None:
         np.testing.assert_allclose(fit_strengths(data, ties=ties).draws[0], centred(reference), atol=1e-6)
 
 
-@pytest.mark.parametrize("nu", [0.0, 0.8])
-def test_ties_as_half_wins_as_evalica(nu: float) -> None:
-    data = Arena(5, 400, nu=nu, order=0.0).draw(np.random.default_rng(2))
+def test_ties_as_half_wins_as_evalica() -> None:
+    data = Arena(5, 400, nu=0.8, order=0.0).draw(np.random.default_rng(2))
     winner = [{1: evalica.Winner.X, 0: evalica.Winner.Draw, -1: evalica.Winner.Y}[int(s)] for s in data.sign]
     names = [f"s{i}" for i in range(5)]
     result = evalica.bradley_terry(  # evalica 0.4.2

@@ -19,9 +19,16 @@ from custodes.data.loading.delimited import from_delimited
 from custodes.data.loading.folders import files_of, holds_table, stacked, with_class_names
 from custodes.data.loading.records import from_json, from_lines
 from custodes.data.loading.sidecar import without_sidecars
-from custodes.data.loading.source import check_exists, file_bytes, is_standard_input, is_stream, matches, path_and_part
+from custodes.data.loading.source import (
+    check_exists,
+    file_bytes,
+    is_standard_input,
+    is_stream,
+    matches,
+    path_and_part,
+    table_text,
+)
 from custodes.data.loading.table import LoadedTable, chosen, short
-from custodes.data.loading.text import table_text
 from custodes.data.notes import Note, noted
 from custodes.data.origin import digest_of
 from custodes.data.table import bytes_as_text

@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import product
+from itertools import chain, product
 from os.path import commonprefix
 
 import polars as pl
@@ -93,22 +93,16 @@ def suggested(
     correct, unless the message `wrong` already names that cell.
     """
     head = frame.head(LOOKED_AT)
-    ratings: Iterator[Columns] = guesses(head, declared, nested)
-    texts = (guess for guess, _ in text_guesses(frame.head(SAMPLED), declared))
+    texts: Iterable[Columns] = (guess for guess, _ in text_guesses(frame.head(SAMPLED), declared))
     scored = any(looks_like_score(name) for name in head.columns if is_number(head[name]))
     if scored:  # a mapping of texts alone would drop the scores, but scores are useless if nothing can be compared
         texts = (guess for guess in texts if _of_one_system(frame, guess))
+    groups = [guesses(head, declared, nested), texts]
     paired = sides(head.columns) and named("winner", head.columns)
-    texts_first = not scored and not paired and texts_beside(frame.head(SAMPLED), [])
-    single = (
-        guesses(head, declared, nested, one_system=True)
-        if any(may_be_scores(head[name]) for name in head.columns)
-        else ()
-    )
-    groups: list[tuple[int, Iterable[Columns]]] = [(2, ratings), (1, single), (2, texts)]
-    if texts_first:
-        groups = [(2, sorted(texts, key=lambda guess: _of_one_system(frame, guess))), (1, single), (2, ratings)]
-    for guess, systems in ((guess, systems) for systems, group in groups for guess in group):
+    if not scored and not paired and texts_beside(frame.head(SAMPLED), []):
+        groups = [sorted(texts, key=lambda guess: _of_one_system(frame, guess)), groups[0]]
+    for guess in chain(*groups):
+        systems = 1 if _of_one_system(frame, guess) else 2
         if (
             guess != declared
             and reads(head, guess, systems)
@@ -126,8 +120,10 @@ def suggested(
 
 
 def _of_one_system(frame: pl.DataFrame, guess: Columns) -> bool:
-    """Whether the outputs in a mapping of texts are of one system only."""
-    if guess.text_pattern or "output_a" in guess.roles:
+    """Whether a mapping names no column of systems, or a column with only one system."""
+    if {"output_a", "system_a"} & guess.roles.keys() or any(
+        "{system" in name for name in (guess.roles.get("text", ""), *guess.patterns)
+    ):
         return False
     system = guess.roles.get("system", "system")
     return system not in frame.columns or frame[system].n_unique() < 2
@@ -166,14 +162,9 @@ def flags(columns: Columns) -> str:
     return " ".join([*options, *(f"--columns {shlex.quote(pattern)}" for pattern in columns.patterns)])
 
 
-def guesses(
-    frame: pl.DataFrame, declared: Columns, nested: Collection[str] = (), *, one_system: bool = False
-) -> Iterator[Columns]:
+def guesses(frame: pl.DataFrame, declared: Columns, nested: Collection[str] = ()) -> Iterator[Columns]:
     """Mappings that may read a table, the most likely mapping first: mappings of verdicts, of long tables and of wide
-    tables.
-
-    With `one_system`, the result has only mappings of scores of a single system, which is named after the file.
-    """
+    tables, and then mappings of scores of a single system, which is named after the file."""
     taken = set(declared.roles.values())
     free = [name for name in frame.columns if name and name not in taken]
     candidates = {
@@ -185,33 +176,29 @@ def guesses(
         candidates["rater"] = [name for name in raters if _may_name(frame[name])]
     if "kind" not in declared.roles:
         candidates["kind"] = [name for name in candidates["kind"] if kind_words(frame[name]) is not None]
-    texts = {} if "text" in declared.roles else texts_beside(frame.head(SAMPLED), [*taken])
-    has_system = "system" in (*declared.roles, *frame.columns)
     two_systems = any(set(NAMES["system"]) & set(parts(name)) for name, _ in sides(free))
-    if one_system:
-        if has_system or two_systems or declared.patterns:
-            return
-        places = _places_of_one(frame, free, numbers, texts)
-    else:
-        items, systems = _places(frame, free, candidates)
-        yield from _of(declared, verdict_guesses(frame, free, candidates, items), frame.columns)
-        if candidates["winner"] and two_systems:
-            return  # no other layout is possible
-        pairs = [(item, system) for item, system in product(items, systems) if item != system][: CHOICES * CHOICES]
-        # If every row is a different item, no two systems can be compared.
-        pairs.sort(key=lambda pair: frame[pair[0]].n_unique() == frame.height)
-        places = [{"item": item, "system": system} for item, system in pairs]
-        if not has_system:
-            yield from _of(declared, per_system(frame, free), frame.columns)
-    for shape, base in product((_long, _wide) if one_system else (_long, _half_long, _wide), places):
+    items, systems = _places(frame, free, candidates)
+    yield from _of(declared, verdict_guesses(frame, free, candidates, items), frame.columns)
+    if candidates["winner"] and two_systems:
+        return  # no other layout is possible
+    texts = {} if "text" in declared.roles else texts_beside(frame.head(SAMPLED), [*taken])
+    pairs = [(item, system) for item, system in product(items, systems) if item != system][: CHOICES * CHOICES]
+    # If every row is a different item, no two systems can be compared.
+    pairs.sort(key=lambda pair: frame[pair[0]].n_unique() == frame.height)
+    places = [{"item": item, "system": system} for item, system in pairs]
+    places_of_one: list[dict[str, str]] = []
+    if "system" not in (*declared.roles, *frame.columns):
+        yield from _of(declared, per_system(frame, free), frame.columns)
+        if not two_systems and not declared.patterns and any(may_be_scores(column) for column in frame):
+            places_of_one = _places_of_one(frame, free, numbers, texts)
+    for shape, base in (*product((_long, _half_long, _wide), places), *product((_long, _wide), places_of_one)):
         item = base["item"]
         others = [name for name in numbers if name not in base.values() and _tells(frame, name, item)]
         aspects = [
             name for name in candidates["aspect"] if normalised(name) != "question" or _varies(frame, name, item)
         ]
         shapes = list(shape(frame, base, others, {**candidates, "aspect": aspects}, declared, nested))
-        yield from _of(declared, _with_texts(shapes, texts, declared), frame.columns)
-        yield from _of(declared, iter(shapes), frame.columns)
+        yield from _of(declared, chain(_with_texts(shapes, texts, declared), shapes), frame.columns)
 
 
 def _places_of_one(
@@ -247,23 +234,19 @@ def _of(declared: Columns, shapes: Guess, names: Sequence[str]) -> Iterator[Colu
     """Guesses, completed by the mapping of the user. Columns that already have the name of their role, and patterns
     without a match, are left out."""
     for roles, patterns in shapes:
-        twice = {"source"} if roles.get("source") == roles.get("item") else set()
-        twice |= {"winner"} if roles.get("winner") == roles.get("system_a") else set()
+        equal = (("source", "item"), ("winner", "system_a"))
+        twice = {role for role, other in equal if roles.get(role) == roles.get(other)}
         if len(set(roles.values())) == len({*roles} - twice):
             mapped = {
                 role: name
                 for role, name in roles.items()
                 if (role != name or role in TEXTS or role in twice) and role not in declared.roles
             }
-            whole = Columns(
-                roles={**mapped, **declared.roles}, patterns=tuple(dict.fromkeys((*declared.patterns, *patterns)))
-            )
-            matched = whole.matched(names)
-            new = tuple(
-                pattern for pattern in whole.patterns if pattern in matched and pattern not in declared.patterns
-            )
-            patterns_left = declared.patterns if "score" in declared.roles else (*declared.patterns, *new)
-            yield Columns(roles=declared.roles, patterns=patterns_left).over(Columns(roles=mapped))
+            every = tuple(dict.fromkeys((*declared.patterns, *patterns)))
+            matched = Columns(roles={**mapped, **declared.roles}, patterns=every).matched(names)
+            new = [pattern for pattern in every if pattern in matched and "score" not in declared.roles]
+            both = tuple(dict.fromkeys((*declared.patterns, *new)))
+            yield Columns(roles=declared.roles, patterns=both).over(Columns(roles=mapped))
 
 
 def _places(
@@ -346,8 +329,7 @@ def _wide(
     nested: Collection[str],
 ) -> Guess:
     """Layouts with one row per output, and a column per rater."""
-    more = other_roles(base, candidates, ("aspect", "repeat"))
-    more = {role: name for role, name in more.items() if name == role}
+    more = {role: name for role, name in other_roles(base, candidates, ("aspect", "repeat")).items() if name == role}
     scores = [name for name in numbers if name not in more.values() and (name == "score" or name not in RATED)]
     below, flat = nested_patterns(frame, [name for name in scores if name in nested])
     if below:

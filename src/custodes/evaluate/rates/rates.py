@@ -146,18 +146,21 @@ class Rates(Result):
         share("tnr", MEASURES["tnr"], "TNR", interval=True),
         p_value(
             "p_rate",
-            "p-value of the test that all other outputs have an equal corrected rate, adjusted for all slices and "
+            "p-value of the test that the slice and all other outputs have equal corrected rates, adjusted for all "
+            "slices and "
             "tests (Holm)",
             essential=False,
         ),
         p_value(
             "p_tpr",
-            "p-value of the test that all other outputs have an equal TPR, adjusted for all slices and tests (Holm)",
+            "p-value of the test that the slice and all other outputs have equal TPR, adjusted for all slices and "
+            "tests (Holm)",
             essential=False,
         ),
         p_value(
             "p_tnr",
-            "p-value of the test that all other outputs have an equal TNR, adjusted for all slices and tests (Holm)",
+            "p-value of the test that the slice and all other outputs have equal TNR, adjusted for all slices and "
+            "tests (Holm)",
             essential=False,
         ),
         label("finding", "quantities in which the slice differs significantly from all other outputs"),
@@ -182,8 +185,8 @@ class Rates(Result):
         score("epsilon", "margin by which the metric may be worse than an annotator, because a metric costs less"),
         share(
             "winning_rate",
-            "proportion of annotators for whom the test rejects that they are better than the metric by epsilon or "
-            "more; with clusters as independent units",
+            "proportion of annotators for whom the test rejects the hypothesis that the annotator is better than the "
+            "metric by epsilon or more; clusters are the independent units",
             "Winning rate",
         ),
         flag("may_replace", "whether the winning rate is at least .5", "May replace"),
@@ -219,7 +222,7 @@ class Rates(Result):
             "p_adjusted",
             "adjusted p-value of the hypothesis that the annotator is better by epsilon or more (Benjamini–Yekutieli)",
         ),
-        flag("replaceable", "whether the test rejects this hypothesis"),
+        flag("replaceable", "whether the test rejects the hypothesis that the annotator is better by epsilon or more"),
         essential=False,
     )
     roc: pl.DataFrame = table(
