@@ -279,8 +279,8 @@ def test_skipped_questions(tmp_path: Path) -> None:
         service.act(second, Skip(assignment=view.assignment, reason="broken")).result()
         now = service.snapshot().result()
         assert (now.pairs[0].impossible, now.refused, now.answers) == (1, 2, 1)
-        told = [(note.count, note.message) for note in status(service.path).notes if note.rule == "impossible"]
-        assert told == [
+        notes = [(note.count, note.message) for note in status(service.path).notes if note.rule == "impossible"]
+        assert notes == [
             (1, "1 comparisons ended without an answer, because annotators could not judge them: s0 – s1 (1)")
         ]
         assert rows(service, "SELECT preference, invalid FROM battles WHERE invalid <> ''") == [

@@ -93,7 +93,7 @@ def check(path: str | Path) -> StudyCheck:
     place = study_file.check(path)
     with tempfile.TemporaryDirectory(prefix="custodes-check-") as folder, ExitStack() as opened:
         copy = study_file.copy(place, Path(folder, "study.db"))
-        opened.enter_context(study_file.told(place))
+        opened.enter_context(study_file.sqlite_errors(place))
         base = opened.enter_context(closing(study_file.connect(copy, durable=False)))
         stored = StoredStudy.read(base)
         known_kinds = [kind for (kind,) in base.execute("SELECT kind FROM gold ORDER BY gold")]
