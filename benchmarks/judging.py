@@ -22,11 +22,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from custodes.cache import Cache
-from custodes.judging.cache import find_replies, store_reply
 from custodes.judging.client import http_client
 from custodes.judging.cost import Budget
 from custodes.judging.querying import query
-from custodes.judging.requests import Reply, Request
+from custodes.judging.requests import Reply, Request, find_replies, store_reply
 from custodes.progress import silent
 
 CALLS, AT_ONCE, ROUNDS = 2_000, 32, 3

@@ -1,4 +1,4 @@
-"""How Sphinx makes the site from the pages that `site.py` has put together."""
+"""Configuration of Sphinx for the pages that `site.py` collects."""
 
 from importlib.metadata import version as installed
 

@@ -1,4 +1,4 @@
-"""Makes the pages of docs/reference from the code. Run by `make docs`."""
+"""Generate the pages of docs/reference from the code. Run by `make docs`."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ from custodes.scoring.metrics import METRICS
 from custodes.scoring.scripts import OURS as WORKERS
 
 PARTS = {
-    "What every result is": (Result, Provenance, Note),
-    "What a study is made of": (Ratings, Preferences, Raters, Items, Outputs),
+    "Members of all results": (Result, Provenance, Note),
+    "Parts of a study": (Ratings, Preferences, Raters, Items, Outputs),
 }
-"""Classes that have no public name of their own: values of those that have one are made of them."""
+"""Headings to classes that are reached through public objects but have no public name."""
 
-OTHERS = {
+OTHER_RESULTS = {
     "scores": cu.Scores,
     "judgements": cu.Judgements,
     "doctor": cu.Doctor,
@@ -44,23 +44,23 @@ OTHERS = {
     "status": Status,
     "reconciled": Reconciled,
 }
-"""Results that are no question's."""
+"""Results of functions that are not questions."""
 
 DOCS = Path(__file__).parent
-MADE = "<!-- Made by docs/generate.py; do not edit. -->\n"
+HEADER = "<!-- Made by docs/generate.py; do not edit. -->\n"
 
 
 def command_line() -> str:
-    """Every verb with its options."""
+    """Return the page of all commands with their options."""
     lines = [
         "# Command line",
         "",
-        MADE,
+        HEADER,
         "`custodes VERB INPUT... [options]`. An input is a file, a folder, `PATH::TESTSET/LP` for mt-metrics-eval",
-        "data, or the word `demo`. What comes out is in [results](results.md); what goes in is in [data](../data.md).",
+        "data, or the word `demo`. [Data](../data.md) describes the inputs, and [results](results.md) the outputs.",
         "",
-        "`custodes --version` prints the version, `custodes VERB --help` the options of a verb, and",
-        "`custodes --install-completion` installs completion for your shell.",
+        "`custodes --version` prints the version, and `custodes VERB --help` prints the options of a command.",
+        "`custodes --install-completion` installs the completion for your shell.",
         "",
     ]
     for verb, command in _verbs(cli.app()):
@@ -75,7 +75,7 @@ def command_line() -> str:
 
 
 def _verbs(app: Any, before: str = "") -> Iterator[tuple[str, Any]]:
-    """Every verb with its command; a verb of verbs (`combine`) gives its own."""
+    """Names and commands; the subcommands of a group such as `combine` instead of the group."""
     for name in app:
         if name.startswith("-"):
             continue
@@ -104,52 +104,60 @@ def _paragraphs(text: str) -> list[str]:
 
 
 def python() -> str:
-    """Every public name with its signature and docstring."""
-    lines = ["# Python", "", MADE, "`import custodes as cu`, then:", ""]
+    """Return the page of all public names with their signatures and docstrings."""
+    lines = ["# Python", "", HEADER, "The names below need `import custodes as cu`.", ""]
     for name in cu.__all__:
         lines += _entry(f"cu.{name}", getattr(cu, name))
-    lines += ["## Setting", "", "What every question takes beside its own arguments.", "", *_doc(Setting), ""]
+    lines += [
+        "## Setting",
+        "",
+        "All questions accept these arguments.",
+        "",
+        *_doc(Setting),
+        "",
+    ]
     lines += [f"- `{name}`: `{_type(kind)}`" for name, kind in Setting.__annotations__.items()]
     for heading, parts in PARTS.items():
         lines += ["", f"## {heading}", ""]
         for part in parts:
-            lines += [f"### `{part.__name__}`", "", *_doc(part), "", *_inside(part), ""]
+            lines += [f"### `{part.__name__}`", "", *_doc(part), "", *_members_of(part), ""]
     return "\n".join(lines) + "\n"
 
 
 def results() -> str:
-    """Every table of every question with its fields, as they are declared."""
+    """Return the page of all tables of results with their declared fields."""
     lines = [
         "# Results: every table and field",
         "",
-        MADE,
-        "What the verbs write with `--format json` and `csv`, and what the results hold in Python (as Polars frames:",
-        '`result.metrics`, or `result.to_frame("metrics").to_pandas()`).',
+        HEADER,
+        "This page lists the tables of every result. `--format csv` and `--format json` write them. In Python they are",
+        'Polars frames: `result.metrics`, or `result.to_frame("metrics").to_pandas()`.',
         "",
-        "JSON is one object: `question`, `provenance`, `notes`, then each table as a list of rows, then `seconds` (not",
-        "with `--no-timing`).",
+        "The JSON output is one object with the keys `question`, `provenance` and `notes`, a list of rows for each",
+        "table, and `seconds` (unless `--no-timing` is set).",
         "",
-        "- `provenance`: `study` (the input), `digest` (of its bytes), `options`, `seed`, `versions`, `dropped` (notes",
-        "  that carry a count).",
-        "- `notes`: `rule`, `message`, `count`, `aspect`. Everything left out, inferred or undefined is named here.",
-        "- An undefined value is null in JSON and an empty cell in CSV; a note or the column `note` says why. It is",
-        "  never 0.",
-        "- Rows start with `aspect` (or `target`, an aspect or `mean:A,B`), which is empty where ratings have none.",
-        "  `complementarity` and `ceiling` take all aspects at once: a rater's name holds its aspect",
+        "- `provenance`: `study` (the input), `digest` (of its bytes), `options`, `seed`, `versions`, and `dropped`",
+        "  (notes that have a count).",
+        "- `notes`: `rule`, `message`, `count`, `aspect`. Notes report data that were left out, options that were",
+        "  inferred, and values that are undefined.",
+        "- An undefined value is null in JSON and an empty cell in CSV, never 0. A note or the column `note` gives the",
+        "  reason.",
+        "- The first column is `aspect` (or `target`: an aspect or `mean:A,B`), empty if ratings have no aspects.",
+        "  `complementarity` and `ceiling` use all aspects together, so the name of a rater contains the aspect",
         "  (`human:coherence`, `judge:coherence`).",
-        "- `x_low` and `x_high` are the ends of the interval of `x` at the level `confidence`; `x_sd` is its standard",
-        "  deviation over replications.",
+        "- `x_low` and `x_high` are the bounds of the interval of `x` at the level `confidence`. `x_sd` is the",
+        "  standard deviation of `x` over replications.",
         "",
     ]
     declared = {name: getattr(cu, name.capitalize()) for name in QUESTIONS}
-    for question, result in {**declared, **OTHERS}.items():
+    for question, result in {**declared, **OTHER_RESULTS}.items():
         lines += [f"## `{question}`", ""]
         for name, table in result.declared().items():
             lines += [f"### `{name}`", table.doc, "", "| field | kind | meaning |", "|---|---|---|"]
-            lines += [f"| `{table.by}` | label | what the row is about |"] if table.by else []
+            lines += [f"| `{table.by}` | label | the aspect or target of the row |"] if table.by else []
             for column in table.columns:
-                ends = "".join(f", `{own.removeprefix(column.name)}`" for own in column.names[1:])
-                lines.append(f"| `{column.name}`{ends} | {column.kind} | {_cell(column.doc)} |")
+                bounds = "".join(f", `{name.removeprefix(column.name)}`" for name in column.names[1:])
+                lines.append(f"| `{column.name}`{bounds} | {column.kind} | {_cell(column.doc)} |")
             lines.append("")
     return "\n".join(lines)
 
@@ -162,32 +170,32 @@ def _entry(name: str, value: Any) -> list[str]:
                 lines += _entry(f"{name}.{member}", getattr(value, member))
         return lines
     if inspect.isclass(value):
-        # The tables of a result stand in results.md alone.
-        told = _doc(value)[:1] if issubclass(value, Result) else _doc(value)
-        return [f"## `{name}`", "", *told, "", *_inside(value), ""]
+        # The tables of results are described in results.md only.
+        doc = _doc(value)[:1] if issubclass(value, Result) else _doc(value)
+        return [f"## `{name}`", "", *doc, "", *_members_of(value), ""]
     if callable(value):
         signature = _signature(name, value)
         return [f"## `{name}`", "", "```text", *signature, "```", "", *_doc(value), ""]
     return [f"## `{name}`", "", f"`{value!r}`", ""]
 
 
-def _inside(cls: type[Any]) -> list[str]:
-    """The fields of a class, then its methods and properties, with what they have from a class above; what all results
-    have is told once."""
+def _members_of(cls: type[Any]) -> list[str]:
+    """Fields, methods and properties of a class. The members that all results share are listed once, for `Result`."""
     tables = cls.declared() if issubclass(cls, Result) else {}
-    told = [f"`{own.name}`: `{_type(own.type)}`" for own in _fields(cls) if own.name not in tables]
-    above = [] if cls is Result or not issubclass(cls, Result) else list(Result.__mro__)
-    lines = [] if above else [f"- {field}" for field in told]
-    if above:
+    attributes = [f"`{field.name}`: `{_type(field.type)}`" for field in _fields(cls) if field.name not in tables]
+    inherited = [] if cls is Result or not issubclass(cls, Result) else list(Result.__mro__)
+    lines = [] if inherited else [f"- {attribute}" for attribute in attributes]
+    if inherited:
         lines = [
             f"Tables: {', '.join(f'`{table}`' for table in tables)} ([fields](results.md#{cls.__name__.lower()})).",
             "",
         ]
-        lines += [f"Beside what [every result](#what-every-result-is) has: {', '.join(told)}.", ""] if told else []
-    for name in dict.fromkeys(member for base in cls.__mro__ if base not in above for member in vars(base)):
+        shared = "In addition to the [members of all results](#members-of-all-results): "
+        lines += [f"{shared}{', '.join(attributes)}.", ""] if attributes else []
+    for name in dict.fromkeys(member for base in cls.__mro__ if base not in inherited for member in vars(base)):
         home = next(base for base in cls.__mro__ if name in vars(base))
         attribute = vars(home)[name]
-        if name.startswith("_") or home in above or not home.__module__.startswith("custodes"):
+        if name.startswith("_") or home in inherited or not home.__module__.startswith("custodes"):
             continue
         if isinstance(attribute, property):
             lines.append(f"- `{name}`: {_summary(attribute)}")
@@ -197,9 +205,9 @@ def _inside(cls: type[Any]) -> list[str]:
 
 
 def _fields(cls: type[Any]) -> list[Any]:
-    inherited = fields(Result) if issubclass(cls, Result) and cls is not Result else ()
-    known = {own.name for own in inherited}
-    return [own for own in fields(cls) if own.name not in known] if is_dataclass(cls) else []
+    of_results = fields(Result) if issubclass(cls, Result) and cls is not Result else ()
+    names = {field.name for field in of_results}
+    return [field for field in fields(cls) if field.name not in names] if is_dataclass(cls) else []
 
 
 def _summary(attribute: Any) -> str:
@@ -208,17 +216,17 @@ def _summary(attribute: Any) -> str:
 
 
 def _arguments(function: Any, *, bound: Any) -> str:
-    """The arguments of a method as they are given, without their types."""
-    shown, keyword_only = [], False
-    own = list(inspect.signature(function).parameters.values())
-    for parameter in own if isinstance(bound, classmethod | staticmethod) else own[1:]:
+    """Arguments of a method, without their types."""
+    arguments, keyword_only = [], False
+    parameters = list(inspect.signature(function).parameters.values())
+    for parameter in parameters if isinstance(bound, classmethod | staticmethod) else parameters[1:]:
         if parameter.kind is parameter.KEYWORD_ONLY and not keyword_only:
             keyword_only = True
-            shown.append("*")
+            arguments.append("*")
         prefix = {parameter.VAR_POSITIONAL: "*", parameter.VAR_KEYWORD: "**"}.get(parameter.kind, "")
         default = "" if parameter.default is parameter.empty else f"={_default(parameter.default)}"
-        shown.append(f"{prefix}{parameter.name}{default}")
-    return ", ".join(shown)
+        arguments.append(f"{prefix}{parameter.name}{default}")
+    return ", ".join(arguments)
 
 
 def _signature(name: str, function: Any) -> list[str]:
@@ -249,7 +257,7 @@ def _type(annotation: Any) -> str:
 
 
 def _doc(value: Any) -> list[str]:
-    """The docstring; names of sections in bold, parameters as a list, examples in a fenced block."""
+    """Docstring with section names in bold, parameters as a list, and examples in fenced blocks."""
     lines: list[str] = []
     fenced, section = False, ""
     text = inspect.getdoc(value).splitlines()
@@ -272,63 +280,65 @@ def _doc(value: Any) -> list[str]:
 
 
 def extras() -> str:
-    """Every extra with what it gives."""
+    """Return the page of extras."""
     lines = [
         "# Extras",
         "",
-        MADE,
-        "What `pip install 'custodes[EXTRA]'` adds; `custodes doctor` says which are there.",
+        HEADER,
+        "`pip install 'custodes[EXTRA]'` installs an extra. `custodes doctor` lists the installed extras.",
         "",
     ]
-    lines += ["| extra | gives | modules |", "|---|---|---|"]
+    lines += ["| extra | what it adds | modules |", "|---|---|---|"]
     for name, extra in EXTRAS.items():
         lines.append(f"| `{name}` | {extra.gives} | {', '.join(f'`{module}`' for module in extra.modules)} |")
     return "\n".join([*lines, "| `all` | all of them | |", ""])
 
 
 def metrics() -> str:
-    """Every metric of texts."""
+    """Return the page of metrics of texts."""
     lines = [
         "# Metrics of texts",
         "",
-        MADE,
-        "What `custodes score --metric NAME[:parameter=value,...][@rule,...]` knows; [score](../score.md) says how",
-        "they are used. Of the rules the first is the default. `worker` gives what its worker says.",
+        HEADER,
+        "These metrics can be named in `custodes score --metric NAME[:parameter=value,...][@rule,...]`. The page",
+        "[score](../score.md) explains their use. The first rule of a metric is its default. `worker` has the",
+        "properties that its worker reports.",
         "",
         "| metric | what it is | needs | rules | better | parameters | extra | source |",
         "|---|---|---|---|---|---|---|---|",
     ]
-    for name, own in METRICS.items():
-        traits = own.traits
+    for name, metric in METRICS.items():
+        traits = metric.traits
         cells = [
             f"`{name}`",
-            own.gives.removesuffix(".") + (" (scores systems)" if traits.systems else ""),
+            metric.gives.removesuffix(".") + (" (scores systems)" if traits.systems else ""),
             ", ".join(traits.needs),
             ", ".join(traits.rules),
             "higher" if traits.higher_is_better else "lower",
-            ", ".join(f"`{key}={value}`" for key, value in own.parameters.items()),
-            f"`{own.extra}`" if own.extra else "",
-            own.source,
+            ", ".join(f"`{key}={value}`" for key, value in metric.parameters.items()),
+            f"`{metric.extra}`" if metric.extra else "",
+            metric.source,
         ]
         lines.append(f"| {' | '.join(map(_cell, cells))} |")
     lines += [
         "",
         "## Workers by name",
         "",
-        "`worker:NAME`; [run a worker](../howto/run-a-worker.md) says what each needs.",
+        "Use these workers as `worker:NAME`. [Run a worker](../howto/run-a-worker.md) lists their requirements.",
     ]
     lines += ["", "| worker | what it is | source |", "|---|---|---|"]
-    lines += [f"| `{own.name}` | {_cell(own.gives)} | {_cell(own.source)} |" for own in WORKERS]
+    lines += [f"| `{worker.name}` | {_cell(worker.gives)} | {_cell(worker.source)} |" for worker in WORKERS]
     return "\n".join([*lines, ""])
 
 
 def study_plan() -> str:
-    """Every key of the plan of an annotation study."""
+    """Return the page of the keys of a study plan."""
     lines = [
         "# Keys of a study plan",
         "",
-        MADE,
-        "The TOML file of [`annotate new --plan`](../howto/plan-a-study.md); `--write-plan` writes one with all keys.",
+        HEADER,
+        "[`annotate new --plan`](../howto/plan-a-study.md) reads a TOML file with these keys. `--write-plan` writes a",
+        "file with all keys.",
         "",
         "| key | default | meaning |",
         "|---|---|---|",
@@ -341,17 +351,17 @@ def study_plan() -> str:
 
 def pages() -> dict[Path, str]:
     """Path to content of every generated page."""
-    made = {"cli": command_line(), "api": python(), "results": results(), "extras": extras()}
-    made |= {"metrics": metrics(), "study-plan": study_plan()}
+    contents = {"cli": command_line(), "api": python(), "results": results(), "extras": extras()}
+    contents |= {"metrics": metrics(), "study-plan": study_plan()}
     folder = DOCS / "reference"
-    return {folder / f"{name}.md": re.sub(r"\n{3,}", "\n\n", text).rstrip() + "\n" for name, text in made.items()}
+    return {folder / f"{name}.md": re.sub(r"\n{3,}", "\n\n", text).rstrip() + "\n" for name, text in contents.items()}
 
 
 PICTURE = DOCS / "images" / "partiality.svg"
 
 
 def picture(path: Path = PICTURE) -> Path:
-    """The picture of the README: to whom each metric of the demo is partial."""
+    """Save the figure of the README: the partiality of each metric of the demo to each system."""
     result = cu.favoritism(cu.read("demo"), aspect="coherence")
     return cu.plots.save(cu.plots.partiality_map(result), path)
 

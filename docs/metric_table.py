@@ -1,4 +1,4 @@
-"""Makes docs/metrics-partiality.md: agreement, partiality and worth of the metrics of published data sets.
+"""Write docs/metrics-partiality.md: agreement, partiality and added value of metrics of published data sets.
 
 `python docs/metric_table.py [--data ../shared/data] [--date YEAR-MONTH-DAY] [--resamples 200]` writes the page and its
 figures. The page has aggregated numbers only.
@@ -22,7 +22,7 @@ from custodes import plots
 DOCS = Path(__file__).parent
 PAGE = "metrics-partiality.md"
 MOST_DRAWN = 8
-"""Number of metrics in a figure, those of the highest agreement."""
+"""Number of metrics in a figure: those with the highest agreement."""
 
 MARKS = {"favoured": r"\*", "disfavoured": r"\*", "inconclusive": "?"}
 KEY = ["item", "system", "rater"]
@@ -60,7 +60,7 @@ CONCLUSIONS = """## What may not be concluded
 
 @dataclass(frozen=True, kw_only=True)
 class Source:
-    """A data set: how it is read, the arguments of questions, the statistic of agreement, and its licence."""
+    """A data set: reading, arguments of the questions, statistic of agreement, and licence."""
 
     title: str
     about: str
@@ -73,7 +73,7 @@ class Source:
 
 
 def mean_over(study: cu.Study, raters: Mapping[str, str], drop: str = "") -> cu.Study:
-    """The study with the mean over the aspects of each annotator, and over the raters (name: pattern) of each judge."""
+    """Return the study with the mean over the aspects of each annotator and over the raters of each judge."""
     frame = study.ratings.frame.filter(pl.col("score").is_not_null())
     human = frame.filter(pl.col("rater").is_in(list(study.humans))).group_by(KEY, maintain_order=True)
     metric = frame.filter(~pl.col("rater").is_in(list(study.humans)), pl.col("aspect") == "")
@@ -146,8 +146,7 @@ SOURCES = (
 
 
 def metric_rows(study: cu.Study, source: Source, favoritism: cu.Favoritism | None, resamples: int) -> pl.DataFrame:
-    """A row for each metric: agreement, the largest partiality and its system, and what it adds to the best other one;
-    the best first."""
+    """One row per metric, the best first: agreement, largest partiality, and gain for the best other metric."""
     chosen = dict(source.selection)
     agreement = cu.agreement(study, resamples=resamples, compare_by=(), **chosen).metrics
     ends = {f"agreement{end}": f"{source.statistic}{end}" for end in ("", "_low", "_high")}
@@ -160,7 +159,7 @@ def metric_rows(study: cu.Study, source: Source, favoritism: cu.Favoritism | Non
 
 
 def largest_partiality(favoritism: cu.Favoritism) -> pl.DataFrame:
-    """For each metric the system with the largest absolute partiality."""
+    """The system with the largest absolute partiality, for each metric."""
     table = favoritism.partiality.drop_nulls("partiality")
     ordered = table.sort(pl.col("partiality").abs(), descending=True, maintain_order=True)
     return ordered.unique("metric", keep="first", maintain_order=True).select(
@@ -169,7 +168,7 @@ def largest_partiality(favoritism: cu.Favoritism) -> pl.DataFrame:
 
 
 def added(study: cu.Study, source: Source, metric: str, other: str) -> dict[str, float | None]:
-    """Gain of a metric and the best other one together over the better of the two, on held-out items."""
+    """Held-out gain of the combination of a metric and the best other metric over the better of the two."""
     options: dict[str, Any] = {**source.selection, "metrics": [metric, other], "objective": source.objective}
     result = cu.combine(study, method="ridge", repeats=1, resamples=0, unseen="none", **options)
     row = result.generalisation.row(0, named=True)
@@ -190,7 +189,7 @@ def consistency(data: Path) -> dict[str, float]:
 
 
 def number(value: float | None, digits: int) -> str:
-    """A number without its leading zero, – if undefined."""
+    """A number without the leading zero, or – if undefined."""
     if value is None:
         return "–"
     text = f"{value:.{digits}f}".replace("-", "−")
@@ -224,7 +223,7 @@ def markdown(rows: pl.DataFrame, runs: Mapping[str, float]) -> list[str]:
 def section(
     source: Source, favoritism: cu.Favoritism | None, rows: pl.DataFrame, runs: Mapping[str, float], images: Path
 ) -> list[str]:
-    """The section of one data set; its figure is written into `images`."""
+    """The section of one data set. Its figure is written to `images`."""
     lines = [f"## {source.title}", f"{source.about[0].upper()}{source.about[1:]}. Licence: {source.licence}.", ""]
     if favoritism is not None:
         best = rows["metric"].head(MOST_DRAWN)

@@ -1,4 +1,4 @@
-"""The pictures of pages in `docs/images`, made from a study of the demo's texts: `python docs/screenshots.py`.
+"""Take the screenshots in `docs/images` from a study of the demo texts: `python docs/screenshots.py`.
 
 It needs the extra annotate, Playwright, and a Chromium that is installed. Colours are cut to 64: files stay small.
 """
@@ -26,7 +26,7 @@ ANSWERS = 130
 
 
 def main() -> None:
-    """Write all pictures."""
+    """Write all screenshots."""
     path = shutil.which("chromium")
     if path is None:
         sys.exit("chromium is not installed")
@@ -51,7 +51,7 @@ def main() -> None:
 
 
 def answered(study: Path, service: cu.annotate.Service, tokens: list[str]) -> None:
-    """Simulated people give some answers, so that there is something to see."""
+    """Let simulated annotators give some answers."""
     behind = Answering(study)
     rng = np.random.default_rng(4)
     crowd = Crowd(systems=behind.systems(), items=behind.items(), aspects=("",), better=0.6, habits=Habits(), rng=rng)
@@ -72,7 +72,7 @@ def answered(study: Path, service: cu.annotate.Service, tokens: list[str]) -> No
 
 
 def begin(page: Page) -> None:
-    """Through consent and instructions to the first comparison."""
+    """Go through consent and instructions to the first comparison."""
     page.check("input[name=agree]")
     page.click("button.main")
     page.wait_for_selector("input[value=begin]", state="attached")
@@ -81,7 +81,7 @@ def begin(page: Page) -> None:
 
 
 def save(page: Page, name: str) -> None:
-    """A picture of what is seen, with few colours."""
+    """Save a screenshot with few colours."""
     picture = Image.open(io.BytesIO(page.screenshot()))
     picture.convert("RGB").quantize(64).save(IMAGES / name, optimize=True)
     print(f"{IMAGES / name}: {(IMAGES / name).stat().st_size} bytes")

@@ -1,7 +1,7 @@
-"""Makes the site from the pages, without a network: `docs/_build/html/index.html`. Run by `make docs`.
+"""Build the site from the pages, without a network: `docs/_build/html/index.html`. Run by `make docs`.
 
-The pages are plain Markdown that any forge shows. What only the site has is made here: its contents at the left, the
-changelog and the guides of the repository beside the docs, the pictures of the gallery below the code that drew them.
+The pages are plain Markdown. This script adds the parts that only the site has: the table of contents, the changelog
+and the guides of the repository, and each figure of the gallery below its code.
 """
 
 from __future__ import annotations
@@ -30,25 +30,25 @@ CONTENTS = {
     "Background": ("explanation/*", "CHANGELOG", "CONTRIBUTING", "RELEASING", "*"),
     "Statistics": ("explanation/statistics/index", "explanation/statistics/*"),
 }
-"""Captions to pages, by their order at the left; a page stands where it is named first."""
+"""Captions to pages, in the order of the table of contents. A page is listed at its first match only."""
 
-BESIDE = ("CHANGELOG.md", "CONTRIBUTING.md", "RELEASING.md")
-"""Pages of the repository that the site has too."""
+REPOSITORY_PAGES = ("CHANGELOG.md", "CONTRIBUTING.md", "RELEASING.md")
+"""Pages of the repository that the site includes."""
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 BLOB = f"{PROJECT['urls']['Homepage']}/blob/v{PROJECT['version']}"
-"""Where files of this version are on the web."""
+"""Address of the files of this version."""
 
 LINK = re.compile(r"\]\((?!https?://|#)([^)\s]+)\)")
 CODE = re.compile(r"^```python\n(.*?)^```\n", re.MULTILINE | re.DOTALL)
 
 
-def put_together() -> None:
-    """Every page of the site under `SOURCE`."""
+def collect_pages() -> None:
+    """Write the source of every page of the site to `SOURCE`."""
     shutil.rmtree(SOURCE, ignore_errors=True)
     shutil.copytree(DOCS, SOURCE, ignore=shutil.ignore_patterns("_build", "*.py", "__pycache__"))
     copied = [path.relative_to(SOURCE) for path in SOURCE.rglob("*")]
-    places = {DOCS / place: place for place in copied} | {ROOT / name: Path(name) for name in BESIDE}
+    places = {DOCS / place: place for place in copied} | {ROOT / name: Path(name) for name in REPOSITORY_PAGES}
     for page, place in places.items():
         if page.suffix == ".md":
             text = with_links(page.read_text(encoding="utf-8"), page, places)
@@ -59,8 +59,8 @@ def put_together() -> None:
     index.write_text("\n".join([index.read_text(encoding="utf-8"), *contents()]), encoding="utf-8")
 
 
-def twins() -> None:
-    """The source of every page beside it as `PAGE.md`, and `llms.txt`, which lists them (llmstxt.org)."""
+def write_markdown() -> None:
+    """Write each page as `PAGE.md` to the site, and `llms.txt`, which lists these files (llmstxt.org)."""
     lines = [f"# {PROJECT['name']}", "", f"> {PROJECT['description']}", ""]
     seen: set[str] = set()
     for caption, patterns in CONTENTS.items():
@@ -81,19 +81,19 @@ def twins() -> None:
 
 
 def with_links(text: str, page: Path, places: Mapping[Path, Path]) -> str:
-    """The text of a page with its links as the site needs them.
+    """Return the text of a page with the links of the site.
 
-    A link to a file of the site leads to its place there, one to another file of the repository to that file on the
-    web. A link that leads nowhere stays as it is, so that Sphinx reports it.
+    A link to a file of the site becomes its path in the site. A link to another file of the repository becomes the
+    address of that file. A broken link does not change, so Sphinx reports it.
 
     Parameters
     ----------
     text
-        The page as it is in the repository.
+        Text of the page in the repository.
     page
-        Its path.
+        Path of the page.
     places
-        Paths of files to their places in the site, relative to its root.
+        Paths of files to their paths in the site, relative to its root.
     """
 
     def resolved(link: re.Match[str]) -> str:
@@ -109,12 +109,12 @@ def with_links(text: str, page: Path, places: Mapping[Path, Path]) -> str:
 
 
 def contents() -> list[str]:
-    """The contents as Sphinx takes them."""
+    """Return the table of contents as directives of Sphinx."""
     lines: list[str] = []
     seen: set[str] = {"index"}
     for caption, patterns in CONTENTS.items():
-        found = [path for pattern in patterns for path in sorted(SOURCE.glob(f"{pattern}.md"))]
-        names = [path.relative_to(SOURCE).with_suffix("").as_posix() for path in found]
+        paths = [path for pattern in patterns for path in sorted(SOURCE.glob(f"{pattern}.md"))]
+        names = [path.relative_to(SOURCE).with_suffix("").as_posix() for path in paths]
         lines += ["```{toctree}", ":hidden:", f":caption: {caption}", ""]
         lines += [name for name in dict.fromkeys(names) if name not in seen] + ["```", ""]
         seen |= set(names)
@@ -122,24 +122,24 @@ def contents() -> list[str]:
 
 
 def with_pictures(text: str, folder: Path) -> str:
-    """The page with each picture below the block of code that saves it; the code runs in order, in `folder`."""
+    """Return the page with each figure below the code block that saves it. The blocks run in order, in `folder`."""
     names: dict[str, Any] = {}
 
-    def drawn(code: re.Match[str]) -> str:
+    def with_figure(code: re.Match[str]) -> str:
         before = set(folder.iterdir())
         exec(compile(code[1], "gallery.md", "exec"), names)
-        made = sorted(set(folder.iterdir()) - before)
-        return "\n".join([code[0], *(f"![{file.stem}]({folder.name}/{file.name})\n" for file in made)])
+        files = sorted(set(folder.iterdir()) - before)
+        return "\n".join([code[0], *(f"![{file.stem}]({folder.name}/{file.name})\n" for file in files)])
 
     with contextlib.chdir(folder):
-        return CODE.sub(drawn, text)
+        return CODE.sub(with_figure, text)
 
 
 def build() -> int:
-    """The site; a warning of Sphinx, such as a link that leads nowhere, is an error."""
+    """Build the site. A warning of Sphinx, such as a broken link, is an error."""
     from sphinx.cmd.build import main
 
-    put_together()
+    collect_pages()
     shutil.rmtree(SITE, ignore_errors=True)
     options = [
         "--fail-on-warning",
@@ -153,7 +153,7 @@ def build() -> int:
     ]
     status = int(main([*options, str(SOURCE), str(SITE)]))
     if status == 0:
-        twins()
+        write_markdown()
     return status
 
 

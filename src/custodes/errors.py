@@ -43,6 +43,16 @@ class CustodesWarning(UserWarning):
     """Warning about something that the user should know before relying on a number."""
 
 
+def reject(*problems: tuple[object, str], error: type[CustodesError] = OptionError) -> None:
+    """Raise an error with the message of the first problem, if there is one. A problem is a condition with a message.
+
+    >>> reject((False, "n=0: must be 1 or more"))
+    """
+    for present, message in problems:
+        if present:
+            raise error(message)
+
+
 def listed(labels: Iterable[object], *, limit: int = 8) -> str:
     """Labels as a short comma list, with the number of omitted labels.
 

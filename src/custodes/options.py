@@ -36,7 +36,7 @@ from custodes.data.readers.reader import Invalid
 from custodes.data.reading import read
 from custodes.data.study import Study
 from custodes.data.writing import check_suffix, csv_blocks, write_table
-from custodes.errors import OptionError, listed, suggestion
+from custodes.errors import OptionError, listed, reject, suggestion
 from custodes.files import check_distinct_files, check_writable, folder, is_folder, is_stream, write_atomically
 from custodes.progress import Progress, silent
 
@@ -122,12 +122,12 @@ class Reading:
 
     def study(self, inputs: Sequence[str]) -> Study:
         """Read and join the inputs."""
-        if not inputs:
-            raise OptionError("there is no input; give a file, a folder, or the word demo")
-        if all(map(is_counts, inputs)):
-            raise OptionError(f"{listed(inputs)}: {NOT_ENOUGH}")
-        if any(map(is_counts, inputs)):
-            raise OptionError(f"{listed(inputs)}: counts cannot be joined with other data; give counts only")
+        counted = sum(map(is_counts, inputs))
+        reject(
+            (not inputs, "there is no input; give a file, a folder, or the word demo"),
+            (counted == len(inputs), f"{listed(inputs)}: {NOT_ENOUGH}"),
+            (counted, f"{listed(inputs)}: counts cannot be joined with other data; give counts only"),
+        )
         return read(*inputs, **self.own, columns=self.mapping, schema=self.schema)
 
     def about(self, inputs: Sequence[str]) -> Any:
@@ -160,18 +160,19 @@ class Reading:
         mapping: dict[str, str | list[str]] = {}
         for text in assignment_list(self.column or [], keys=(*ROLES, *KINDS)):
             role, sign, name = text.partition("=")
-            if not sign or not name:
-                raise OptionError(f"--column {text!r}: give ROLE=NAME, as in --column item=doc_id")
-            if role in mapping:
-                raise OptionError(
-                    f"--column {text!r}: the role {role} has the column {mapping[role]!r} "
-                    f"already; give one column for each role"
-                )
-            mapping[role] = name
-        if self.columns and "score" in mapping:
-            raise OptionError(
-                "--column score=… and --columns both name the columns of scores; remove one of these options"
+            reject(
+                (not sign or not name, f"--column {text!r}: give ROLE=NAME, as in --column item=doc_id"),
+                (
+                    role in mapping,
+                    f"--column {text!r}: the role {role} has the column {mapping.get(role)!r} already; give one "
+                    "column for each role",
+                ),
+                (
+                    role == "score" and self.columns,
+                    "--column score=… and --columns both name the columns of scores; remove one of these options",
+                ),
             )
+            mapping[role] = name
         return mapping | ({"score": self.columns} if self.columns else {})
 
 
@@ -232,16 +233,18 @@ class Output:
                 )
         elif self.place is not None:
             suffix = Path(check_writable(self.place)).suffix.lower()
-            if suffix not in SUFFIXES and not is_stream(self.place):
-                raise OptionError(
+            reject(
+                (
+                    suffix not in SUFFIXES and not is_stream(self.place),
                     f"-o {self.place}: the suffix names no format; give a name that ends in "
-                    f"{' '.join(SUFFIXES)}, or DIR/{suggestion(suffix, SUFFIXES)}"
-                )
-            if self.format not in (None, self.shape):
-                raise OptionError(
-                    f"-o {self.place}: the suffix of the file contradicts --format {self.format}; "
-                    f"change the suffix or leave out --format"
-                )
+                    f"{' '.join(SUFFIXES)}, or DIR/{suggestion(suffix, SUFFIXES)}",
+                ),
+                (
+                    self.format not in (None, self.shape),
+                    f"-o {self.place}: the suffix of the file contradicts --format {self.format}; change the suffix "
+                    "or leave out --format",
+                ),
+            )
         check_distinct_files(files, read)
         if self.quote_formulas:
             check_quoted([self.place or f".{self.shape}", *files])
@@ -279,7 +282,7 @@ class Output:
         elif self.shape == "csv":
             self._send(csv_blocks(_flat(frame), quote_formulas=self.quote_formulas))
         else:
-            self.write_json(result.told_whole(), seconds)
+            self.write_json(result.to_values(), seconds)
 
     def write_json(self, answer: dict[str, Any], seconds: float) -> None:
         """Write a result as JSON with a final newline. The JSON includes the run time, unless this is disabled."""

@@ -102,6 +102,11 @@ PAYLOADS = (
     "<template><img src=x onerror=alert(1)></template>",
     "<custom-element onclick=alert(1) autofocus tabindex=0 onfocus=alert(1)>x</custom-element>",
     "<p id=page><p id=status data-kept=x><dialog open id=dialog>",
+    # further kinds
+    "<plaintext>",
+    "``` onclick=alert(1)\nx\n```",
+    "$$\\class{x}{y} \\style{color:red}{z}$$",
+    "| <b>a</b> | b |\n|---|:--:|\n| <i> | [x](data:text/html,1) |",
 )
 
 EVENTS = ("click", "mouseover", "focus", "toggle", "error", "load", "animationstart", "pointerdown", "keydown")

@@ -1,18 +1,24 @@
-"""Small study files for tests, written directly to the database."""
+"""Small study files for tests, written directly to the database; texts for new studies; queries on study files."""
 
 from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Mapping
+from array import array
+from collections import Counter, deque
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import msgspec
+import polars as pl
 
 from custodes.annotate.event_log import Clock
+from custodes.annotate.participants import Annotator, IssuedQuestion, Session, Unit
 from custodes.annotate.plan import StudyPlan
 from custodes.annotate.service import Service
 from custodes.annotate.study_file import create
@@ -161,77 +167,60 @@ def answer_correctly(service: Service, token: str, value: int, *, seconds: float
 def state_of(service: Service) -> bytes:
     """Serialise the state of a service without clocks: equal states give equal bytes, also after a restart."""
     state = service._do(lambda: service._log.state).result()
-    annotators = [
-        (
-            *(
-                worker.id,
-                worker.label,
-                worker.excluded,
-                worker.by,
-                worker.reason,
-                worker.forgotten,
-                worker.qualified,
-                worker.batches,
-            ),
-            *(
-                sorted(worker.seen),
-                sorted(worker.had),
-                sorted(worker.known),
-                sorted(worker.refused),
-                sorted((+worker.load).items()),
-            ),
-            *(sorted((unit, issued.id) for unit, issued in table.items()) for table in (worker.votes, worker.lapsed)),
-            *(getattr(worker.work, name) for name in worker.work.__slots__[:-1]),
-            worker.work.times.tolist(),
-        )
-        for worker in state.workers.values()
+    units = state.assignments.units.values()
+    objects = [
+        *state.workers.values(),
+        *(worker.work for worker in state.workers.values()),
+        *state.sessions.values(),
+        *state.issued.values(),
+        *(unit for unit in units if unit.votes or unit.seconds or unit.holders or unit.asked or unit.refused),
+        state.totals,
     ]
-    visits = [
-        (
-            *(
-                session.id,
-                session.agreed,
-                session.declined,
-                session.begun,
-                session.finished,
-                session.batch,
-                session.number,
-                session.last_item,
-            ),
-            *(sorted(session.known.items()), sorted(session.codes.items()), sorted(session.params.items())),
-            *([issued.id for issued in table] for table in (session.open, session.answered)),
-        )
-        for session in state.sessions.values()
-    ]
-    units = [
-        (
-            *(unit.id, sorted(unit.votes.items()), sorted(unit.seconds.items()), unit.leased),
-            *map(sorted, (unit.holders, unit.asked, unit.refused)),
-        )
-        for unit in state.assignments.units.values()
-        if unit.votes or unit.seconds or unit.holders or unit.asked or unit.refused
-    ]
-    questions = [
-        (
-            question.id,
-            question.role,
-            question.flip,
-            question.holds,
-            question.expired,
-            question.counts,
-            question.value,
-            question.is_void,
-        )
-        for question in state.issued.values()
-    ]
-    totals = [getattr(state.totals, name) for name in state.totals.__slots__]
-    rest = [list(state.paces), list(state.primaries), state.comments, state.control, state.version, state.last, totals]
+    rest = [state.tokens, state.assignments.singles, state.paces, state.primaries, state.comments, state.control]
     engine = state.assignments.engine
-    tokens = sorted((token, session.id) for token, session in state.tokens.items())
-    singles = [sorted(units) for units in state.assignments.singles]
-    engine_state = (
-        engine.state_bytes()
-        if isinstance(engine, ConcurrentAnnotation)
-        else repr([engine.n, engine.target, engine.is_open]).encode()
-    )
-    return msgspec.json.encode([annotators, visits, units, questions, tokens, singles, rest]) + engine_state
+    is_comparison = isinstance(engine, ConcurrentAnnotation)
+    of_engine = engine.state_bytes() if is_comparison else repr([engine.n, engine.target, engine.is_open]).encode()
+    fields = [[plain(getattr(value, name)) for name in value.__slots__ if name != "work"] for value in objects]
+    return msgspec.json.encode([fields, plain(rest), state.version, state.last]) + of_engine
+
+
+def plain(value: Any) -> Any:
+    """Return a value of the state as JSON types, with numbers in place of annotators, visits, questions and units."""
+    if isinstance(value, Annotator | Session | IssuedQuestion | Unit):
+        return value.id
+    if isinstance(value, Mapping):
+        entries = +value if isinstance(value, Counter) else value
+        return sorted([plain(key), plain(entry)] for key, entry in entries.items())
+    if isinstance(value, set | frozenset):
+        return sorted(map(plain, value))
+    return [*map(plain, value)] if isinstance(value, list | tuple | deque | array) else value
+
+
+def texts(items: int = 12, systems: str = "ABC", **columns: Any) -> pl.DataFrame:
+    rows = [(f"i{k}", name, f"{name} says {k}") for k in range(items) for name in systems]
+    return pl.DataFrame(rows, schema=["item", "system", "text"], orient="row").with_columns(**columns)
+
+
+@contextmanager
+def connection(path: Path) -> Iterator[sqlite3.Connection]:
+    with closing(sqlite3.connect(path)) as base:
+        yield base
+
+
+def query_rows(path: Path, query: str) -> list[tuple[Any, ...]]:
+    with connection(path) as base:
+        return base.execute(query).fetchall()
+
+
+def orders(path: Path) -> dict[tuple[str, str], list[str]]:
+    """Return the items of each pair, in the order of annotation."""
+    query = """
+        SELECT a.label, coalesce(b.label, ''), i.label FROM unit JOIN pair USING (pair)
+        JOIN system a ON a.system = first LEFT JOIN system b ON b.system = second JOIN item i ON i.item = unit.item
+        ORDER BY pair, place
+    """
+    by_pair: dict[tuple[str, str], list[str]] = {}
+    with connection(path) as base:
+        for first, second, item in base.execute(query):
+            by_pair.setdefault((first, second), []).append(item)
+    return by_pair

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import csv
 import json
-import sqlite3
-from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
@@ -18,6 +14,7 @@ from custodes.annotate.demo import demo_texts
 from custodes.annotate.plan import AnnotatorPlan, Ending, StudyPlan
 from custodes.annotate.server import serving
 from tests.annotate.simulated_annotators import answer_all
+from tests.annotate.studies import query_rows
 
 pytest.importorskip("uvicorn")
 
@@ -41,16 +38,11 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return study
 
 
-def rows(study: Path, select: str) -> list[tuple[Any, ...]]:
-    with closing(sqlite3.connect(study)) as base:
-        return base.execute(select).fetchall()
-
-
 def test_annotators_decide_and_nobody_is_left_waiting(study: Path) -> None:
     pairs = cu.annotate.status(study).pairs
     assert not pairs["is_open"].any()
     assert (pairs["looks_done"] >= 1).all()
-    decided = rows(study, "SELECT system_a, decision FROM looks WHERE decision <> 0")
+    decided = query_rows(study, "SELECT system_a, decision FROM looks WHERE decision <> 0")
     assert decided, "with so clear a difference some pair is decided"
     assert all(decision == 1 for _, decision in decided)  # systems are ordered by quality
 
@@ -59,38 +51,25 @@ def test_the_live_engine_makes_the_same_decisions(study: Path) -> None:
     """The live engine makes the same decisions after the same number of answers."""
     preferences = {
         (item, a, b): preference
-        for item, a, b, preference in rows(
+        for item, a, b, preference in query_rows(
             study, "SELECT item, system_a, system_b, preference FROM battles WHERE role = 'primary'"
         )
     }
     ending = msgspec.structs.asdict(PLAN.stopping)
     stopping = cu.Stopping(**{name: ending[name] for name in ("stop", "looks", "boundary", "futility", "gamma")})
-    items = [item for (item,) in rows(study, "SELECT label FROM item ORDER BY item")]
-    systems = [system for (system,) in rows(study, "SELECT label FROM system ORDER BY system")]
+    items = [item for (item,) in query_rows(study, "SELECT label FROM item ORDER BY item")]
+    systems = [system for (system,) in query_rows(study, "SELECT label FROM system ORDER BY system")]
     state = cu.live.start(systems, items, stopping=stopping, seed=PLAN.seed)
     while questions := cu.live.next_annotations(state):
         state = cu.live.record(state, [(*question, preferences[tuple(question)]) for question in questions])
     by_live = {(d.system_a, d.system_b): ("=+-".index(d.decision), d.annotations) for d in cu.live.decisions(state)}
     last = "SELECT system_a, system_b, decision, n FROM looks GROUP BY system_a, system_b HAVING look = max(look)"
-    by_study = {(a, b): (decision % 3, n) for a, b, decision, n in rows(study, last)}
+    by_study = {(a, b): (decision % 3, n) for a, b, decision, n in query_rows(study, last)}
     assert by_study == by_live
 
 
-def test_the_export_is_complete_and_reads_as_the_study_does(study: Path, tmp_path: Path) -> None:
-    assert cli.run(["annotate", "export", str(study), "-o", f"{tmp_path}/out/"]) == 0
-    with (tmp_path / "out" / "battles.csv").open(encoding="utf-8") as file:
-        exported = list(csv.DictReader(file))
-    (n_battles,) = rows(study, "SELECT count(*) FROM battles")[0]
-    assert len(exported) == n_battles
-    out = tmp_path / "out"
-    by_files = cu.read(out / "battles.csv", raters=out / "raters.csv", items=out / "items.csv").preferences.frame
-    by_study = cu.read(study).preferences.frame
-    columns = ["item", "system_a", "system_b", "preference"]
-    assert by_files.select(columns).sort(columns).equals(by_study.select(columns).sort(columns))
-
-
 def test_second_opinions_are_no_evidence_on_systems(study: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    roles = dict(rows(study, "SELECT role, count(*) FROM battles WHERE preference IS NOT NULL GROUP BY role"))
+    roles = dict(query_rows(study, "SELECT role, count(*) FROM battles WHERE preference IS NOT NULL GROUP BY role"))
     assert roles["second"] > 0
     assert cu.read(study).preferences.frame.height == roles["primary"]
     capsys.readouterr()

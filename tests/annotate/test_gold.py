@@ -13,7 +13,7 @@ from custodes.annotate.plan import AnnotatorPlan, Question, StudyPlan, StudyText
 from custodes.annotate.study_material import StudyMaterial
 from custodes.data.reading import read
 from custodes.errors import InputError
-from tests.annotate.files import connection, orders, texts
+from tests.annotate.studies import connection, orders, texts
 
 PLAN = StudyPlan(annotators=AnnotatorPlan(attention=0))
 RATE = StudyPlan(question=Question(mode="rate"), annotators=AnnotatorPlan(attention=0))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import sqlite3
 import subprocess
 import sys
@@ -20,7 +19,7 @@ import pytest
 
 import custodes
 from custodes.annotate.service import Service, StudyBusy
-from custodes.annotate.views import Ask
+from custodes.annotate.views import Ask, Begin
 from tests.annotate.simulated_annotators import Browser
 from tests.annotate.studies import (
     answer,
@@ -29,6 +28,7 @@ from tests.annotate.studies import (
     new_annotator,
     open_service,
     plan_of,
+    query_rows,
     state_of,
     study,
 )
@@ -128,14 +128,6 @@ def test_two_kills(tmp_path: Path) -> None:
     assert kill_repeatedly(tmp_path, kills=2, items=200, answers=(20, 100))["acknowledged"] >= 40
 
 
-@pytest.mark.slow
-def test_fifty_kills(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    counts = kill_repeatedly(tmp_path, kills=50, items=1500, answers=(400, 500))
-    with capsys.disabled():
-        print(f"\n50 kills under {ANNOTATORS} people: {counts}")
-    assert counts["acknowledged"] >= 20_000
-
-
 class ServerRun:
     """One run of `custodes annotate serve` with browsers, killed after `most` answers in total."""
 
@@ -203,27 +195,6 @@ def test_fifty_kills_of_the_server(tmp_path: Path, capsys: pytest.CaptureFixture
     assert len(acknowledged.answers) >= 20_000
 
 
-@pytest.mark.slow
-def test_stopped_and_continued(tmp_path: Path) -> None:
-    path, tokens = large(tmp_path / "study.db", 2500), tmp_path / "tokens"
-    with open_service(path) as service:
-        tokens.write_text("\n".join(new_annotator(service) for _ in range(ANNOTATORS)))
-    acknowledged, lines = Acknowledged(), b""
-    with run_worker(path, tokens) as process:
-        assert process.stdout is not None
-        for _ in range(2):
-            lines += b"".join(process.stdout.readline() for _ in range(500))
-            process.send_signal(signal.SIGSTOP)
-            time.sleep(10)
-            process.send_signal(signal.SIGCONT)
-        lines += b"".join(process.stdout.readline() for _ in range(500))
-        process.kill()
-        lines += process.stdout.read()
-    acknowledged.read(lines)
-    check(path, acknowledged)
-    assert len(acknowledged.answers) >= 1500
-
-
 def test_two_hundred_race_for_fifty(tmp_path: Path) -> None:
     plan = plan_of(annotators={"cap": 1.0, "gold_every": 0, "attention": 0, "overlap": 0.12}, stopping={"looks": (50,)})
     with Service.open(study(tmp_path / "study.db", plan=plan, items=50), durable=False) as service:
@@ -231,8 +202,6 @@ def test_two_hundred_race_for_fifty(tmp_path: Path) -> None:
         ready = threading.Barrier(20)
 
         def race(share: list[str]) -> None:
-            from custodes.annotate.views import Begin
-
             ready.wait()
             views = [(token, service.act(token, Begin())) for token in share]
             asks = [(token, view) for token, future in views if isinstance(view := future.result(), Ask)]
@@ -243,9 +212,8 @@ def test_two_hundred_race_for_fifty(tmp_path: Path) -> None:
             list(pool.map(race, [tokens[k::20] for k in range(20)]))
         now = service.snapshot().result()
         assert (now.primary, now.pairs[0].n) == (50, 50)
-    with closing(sqlite3.connect(service.path)) as base:
-        units = base.execute("SELECT count(*), count(DISTINCT unit) FROM answers WHERE role = 'primary'").fetchone()
-    assert units == (50, 50)
+    query = "SELECT count(*), count(DISTINCT unit) FROM answers WHERE role = 'primary'"
+    assert query_rows(service.path, query) == [(50, 50)]
 
 
 @pytest.mark.slow

@@ -6,6 +6,7 @@ import sqlite3
 import tempfile
 from collections import Counter
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from tests.annotate.studies import (
     new_annotator,
     open_service,
     plan_of,
+    query_rows,
     state_of,
     study,
 )
@@ -93,8 +95,10 @@ class Study(RuleBasedStateMachine):
     def again(self, index: int) -> None:
         token, act = self.sent[-1 - index % len(self.sent)]
         before = self.rows()
-        self.service.act(token, act).result()
+        after = self.service.act(token, act).result()
         assert self.rows() == before
+        assert self.service.act(token, replace(act, values={"": -1})).result() == after
+        assert self.service.act(token, replace(act, assignment=10**9)).result() is None
 
     @precondition(lambda self: self.sent)
     @rule(index=INDEX, annotator=INDEX)
@@ -185,8 +189,7 @@ class Study(RuleBasedStateMachine):
         assert [self.service.view(token).result() for token in self.annotators] == views
 
     def rows(self) -> int:
-        with closing(sqlite3.connect(self.path)) as base:
-            return int(base.execute("SELECT count(*) FROM judgment").fetchone()[0])
+        return int(query_rows(self.path, "SELECT count(*) FROM judgment")[0][0])
 
     @invariant()
     def rules_hold(self) -> None:

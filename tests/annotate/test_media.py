@@ -15,7 +15,7 @@ from custodes.annotate.new_study import new
 from custodes.annotate.plan import AnnotatorPlan, StudyPlan
 from custodes.annotate.study_material import medium
 from custodes.errors import InputError
-from tests.annotate.files import connection, orders
+from tests.annotate.studies import connection, orders
 
 Image: Any = pytest.importorskip("PIL.Image")
 

@@ -13,15 +13,18 @@ from custodes.annotate.add_to_study import add
 from custodes.annotate.check_study import check
 from custodes.annotate.new_study import new
 from custodes.annotate.plan import AnnotatorPlan, Ending, Question, StudyPlan, StudyTexts
+from custodes.annotate.service import Service
 from custodes.annotate.study_material import pairs_of
 from custodes.annotate.study_status import notes_of
+from custodes.annotate.views import Ask, Begin, Break
 from custodes.data.reading import read
 from custodes.errors import InputError, OptionError
 from custodes.evaluate.protocol import live
-from tests.annotate.files import connection, orders, texts
-from tests.annotate.studies import ManualClock, answer, new_annotator, open_service, plan_of
+from tests.annotate.studies import ManualClock, answer, connection, new_annotator, open_service, orders, plan_of, texts
 
 SILENT = StudyPlan(annotators=AnnotatorPlan(attention=0))
+ALONE = {"cap": 1.0, "batch": 6, "batches": 30, "overlap": 0.0, "gold_every": 0, "attention": 0}
+"""A plan for one annotator without control questions."""
 
 
 def notes(path: Path) -> list[str]:
@@ -199,8 +202,7 @@ def test_a_later_output_is_shown_as_the_others_of_its_item(tmp_path: Path) -> No
 
 def test_added_pairs_report_the_joint_level(tmp_path: Path) -> None:
     """The joint level is .05 for three analysed pairs, plus 3 x .05 / 6 (then 7 x .05 / 10) for the others."""
-    annotators = {"cap": 1.0, "overlap": 0.0, "gold_every": 0, "attention": 0}
-    plan = plan_of(annotators=annotators, stopping={"family": True, "looks": (2, 12), "boundary": "none"})
+    plan = plan_of(annotators={**ALONE, "batch": 99}, stopping={"family": True, "looks": (2, 12), "boundary": "none"})
     path = new(texts(), tmp_path / "study.db", plan=plan)
     unanswered = new(texts(), tmp_path / "other.db", plan=plan)
     with open_service(path) as service:
@@ -220,3 +222,45 @@ def test_added_pairs_report_the_joint_level(tmp_path: Path) -> None:
     assert "at most 0.085, not 0.05" in notes_of(path)[-1]
     add(unanswered, texts(systems="D"))  # no pair was analysed
     assert notes_of(unanswered)[-1] == "gamma is now divided by 6, the number of pairs"
+
+
+def prefer_system_a(service: Service, token: str, *, most: int = 10_000) -> None:
+    """Answer up to `most` comparisons: system A is better than the others, which are equal."""
+    for _ in range(most):
+        if isinstance(view := service.view(token).result(), Break):
+            view = service.act(token, Begin()).result()
+        if not isinstance(view, Ask):
+            break
+        first, second = (">A says" in side.html for side in view.sides)
+        answer(service, token, first - second)
+
+
+def test_a_metric_is_used(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    rows = texts(systems="AB", items=40).select("item", "system")
+    is_a = pl.when(pl.col("system") == "A").then(1.0).otherwise(0.0)
+    scores = rows.with_columns(rater=pl.lit("m"), kind=pl.lit("metric"), score=is_a + pl.Series(rng.normal(size=80)))
+    plan = plan_of(annotators=ALONE, stopping={"estimator": "ppi"})
+    path = new(read(texts(systems="AB", items=40), scores), tmp_path / "study.db", plan=plan, metric="m")
+    with open_service(path) as service:
+        prefer_system_a(service, new_annotator(service))
+        (pair,) = service.snapshot().result().pairs
+    assert (pair.decision, pair.is_open) == (1, False)
+
+
+def test_additions_are_asked_and_answers_stay(tmp_path: Path) -> None:
+    path = new(texts(systems="AB"), tmp_path / "study.db", plan=plan_of(annotators=ALONE))
+    with open_service(path) as service:
+        prefer_system_a(service, new_annotator(service), most=8)
+        before = service.snapshot().result()
+    add(path, texts(systems="ABC", items=14))
+    clock = ManualClock()
+    with open_service(path, clock) as service:
+        after = service.snapshot().result()
+        assert (after.answers, after.pairs[0].answered) == (before.answers, before.pairs[0].answered)
+        assert [(pair.first, pair.second) for pair in after.pairs] == [("A", "B"), ("A", "C"), ("B", "C")]
+        clock.wait(3600)  # the open question of the first annotator is released
+        prefer_system_a(service, new_annotator(service))
+        end = service.snapshot().result()
+    assert end.answers > after.answers
+    assert [pair.looks_done > 0 for pair in end.pairs] == [True, True, True]

@@ -2,41 +2,39 @@
 
 from __future__ import annotations
 
+from array import array
 from typing import Any
 
 import numpy as np
 import pytest
 
+from custodes.annotate.participants import Totals, Work
 from custodes.annotate.quality_control import FEWEST, Standing, standing
 
 USUAL: dict[str, Any] = {
-    "right": 3,
-    "n_known": 3,
-    "seconds": 30.0,
-    "timed": 40,
-    "typical": 30.0,
-    "first": 15,
+    "gold_right": 3,
+    "gold_asked": 3,
+    "first_shown": 15,
     "decided": 30,
     "equal": 10,
     "answers": 40,
     "refused": 0,
-    "equal_share": 0.25,
-    "annotators": 20,
 }
 
 
-def standing_of(**fields: Any) -> Standing:
-    return standing(**USUAL | fields)
+NEW = {**dict.fromkeys(USUAL, 0), "answers": 3}
+
+
+def standing_of(*, seconds: float = 30.0, timed: int = 40, equal_share: float = 0.25, **counts: int) -> Standing:
+    """Return the standing of one of 20 annotators; `timed` answers took `seconds` each, and 30 s is typical."""
+    work = Work(**USUAL | counts, times=array("d", [seconds] * timed))
+    totals = Totals(answers=work.answers + 1000, equal=work.equal + round(1000 * equal_share))
+    return standing(work, totals, typical=30.0, annotators=20)
 
 
 def test_a_usual_person_is_ok() -> None:
     assert standing_of() == Standing("ok", ())
-    assert standing_of(
-        right=0, n_known=0, seconds=None, timed=0, typical=None, first=0, decided=0, equal=0, answers=0
-    ) == (
-        "ok",
-        (),
-    )
+    assert standing(Work(), Totals(), typical=None, annotators=1) == Standing("ok", ())
 
 
 @pytest.mark.parametrize(
@@ -45,19 +43,19 @@ def test_a_usual_person_is_ok() -> None:
         ({"seconds": 7.4}, ("fast",)),
         ({"seconds": 7.6}, ()),
         ({"seconds": 7.4, "timed": 15}, ()),  # too few for a median
-        ({"seconds": None, "timed": 0}, ()),  # a browser that reports no times
-        ({"first": 30}, ("one side",)),
-        ({"first": 0}, ("one side",)),
-        ({"first": 29}, ("one side",)),  # 97 %
-        ({"first": 28}, ()),  # 93 %
-        ({"first": 8, "decided": 8}, ()),  # too frequent for one of 20 annotators with random sides
+        ({"timed": 0}, ()),  # a browser that reports no times
+        ({"first_shown": 30}, ("one side",)),
+        ({"first_shown": 0}, ("one side",)),
+        ({"first_shown": 29}, ("one side",)),  # 97 %
+        ({"first_shown": 28}, ()),  # 93 %
+        ({"first_shown": 8, "decided": 8}, ()),  # too frequent for one of 20 annotators with random sides
         ({"equal": 40}, ("all equal",)),
         ({"equal": 40, "equal_share": 0.9}, ()),  # a study of ties
-        ({"right": 8, "n_known": 10}, ()),  # occurs at some time for half of the annotators with accuracy .85
+        ({"gold_right": 8, "gold_asked": 10}, ()),  # occurs at some time for half of the annotators with accuracy .85
         ({"refused": 43}, ()),  # half of the questions, with three known ones
         ({"refused": 44}, ("refuses",)),
-        ({"right": 0, "n_known": 0, "answers": 3, "equal": 0, "refused": 4, "decided": 0, "first": 0}, ()),  # 4 of 7
-        ({"right": 0, "n_known": 0, "answers": 3, "equal": 0, "refused": 5, "decided": 0, "first": 0}, ("refuses",)),
+        ({**NEW, "refused": 4}, ()),  # 4 of 7
+        ({**NEW, "refused": 5}, ("refuses",)),
     ],
     ids=str,
 )
@@ -66,10 +64,10 @@ def test_flags(fields: dict[str, Any], flags: tuple[str, ...]) -> None:
 
 
 def test_only_known_answers_block() -> None:
-    worst = standing_of(seconds=0.1, first=30, equal=40, right=8, n_known=10)
+    worst = standing_of(seconds=0.1, first_shown=30, equal=40, gold_right=8, gold_asked=10)
     assert worst == ("watch", ("fast", "one side", "all equal"))
-    assert standing_of(right=0, n_known=6).name == "blocked"
-    assert "known" in standing_of(right=0, n_known=6).flags
+    assert standing_of(gold_right=0, gold_asked=6).name == "blocked"
+    assert "known" in standing_of(gold_right=0, gold_asked=6).flags
 
 
 def test_accurate_annotators_are_rarely_blocked() -> None:
@@ -80,7 +78,7 @@ def test_accurate_annotators_are_rarely_blocked() -> None:
         hits = 0
         for answers in rng.random((annotators, 30)) < p:
             right = np.cumsum(answers)
-            hits += any(standing_of(right=int(right[i]), n_known=i + 1).name == "blocked" for i in range(30))
+            hits += any(standing_of(gold_right=int(right[i]), gold_asked=i + 1).name == "blocked" for i in range(30))
         return hits / annotators
 
     assert blocked(0.9) <= 0.02
@@ -92,7 +90,8 @@ def test_accurate_annotators_are_rarely_flagged() -> None:
     .02: the first three answers wrong)."""
     right = np.cumsum(np.random.default_rng(3).random((500, 20, 4)) < 0.9, axis=2)
     is_flagged = [
-        [bool(standing_of(right=n, n_known=n_known).flags) for n in range(n_known + 1)] for n_known in range(1, 5)
+        [bool(standing_of(gold_right=n, gold_asked=n_known).flags) for n in range(n_known + 1)]
+        for n_known in range(1, 5)
     ]
     flagged = np.stack([np.array(is_flagged[k])[right[:, :, k]] for k in range(4)])
     assert flagged.any(axis=(0, 2)).mean() <= 0.06
@@ -112,7 +111,7 @@ def test_similar_annotators_are_rarely_flagged_as_fast(spread: float) -> None:
             if min(medians) < 0.3 * np.median(medians)
         ]
         flagged += any(
-            "fast" in standing_of(seconds=seconds, timed=n, typical=typical).flags for n, seconds, typical in near
+            "fast" in standing_of(seconds=30 * seconds / typical, timed=n).flags for n, seconds, typical in near
         )
     assert flagged <= 5
 
@@ -126,7 +125,7 @@ def test_random_sides_are_rarely_flagged() -> None:
         first = np.cumsum(rng.random((20, 60)) < 0.5, axis=1)
         extreme = np.maximum(first, np.arange(1, 61) - first)
         flagged += any(
-            "one side" in standing_of(first=int(first[w, n]), decided=n + 1).flags
+            "one side" in standing_of(first_shown=int(first[w, n]), decided=n + 1).flags
             for w, n in zip(*np.nonzero(extreme > 0.95 * np.arange(1, 61)), strict=True)
         )
     assert flagged <= 3

@@ -30,10 +30,10 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_large_differences_are_decided_and_the_study_does_not_change(study: Path) -> None:
     before = hashlib.sha256(study.read_bytes()).hexdigest()
-    options = {"annotators": 4, "margins": [0.8], "careless": 0.0, "sided": 0.0, "repetitions": 2}
+    options = {"annotators": 4, "margins": [0.8, 0.0], "careless": 0.0, "sided": 0.0, "repetitions": 2}
     result = cu.annotate.rehearse(study, **options)
     assert hashlib.sha256(study.read_bytes()).hexdigest() == before
-    (row,) = result.outcomes.to_dicts()
+    row, equal = result.outcomes.to_dicts()
     assert row["pairs"] == 3
     assert row["right"] >= 0.5
     assert row["wrong"] == 0
@@ -41,15 +41,11 @@ def test_large_differences_are_decided_and_the_study_does_not_change(study: Path
     assert row["right_low"] < row["right"] <= row["right_high"]
     assert row["cost"] == pytest.approx(row["answers"] * 0.3)  # a price of 0.2 and a fee of 50 %
     assert row["hours"] < row["work"], "several people work at once"
+    assert equal["right"] + equal["wrong"] == pytest.approx(1), "without a margin every decision is wrong"
+    assert equal["missed"] is None
     second = cu.annotate.rehearse(study, **options)
     assert second.outcomes.equals(result.outcomes)
     assert not cu.annotate.rehearse(study, **options, rng=1).outcomes.equals(result.outcomes)
-
-
-def test_without_a_margin_every_decision_is_wrong(study: Path) -> None:
-    (row,) = cu.annotate.rehearse(study, margins=[0.0], repetitions=2, annotators=4).outcomes.to_dicts()
-    assert row["right"] + row["wrong"] == pytest.approx(1)
-    assert row["missed"] is None
 
 
 def test_plans_are_compared_on_the_command_line(

@@ -6,7 +6,6 @@ import os
 import re
 import signal
 import socket
-import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -22,6 +21,7 @@ from custodes.annotate import server
 from custodes.annotate.demo import demo_texts
 from custodes.errors import InputError, OptionError
 from tests.annotate.simulated_annotators import Browser
+from tests.annotate.studies import query_rows
 from tests.waiting import PATIENCE
 
 pytest.importorskip("uvicorn")
@@ -81,9 +81,8 @@ def test_ctrl_c_stores_every_answer(study: Path, tmp_path: Path) -> None:
         assert f"next: custodes annotate serve {study} continues" in out
         assert err == ""
     for path in (study, copies / "study.db"):
-        with closing(sqlite3.connect(path)) as base:
-            assert base.execute("SELECT count(*) FROM judgment").fetchone() == (1,)
-            assert base.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+        assert query_rows(path, "SELECT count(*) FROM judgment") == [(1,)]
+        assert query_rows(path, "PRAGMA integrity_check") == [("ok",)]
     assert cli.run(["annotate", "stop", str(study), "--why", "done"]) == 0
     assert cu.annotate.status(study).study["state"].to_list() == ["stopped"]
     assert cli.run(["annotate", "reopen", str(study)]) == 0

@@ -16,41 +16,9 @@ from custodes.annotate.safe_html import Render, UnlikeError, plain, to_html, vis
 from custodes.annotate.study_material import Item, StudyMaterial, SystemOutput
 from custodes.errors import MissingExtraError
 from custodes.progress import silent
+from tests.annotate.hostile import PAYLOADS
 
 RENDERINGS: tuple[Render, ...] = ("plain", "markdown", "markdown+math")
-
-HOSTILE = [
-    "<script>alert(1)</script>",
-    "<img src=x onerror=alert(1)>",
-    "<svg/onload=alert(1)>",
-    "[a](javascript:alert(1))",
-    "![a](x onerror=alert(1))",
-    "![a](https://evil.example/pixel.png)",
-    "<https://evil.example>",
-    "[ref]: javascript:alert(1)\n\n[x][ref]",
-    "<!--><script>alert(1)</script>-->",
-    "</p></div></form><form action=//evil.example><button>Next</button>",
-    "<button form=f name=answer value=1>1 is better</button>",
-    "<style>*{display:none}</style>",
-    "<iframe srcdoc='<script>alert(1)</script>'></iframe>",
-    "<math><mtext><table><mglyph><style><img src=x onerror=alert(1)></style></mglyph></table></mtext></math>",
-    "```html\n<script>alert(1)</script>\n```",
-    "```<b>\nx\n```",
-    "``` onclick=alert(1)\nx\n```",
-    "`<script>`",
-    "$<script>alert(1)</script>$",
-    "$\\href{javascript:alert(1)}{x}$",
-    "$\\text{<img src=x onerror=alert(1)>}$",
-    "$$\\class{x}{y} \\style{color:red}{z}$$",
-    "$\\unicode{x3c}script\\unicode{x3e}$",
-    "| <b>a</b> | b |\n|---|:--:|\n| <i> | [x](data:text/html,1) |",
-    "&lt;script&gt;alert(1)&lt;/script&gt; &#60;b&#62;",
-    "<a href='//evil' style='position:fixed;inset:0'>x</a>",
-    "\u202e<b>\u2066x",
-    "<plaintext>",
-    "<title></textarea><script>",
-    "a\0<b>\0",
-]
 
 
 class Tags(HTMLParser):
@@ -86,7 +54,7 @@ def check_allowed(html: str) -> None:
 
 
 @pytest.mark.parametrize("how", RENDERINGS)
-@pytest.mark.parametrize("text", HOSTILE)
+@pytest.mark.parametrize("text", PAYLOADS)
 def test_hostile_texts_make_no_markup_of_their_own(text: str, how: Render) -> None:
     try:
         html = to_html(text, how)

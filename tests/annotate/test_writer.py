@@ -22,6 +22,7 @@ from tests.annotate.studies import (
     new_annotator,
     open_service,
     plan_of,
+    query_rows,
     state_of,
     study,
 )
@@ -63,9 +64,8 @@ def test_a_full_disk_loses_nothing(tmp_path: Path) -> None:
         assert isinstance(after, Ask)
         assert after.assignment != ask.assignment
         assert service.snapshot().result().answers == acknowledged + 1
-    with closing(sqlite3.connect(path)) as base:
-        assert base.execute("SELECT count(*) FROM battles").fetchone() == (acknowledged + 1,)
-        assert base.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    assert query_rows(path, "SELECT count(*) FROM battles") == [(acknowledged + 1,)]
+    assert query_rows(path, "PRAGMA integrity_check") == [("ok",)]
 
 
 def test_a_lock_of_another_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -109,8 +109,7 @@ def test_a_failed_act_does_not_affect_others(tmp_path: Path) -> None:
         ]
         assert len(service.snapshot().result().annotators) == 3
         state = state_of(service)
-    with closing(sqlite3.connect(service.path)) as base:
-        assert base.execute("SELECT count(*) FROM event WHERE kind = 'broken'").fetchone() == (0,)
+    assert query_rows(service.path, "SELECT count(*) FROM event WHERE kind = 'broken'") == [(0,)]
     with open_service(service.path) as service:
         assert state_of(service) == state
 
@@ -159,9 +158,8 @@ def test_a_copy_while_annotators_answer(tmp_path: Path) -> None:
         with pytest.raises(OptionError, match="no such folder"):
             service.backup(tmp_path / "none" / "copy.db")
     for path in copy_paths:
-        with closing(sqlite3.connect(path)) as base:
-            assert base.execute("PRAGMA integrity_check").fetchone() == ("ok",)
-            (n,) = base.execute("SELECT count(*) FROM judgment").fetchone()
+        assert query_rows(path, "PRAGMA integrity_check") == [("ok",)]
+        ((n,),) = query_rows(path, "SELECT count(*) FROM judgment")
         with open_service(path, clock) as service:
             assert service.snapshot().result().answers == n > 0
             answer(service, tokens[0], 0)

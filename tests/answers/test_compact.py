@@ -65,3 +65,29 @@ def test_every_question_has_a_compact_form_of_balanced_braces_and_at_most_two_es
             assert {line.count(" & ") for line in lines} == {len(labels) + len(numbers) - 1}
         plain = re.sub(r"\\[{}]", "", text)
         assert plain.count("{") == plain.count("}")
+
+
+def test_the_labels_that_change_least_stand_above_their_rows_and_leave_place_for_one_interval() -> None:
+    labels = [label(name, name) for name in ("metric", "a", "b", "estimator")]
+    table = Table(
+        doc="Pairs.", columns=(*labels, *(score(name, name, interval=True) for name in ("better", "tie"))), by=""
+    )
+    names = {"metric": ["m", "m", "n"], "a": ["A", "B", "B"], "b": ["C", "C", "D"], "estimator": ["x", "y", "x"]}
+    values = {f"{name}{bound}": [0.5] * 3 for name in ("better", "tie") for bound in ("", "_low", "_high")}
+    lines = compact_latex(table, pl.DataFrame(names | values), "pairs").splitlines()
+    assert lines[2] == r"\begin{tabular}{@{}lllr@{}}"
+    assert lines[5:12] == [
+        r"\midrule",
+        r"\multicolumn{4}{@{}l}{m} \\",
+        r"\midrule",
+        r"A & C & x & .50 {\scriptsize[.50, .50]} \\",
+        r"B & C & y & .50 {\scriptsize[.50, .50]} \\",
+        r"\midrule",
+        r"\multicolumn{4}{@{}l}{n} \\",
+    ]
+
+
+def test_long_sentences_are_broken_into_lines() -> None:
+    table = Table(doc="Sentences.", columns=(label("kind", "its kind"), label("text", "the sentence")), by="")
+    frame = pl.DataFrame({"kind": ["best"], "text": ["Aster is the best system on coherence and on fluency."]})
+    assert r"{@{}p{.75\columnwidth}@{}}" in compact_latex(table, frame, "verdict")

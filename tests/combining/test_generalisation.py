@@ -156,13 +156,13 @@ def test_groups_that_are_the_data_sets_are_held_out_once() -> None:
 def test_what_cannot_be_told_has_no_row_and_a_note() -> None:
     few = run_combine({key: values[:, :3] for key, values in planted().items()})
     assert set(few.generalisation["unseen"]) == {"items"}
-    assert rules(few)["unseen-not-told"] == (
+    assert rules(few)["unseen-not-tested"] == (
         "unseen systems are not tested: 4 systems are needed, and annotators rated only 3"
     )
     straddling = table_of_items(cluster=[f"c{k // 2}" for k in range(ITEMS)], group=["x", "y"] * (ITEMS // 2))
     mixed = run_combine(judged(planted()).describe(items=straddling))
     assert "groups" not in set(mixed.generalisation["unseen"])
-    assert "items of one cluster are in different folds" in rules(mixed)["unseen-not-told"]
+    assert "items of one cluster are in different folds" in rules(mixed)["unseen-not-tested"]
 
 
 def test_slow_methods_are_tried_when_asked() -> None:
@@ -215,4 +215,4 @@ def test_verdicts_say_nothing_of_unseen_systems() -> None:
     ]
     result = run_combine(cu.read(pl.DataFrame(rows), pl.DataFrame(battles)))
     assert set(result.generalisation["unseen"]) == {"items"}
-    assert "verdicts" in rules(result)["unseen-not-told"]
+    assert "verdicts" in rules(result)["unseen-not-tested"]

@@ -5,8 +5,7 @@ import pytest
 
 import custodes as cu
 from custodes.data.study import Study
-from custodes.evaluate.near_copies import NEAR_COPY, near_copies
-from custodes.evaluate.partiality_table import DISFAVOURED, FAVOURED
+from custodes.evaluate.partiality_table import DISFAVOURED, FAVOURED, NEAR_COPY, near_copies
 from custodes.evaluate.rater_comparison import compare
 from tests.evaluate.studies import study_of
 

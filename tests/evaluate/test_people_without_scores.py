@@ -59,11 +59,16 @@ def shaped(shape: str, folder: Path) -> tuple[cu.Study, dict[str, Any]]:
     return cu.read(pl.DataFrame(rows)), {}
 
 
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("model") / "model.json"
+    cu.combine(cu.read("demo"), target="fluency", method="ridge", repeats=1, resamples=0).model.save(path)
+    return path
+
+
 @pytest.mark.parametrize("shape", ["wide", "rows", "aspect", "raters", "verdicts"])
-def test_every_question_answers_or_says_so_in_one_line(shape: str, tmp_path: Path) -> None:
+def test_every_question_answers_or_says_so_in_one_line(shape: str, model: Path, tmp_path: Path) -> None:
     study, annotators = shaped(shape, tmp_path)
-    model = tmp_path / "model.json"
-    cu.combine(cu.read("demo"), target="fluency", method="ridge", repeats=1, resamples=0).model.save(model)
     for name, question in {**QUESTIONS, "report": cu.report}.items():
         if name in ("rates", "labelling", "route"):  # questions about labels
             continue

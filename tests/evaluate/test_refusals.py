@@ -9,7 +9,7 @@ import polars as pl
 import custodes as cu
 from custodes.annotate.check_study import check
 from custodes.annotate.views import Skip
-from custodes.evaluate.check.refusals import refusals
+from custodes.evaluate.check.study import refusals
 from custodes.reporting.sections.annotators import looks_of, looks_sentences
 from tests.annotate import studies
 from tests.data.annotation_files import Said, connected, look, new_file, say

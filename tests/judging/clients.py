@@ -7,12 +7,16 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from custodes.judging.judge import Judge
+from custodes.judging.plan import JudgingPlan
+from custodes.judging.run import prepare
+
 FENCE = re.compile(r"<(output(?:-[AB])?-[0-9a-f]{12})>\n(.*?)\n</\1>", re.DOTALL)
 
 Body = Mapping[str, Any]
 
 
-def completion(content: str, *, finish: str = "stop", **more: Any) -> dict[str, Any]:
+def completion(content: str | None, *, finish: str = "stop", **more: Any) -> dict[str, Any]:
     """Return a chat completion with the content."""
     message = {"role": "assistant", "content": content}
     usage = {"prompt_tokens": 100, "completion_tokens": 5}
@@ -42,3 +46,9 @@ def judging(verdict: Callable[..., Any], key: str = "verdict") -> Callable[[Body
 
 def longer(a: str, b: str) -> str:
     return "tie" if len(a) == len(b) else "A" if len(a) > len(b) else "B"
+
+
+def planned(texts: Any, config: Judge | None = None, **args: Any) -> JudgingPlan:
+    """Return the plan of a judge of a server that is not queried."""
+    usual: dict[str, Any] = {"pairs": "all", "orders": "both", "repeats": 1, "client": None, "rng": 0}
+    return prepare(texts, config or Judge(model="m", base_url="http://localhost/v1"), **{**usual, **args})

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from custodes.cache import Cache
+from custodes.data.notes import Note
 from custodes.errors import InputError
-from custodes.judging.batch import Batch, read_replies, write_requests
-from custodes.judging.cache import find_replies
+from custodes.judging.batch import read_replies, write_requests
 from custodes.judging.cost import Budget
 from custodes.judging.querying import query
-from custodes.judging.requests import Request
+from custodes.judging.requests import Failure, Request, find_replies
 from custodes.progress import silent
 from tests.judging.servers import completion
 
@@ -28,10 +28,10 @@ def line(n: int | str, text: str | None = None, **more: Any) -> str:
     return json.dumps({"id": "b", "custom_id": key, "response": response, "error": None} | more)
 
 
-def filed(tmp_path: Path, *lines: str, end: str = "\n", cache: Cache | None = None) -> Batch:
+def filed(tmp_path: Path, *lines: str, cache: Cache, end: str = "\n") -> tuple[dict[str, Failure], list[Note]]:
     place = tmp_path / "replies.jsonl"
     place.write_text("\n".join(lines) + end)
-    return read_replies(place, REQUESTS, cache or Cache())
+    return read_replies(place, REQUESTS, cache)
 
 
 def test_requests_and_back(tmp_path: Path) -> None:
@@ -42,8 +42,7 @@ def test_requests_and_back(tmp_path: Path) -> None:
     assert {(row["method"], row["url"]) for row in rows} == {("POST", "/v1/chat/completions")}
     assert [row["body"] for row in rows] == [request.body for request in REQUESTS]
     cache = Cache()
-    result = filed(tmp_path, *[line(n) for n in reversed(range(6))], cache=cache)
-    assert result == Batch(kept=6, failures={}, notes=())
+    assert filed(tmp_path, *[line(n) for n in reversed(range(6))], cache=cache) == ({}, [])
     replies, missing = find_replies(REQUESTS, cache)
     assert missing == []
     assert [replies[request.key].body["choices"][0]["message"]["content"] for request in REQUESTS] == list("012345")
@@ -84,9 +83,8 @@ def test_lines_that_failed_are_named_and_not_kept(
     tmp_path: Path, more: dict[str, Any], reason: str, message: str
 ) -> None:
     cache = Cache()
-    result = filed(tmp_path, line(0), line(1, **more), cache=cache)
-    assert result.kept == 1
-    assert {key: (failure.reason, failure.message) for key, failure in result.failures.items()} == {
+    failures, _ = filed(tmp_path, line(0), line(1, **more), cache=cache)
+    assert {key: (failure.reason, failure.message) for key, failure in failures.items()} == {
         REQUESTS[1].key: (reason, message)
     }
     assert len(find_replies(REQUESTS, cache)[0]) == 1
@@ -96,9 +94,9 @@ def test_unknown_and_doubled_ids_and_half_a_line_are_told(tmp_path: Path) -> Non
     cache = Cache()
     failed = line(2, response=None, error={"message": "late"})
     lines = [line("other"), failed, line(0, "first"), line(0, "second"), "", line(2, "after all"), line(1)[:50]]
-    result = filed(tmp_path, *lines, end="", cache=cache)
-    assert (result.kept, result.failures) == (2, {})
-    assert [(note.rule, note.count) for note in result.notes] == [
+    failures, notes = filed(tmp_path, *lines, end="", cache=cache)
+    assert failures == {}
+    assert [(note.rule, note.count) for note in notes] == [
         ("unknown-replies", 1),
         ("doubled-replies", 2),
         ("half-a-line", 0),
@@ -112,29 +110,14 @@ def test_unknown_and_doubled_ids_and_half_a_line_are_told(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("", "replies.jsonl: the file contains no reply; give the output file of a batch (JSON Lines)"),
-        ("\n\n", "replies.jsonl: the file contains no reply; give the output file of a batch (JSON Lines)"),
-        (
-            "item,system\n1,2\n",
-            "replies.jsonl: row 1: this line is not a reply of a batch",
-        ),
+        ("\n\n", "replies.jsonl: the file contains no reply; give the output file of a batch"),
+        ("item,system\n1,2\n", "replies.jsonl: row 1: this line is not a reply of a batch"),
         ("{}\n", "replies.jsonl: row 1: this line is not a reply of a batch"),
-        ("[1]\n", "replies.jsonl: row 1: this line is not a reply of a batch"),
-        (
-            line(0) + "\n{half\n" + line(1),
-            "replies.jsonl: row 2: this line is not a reply of a batch",
-        ),
+        (line(0) + "\n{half\n" + line(1), "replies.jsonl: row 2: this line is not a reply of a batch"),
         (line(0)[:-9], "replies.jsonl: row 1: this line is not a reply of a batch"),
         ('{"custom_id": "a", "method": "POST", "body": {}}\n', "replies.jsonl: row 1: this line is a request; give"),
         ('{"custom_id": "a"}\n', "replies.jsonl: row 1: this line has no response"),
-        (
-            line("a") + "\n" + line("b"),
-            (
-                "replies.jsonl: none of the 2 replies in this file belongs to these requests; give the texts, "
-                "model and options with which the requests were written"
-            ),
-        ),
-        ("\x00\x01", "replies.jsonl: row 1: this line is not a reply of a batch"),
+        (line("a") + "\n" + line("b"), "replies.jsonl: none of the 2 replies in this file belongs to these requests"),
     ],
 )
 def test_another_file_is_one_line_and_nothing_is_kept(tmp_path: Path, content: str, message: str) -> None:

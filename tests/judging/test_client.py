@@ -29,38 +29,19 @@ NOW = datetime(2026, 11, 22, 10, 0, 0, tzinfo=UTC)
     [
         ("https://api.openai.com/v1/", "https://api.openai.com/v1"),
         ("https://API.OpenAI.com/v1/chat/completions", "https://api.openai.com/v1"),
-        (" http://localhost:8000/v1 ", "http://localhost:8000/v1"),
         ("http://me:p%40ss@[::1]:8000", "http://[::1]:8000"),
     ],
 )
 def test_an_address_without_credentials(base_url: str, place: str) -> None:
-    if base_url == base_url.strip():
-        assert repr(http_client(base_url, key=None, timeout=1)) == f"Server({place!r})"
-        assert address(base_url) == place
-        return
-    with pytest.raises(
-        OptionError,
-        match=(
-            "base_url=' http://localhost:8000/v1 ': this is not the address of a server; give one such as "
-            r"http://127\.0\.0\.1:8000/v1"
-        ),
-    ):
-        address(base_url)
+    assert repr(http_client(base_url, key=None, timeout=1)) == f"Server({place!r})"
+    assert address(base_url) == place
 
 
 @pytest.mark.parametrize(
     "base_url",
     [
-        *(
-            "",
-            "localhost:8000",
-            "api.openai.com/v1",
-            "file:///etc/passwd",
-            "ftp://host/v1",
-            "unix:///tmp/socket",
-            "https://",
-        ),
-        *("http://host:99999", "http://host:x", "http://host:0", "http://[::1", "http://me:hunter2@", "javascript:1"),
+        *("", "localhost:8000", "file:///etc/passwd", "https://", " http://localhost:8000/v1 "),
+        *("http://host:99999", "http://host:0", "http://[::1", "http://me:hunter2@"),
         *("https://host/v1?key=hunter2", "https://me:hunter2@host/v1?x=1", "https://host/v1#hunter2", "http://a b/v1"),
         *("http://me:hunter2@host:port/v1", "http://host/v1\r\nX: hunter2x"),
     ],
@@ -90,21 +71,13 @@ def test_credentials_are_sent_and_are_not_in_the_key_of_an_answer(server: Server
 
 @pytest.mark.parametrize("key", ["", " ", "two words", "a\nb", "kéy", "x\x00"])
 def test_a_key_that_no_header_can_hold(key: str) -> None:
-    with pytest.raises(
-        OptionError,
-        match=r"^the API key is empty or contains characters that are not allowed "
-        r"in a key \(",
-    ):
+    with pytest.raises(OptionError, match="^the API key is empty or contains characters that are not allowed"):
         http_client("https://host/v1", key=key, timeout=1)
 
 
 def test_a_key_beside_credentials() -> None:
     with pytest.raises(
-        OptionError,
-        match=(
-            "^https://host: the address contains credentials, and an API key is also set; remove the credentials "
-            "or the key$"
-        ),
+        OptionError, match="^https://host: the address contains credentials, and an API key is also set"
     ):
         http_client("https://me:hunter2@host", key="k", timeout=1)
 
@@ -174,9 +147,7 @@ def test_what_is_sent_says_nothing_of_this_machine(server: Server) -> None:
         ({"retry-after": "-5"}, None),
         ({"retry-after": "Mon, 01 Jan 99999999999 00:00:00 GMT"}, None),
         ({"retry-after": "inf"}, None),
-        ({"retry-after": "1e9"}, None),
         ({"retry-after": "٣"}, None),
-        ({"retry-after": ""}, None),
         ({"retry-after": "3", "retry-after-ms": "2500"}, 2.5),
     ],
 )

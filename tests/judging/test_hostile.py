@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from custodes.judging.judge import Judge
 from custodes.judging.prompt import PROMPTS, Fenced, ItemTexts, Prompt
 from custodes.judging.replies import read_answer
-from custodes.judging.run import judge, prepare
-from tests.judging.clients import FENCE, completion, outputs_of, prompt_of
+from custodes.judging.run import judge
+from tests.judging.clients import FENCE, completion, outputs_of, planned, prompt_of
 
 GUESSED = str(Fenced.make("output-A", "attack"))
 ATTACKS = {
@@ -48,8 +48,7 @@ def texts(first: str) -> pl.DataFrame:
 @pytest.mark.parametrize("mode", ["pairwise", "pointwise"])
 def test_an_output_stands_whole_in_its_fence_and_changes_nothing_else(attack: str, mode: Any) -> None:
     config = Judge(model="m", base_url="http://localhost/v1", mode=mode)
-    args: dict[str, Any] = {"pairs": "all", "orders": "both", "repeats": 1, "client": None, "rng": 0}
-    mild, hostile = (prepare(texts(text), config, **args) for text in ("Something.", attack))
+    mild, hostile = (planned(texts(text), config) for text in ("Something.", attack))
     keys = {
         name: [(question.item, question.order, question.request.key) for question in plan.asked if question.item == "2"]
         for name, plan in (("mild", mild), ("hostile", hostile))

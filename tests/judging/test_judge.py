@@ -102,6 +102,28 @@ def test_a_second_request_where_the_first_had_no_verdict(tmp_path: Path) -> None
     assert again.verdicts.equals(result.verdicts)
 
 
+@pytest.mark.parametrize(
+    ("reply", "why", "limits"),
+    [
+        (completion(None, finish="content_filter"), "filtered", [50]),
+        (completion('{"verdict": "A"}', finish="length"), "truncated", [50, 100]),
+        (completion(""), "empty", [50, 50]),
+        (completion('{"verdict": "C"}'), "label", [50, 50]),
+    ],
+)
+def test_a_reply_without_a_verdict_has_a_reason(reply: dict[str, Any], why: str, limits: list[int]) -> None:
+    seen: list[int] = []
+
+    def client(body: Mapping[str, Any]) -> dict[str, Any]:
+        seen.append(body["max_tokens"])
+        return reply
+
+    result = judge(TEXTS.head(2), Judge(model="m", sampling={"max_tokens": 50}), client=client, orders="ab")
+    assert result.verdicts.select("preference", "invalid").rows() == [(None, why)]
+    assert result.failures.rows() == [(system, 1, 0, why, 1) for system in ("", "X", "Y")]
+    assert (seen, result.status) == (limits, 1)
+
+
 def by_length(body: Mapping[str, Any]) -> dict[str, Any]:
     return judging(longer)(body)
 
@@ -201,3 +223,28 @@ def test_a_comparison_that_the_budget_stopped_between_its_orders_is_half_one() -
         assert result.preferences.half().height == stopped.height
         halves.append(stopped.height)
     assert halves == [0, 2, 0]  # two questions share one request
+
+
+def test_what_was_not_asked_is_no_behaviour_of_a_judge() -> None:
+    """The judge always prefers the first output, twice; two systems have equal texts on two of three items."""
+    texts = pl.DataFrame(
+        [
+            {"item": str(item), "system": system, "text": f"{item} {'W' if system == 'X' and item % 3 else system}" * k}
+            for item in range(30)
+            for k, system in ((2, "W"), (2, "X"), (3, "Y"), (4, "Z"))
+        ]
+    )
+    result = judge(texts, ONE, client=judging(lambda a, b: "A"), repeats=2)
+    study = result.study()
+    answer = cu.consistency(study, resamples=0)
+    row = answer.to_frame("orders").row(0, named=True)
+    assert (row["n_both_orders"], row["n_one_order"], row["flip_rate"], row["first_rate"]) == (160, 0, 1.0, 1.0)
+    missing = answer.to_frame("missing").filter(factor="all").row(0, named=True)
+    assert (missing["queried"], missing["tie_rate"]) == (160 * 4, 0.0)
+    assert answer.to_frame("repeats").select("comparisons", "runs").row(0) == (160, 4.0)
+    assert answer.to_frame("length")["comparisons"].item() == 160
+    assert [note.count for note in answer.notes if note.rule == "not-asked"] == [20]
+    settled, _ = study.preferences.settled("mean")
+    assert settled.height == 180  # the ties of equal texts count as preferences
+    assert result.failures.is_empty()
+    assert result.usage["questions"].item() == 640

@@ -9,12 +9,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 from threading import Event
-from typing import Any
 
 import polars as pl
 import pytest
 
-import custodes as cu
 from tests.command_line import Run, custodes, interruptible
 from tests.judging.clients import longer, outputs_of
 from tests.judging.servers import Manner, Seen, Server, fails, says, silence
@@ -139,29 +137,11 @@ def test_batches(custodes: Run, server: Server, tmp_path: Path) -> None:
         (("--timeout", "0"), "--timeout 0 is not allowed; give a number of seconds above 0"),
         (("--mode", "pair"), "pairwise"),
         (("--pairs", "nothing.csv"), "no such file"),
-        (
-            ("--scale", "1-5:0.3", "--mode", "pointwise"),
-            (
-                "custodes: --scale '1-5:0.3' is not allowed; give LOW-HIGH, such as 1-5, or LOW-HIGH:STEP, "
-                "such as 1-5:0.5, with at most 101 points"
-            ),
-        ),
-        (
-            ("--sampling", "temperature"),
-            (
-                "custodes: --sampling 'temperature' is not allowed; give KEY=VALUE, each key once, as "
-                "in --sampling temperature=0"
-            ),
-        ),
+        (("--scale", "1-5:0.3", "--mode", "pointwise"), "custodes: --scale '1-5:0.3' is not allowed; give LOW-HIGH"),
+        (("--sampling", "temperature"), "custodes: --sampling 'temperature' is not allowed; give KEY=VALUE"),
         (("--max-cost", "1"), "the price of 'm' is unknown"),
         (("--price", "1"), "give two numbers"),
-        (
-            ("--examples", "texts.jsonl:2"),
-            (
-                "custodes: examples: no rater is known to be human; name the annotators with "
-                "human='PATTERN' (or give a column or raters file with 'kind')."
-            ),
-        ),
+        (("--examples", "texts.jsonl:2"), "custodes: examples: no rater is known to be human; name the annotators"),
         (("--dry-run", "--replies", "texts.jsonl"), "give one of these options"),
         (("--cache", "texts.jsonl"), "it is the input"),
         (("--orders", "abba"), "random"),
@@ -197,7 +177,7 @@ def test_very_many_requests_want_a_word(custodes: Run, server: Server) -> None:
     result = custodes(*command(server, "--price", "0,1", "--sampling", "max_tokens=1000"))
     assert result.status == 2
     assert (
-        "2640 requests, about $0.0238 expected and at most $2.64; allow them with --max-cost "
+        "2640 requests, about $0.0238 expected, at most $2.64; allow them with --max-cost "
         "DOLLARS or --yes, or send fewer, as with --pairs"
     ) in result.err
     assert "--pairs sample:N" in result.err
@@ -205,20 +185,13 @@ def test_very_many_requests_want_a_word(custodes: Run, server: Server) -> None:
 
 
 @pytest.mark.parametrize("key", ["sk-abcdefghijklmnop0123", "sk=part,two"])
-@pytest.mark.parametrize(
-    "option",
-    [
-        "--key-env",
-        "--api-key=",
-    ],
-)
-@pytest.mark.parametrize("more", [(), ("--dry-run",)])
+@pytest.mark.parametrize(("option", "more"), [("--key-env", ()), ("--key-env", ("--dry-run",)), ("--api-key=", ())])
 def test_a_key_in_place_of_its_variable_is_not_repeated(
     custodes: Run, server: Server, tmp_path: Path, key: str, option: str, more: Sequence[str]
 ) -> None:
     words = (option + key,) if option.endswith("=") else (option, key)
     result = custodes(*command(server, *words, *more))
-    assert result.status == (0 if more and option.startswith("--key-env") else 2)
+    assert result.status == (0 if more else 2)
     for part in (key, key.partition("=")[2] or key):
         assert part not in result.out + result.err
     assert not server.seen
@@ -256,13 +229,6 @@ def test_requests_sent_are_counted_with_retries(custodes: Run, server: Server) -
     result = custodes(*command(server))
     assert len(server.seen) == 24 + 6 + 6 * times
     assert f"{len(server.seen)} requests sent ({6 * times} of them retries)" in result.err
-    study = [{"item": row["item"], "outputs": row["outputs"], "source": row["source"]} for row in TEXTS]
-    Path("again.jsonl").write_text("".join(json.dumps(row) + "\n" for row in study))
-    before = len(server.seen)
-    answer = cu.judge("again.jsonl", cu.Judge(model="other", base_url=server.url))
-    usage = answer.usage.row(0, named=True)
-    assert usage["sent"] == len(server.seen) - before
-    assert usage["asked"] == usage["requests"] == 24 + 6
 
 
 def test_an_interrupted_judge_resumes(custodes: Run, server: Server) -> None:
@@ -289,15 +255,3 @@ def test_an_interrupted_judge_resumes(custodes: Run, server: Server) -> None:
     server.answer = lengths
     assert custodes(*words).status == 0
     assert len(server.seen) == n_sent + 24 - 5
-
-
-def client(body: Any) -> dict[str, Any]:
-    """Reply to `--client`."""
-    return {"choices": [{"message": {"content": '{"verdict": "tie"}'}, "finish_reason": "stop"}]}
-
-
-def test_a_function_as_client(custodes: Run, server: Server) -> None:
-    name = f"{__name__}:client"
-    result = custodes("judge", "texts.jsonl", "--model", "m", "--client", name, "-o", "verdicts.csv")
-    assert result.status == 0
-    assert set(pl.read_csv("verdicts.csv")["preference"]) == {0}

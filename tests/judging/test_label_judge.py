@@ -12,8 +12,7 @@ import pytest
 
 import custodes as cu
 from custodes.errors import OptionError
-from custodes.judging.judge import Judge
-from custodes.judging.label_answers import is_positive
+from custodes.judging.judge import Judge, is_positive
 from custodes.judging.plan import JudgedTexts, planned
 from custodes.judging.prompt import Prompt
 from custodes.judging.replies import read_answer
@@ -104,22 +103,18 @@ def test_missing_labels_count_only_where_they_could_decide(
     rule: Any, positives: int, negatives: int, expected: bool | None
 ) -> None:
     assert is_positive(rule, positives=positives, negatives=negatives, aspects=3) is expected
-
-
-def test_half_is_no_majority() -> None:
+    # half is no majority
     assert is_positive("majority", positives=2, negatives=2, aspects=4) is False
 
 
 def test_the_first_of_two_unknown_labels_is_positive() -> None:
     config = Judge(model="m", mode="pointwise", labels="zesty,dull", aspects="tone,facts", combine="any")
     words = {"tone": "zesty", "facts": "dull"}
-    result = judge(
-        TEXTS,
-        config,
-        client=lambda body: completion(
-            json.dumps({"label": words["tone" if "its tone" in prompt_of(body) else "facts"]})
-        ),
-    )
+
+    def client(body: Mapping[str, Any]) -> dict[str, Any]:
+        return completion(json.dumps({"label": words["tone" if "its tone" in prompt_of(body) else "facts"]}))
+
+    result = judge(TEXTS, config, client=client)
     assert result.labels.filter(aspect="")["label"].unique().to_list() == ["zesty"]
     assert [note.message for note in result.notes if note.rule == "first-label-positive"] == [
         "'zesty' counts as the positive label; in `custodes rates` give --positive zesty"
@@ -133,14 +128,8 @@ def test_the_request_names_the_labels() -> None:
         bodies.append(body)
         return completion('{"reason": "short", "label": "other topic"}')
 
-    config = Judge(
-        model="m",
-        mode="pointwise",
-        labels="billing,returns,other topic",
-        structured=True,
-        reason="first",
-        prompt="dialogue",
-    )
+    options: dict[str, Any] = {"structured": True, "reason": "first", "prompt": "dialogue"}
+    config = Judge(model="m", mode="pointwise", labels="billing,returns,other topic", **options)
     result = judge(TEXTS.head(1), config, client=client)
     assert result.labels["label"].to_list() == ["other topic"]
     assert result.details["reason"].to_list() == ["short"]
@@ -297,9 +286,7 @@ def test_files_that_rates_reads_without_options(custodes: Run, server: Server) -
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--labels", "pass,fail"), "--labels 'pass,fail' has no effect: a pairwise judge"),
         (("--mode", "pointwise", "--labels", "pass,fail", "--scale", "1-5"), "the judge gives labels"),
-        (("--mode", "pointwise", "--labels", "pass"), "give 2 to 20 words"),
         (("--mode", "pointwise", "--labels", "pass,fail", "--orders", "ab"), "the judge is pointwise"),
     ],
 )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +16,7 @@ import custodes as cu
 from custodes.errors import InputError
 from custodes.judging.judge import Judge
 from custodes.judging.replies import LONGEST_NAME
-from custodes.judging.reply_json import DEEPEST, encoded, reply_json, storable
-from custodes.judging.requests import Reply
-from custodes.judging.run import judge
-from tests.judging.clients import judging, longer
+from custodes.judging.requests import DEEPEST, Reply, encoded, reply_json, storable
 from tests.judging.servers import Manner, Seen, Server, completion, sends
 
 TEXTS = pl.DataFrame({"item": ["1", "1"], "system": ["X", "Y"], "text": ["Yes.", "No."]})
@@ -45,13 +41,10 @@ ODD = {
 
 
 @pytest.mark.parametrize("reply", ODD.values(), ids=ODD)
-@pytest.mark.parametrize("key", [None, "sk-some-long-key"])
-def test_an_odd_reply_is_requested_once_and_kept(
-    server: Server, tmp_path: Path, quick: None, reply: bytes, key: str | None
-) -> None:
+def test_an_odd_reply_is_requested_once_and_kept(server: Server, tmp_path: Path, quick: None, reply: bytes) -> None:
     server.answer = lambda request, attempts: sends(200, reply)
     judge = Judge(model="m", base_url=server.url)
-    client = cu.http_client(server.url, key=key)
+    client = cu.http_client(server.url, key="sk-some-long-key")
     for _ in range(2):
         result = cu.judge(TEXTS, judge, orders="ab", client=client, cache=tmp_path / "c.db")
         assert result.verdicts["preference"].to_list() == [1]
@@ -133,25 +126,9 @@ def test_a_long_name_of_a_model_is_short_in_every_table(server: Server, tmp_path
     assert all(len(note.message) < 1_000 for note in result.notes)
 
 
-ROW = [{"item": "1", "outputs": {"X": "One.", "Y": "Another."}}]
-
-
 @pytest.mark.parametrize(
     "record", [b"{}", b"", b"[]", b"\xff", b'{"reply": 3}', b'{"asked": "", "seconds": 1, "reply": []}', None, 3]
 )
 def test_a_record_that_is_none_of_ours_is_one_line(record: Any) -> None:
     with pytest.raises(InputError, match="a cached reply is damaged; give another file with --cache"):
         _ = Reply(record).body
-
-
-def test_a_cache_with_a_damaged_reply_is_told_of(tmp_path: Path) -> None:
-    texts, cache = tmp_path / "texts.jsonl", tmp_path / "kept.db"
-    texts.write_text("".join(json.dumps(row) for row in ROW))
-    client = judging(longer)
-    client.address = "by length"  # type: ignore[attr-defined]
-    judge(texts, Judge(model="m"), client=client, cache=cache)
-    with sqlite3.connect(cache) as base:
-        base.execute("UPDATE reply SET reply = x'7b7d'")
-    base.close()
-    with pytest.raises(InputError, match="damaged"):
-        judge(texts, Judge(model="m"), client=client, cache=cache)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import re
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,12 +15,12 @@ import polars as pl
 import pytest
 
 import custodes as cu
-from custodes.errors import InputError, OptionError
+from custodes.errors import CustodesError, InputError, OptionError
 from custodes.judging.judge import Judge
 from custodes.judging.plan import JudgingPlan
 from custodes.judging.prompt import image_part
-from custodes.judging.run import judge, prepare
-from tests.judging.clients import completion, judging, longer, prompt_of
+from custodes.judging.run import judge
+from tests.judging.clients import completion, judging, longer, outputs_of, planned, prompt_of
 
 ITEMS, SYSTEMS = [str(number) for number in range(12)], ["W", "X", "Y", "Z"]
 TEXTS = pl.DataFrame(
@@ -32,12 +33,15 @@ TEXTS = pl.DataFrame(
 
 
 def plan(texts: Any = TEXTS, config: Judge | None = None, **args: Any) -> JudgingPlan:
-    usual: dict[str, Any] = {"pairs": "all", "orders": "both", "repeats": 1, "client": None, "rng": 0}
-    return prepare(texts, config or Judge(model="m", base_url="http://localhost/v1"), **{**usual, **args})
+    return planned(texts, config, **args)
 
 
-def pairs(planned: JudgingPlan) -> Counter[tuple[str, ...]]:
-    return Counter(question.systems for question in planned.asked)
+def configured(**options: Any) -> Judge:
+    return Judge(model="m", base_url="http://h/v1", **options)
+
+
+def pairs(judging_plan: JudgingPlan) -> Counter[tuple[str, ...]]:
+    return Counter(question.systems for question in judging_plan.asked)
 
 
 def test_all_pairs_in_both_orders_and_repeats() -> None:
@@ -99,7 +103,7 @@ def test_pairs_that_cannot_be_asked(tmp_path: Path, rows: str, message: str) -> 
         plan(pairs=str(path))
 
 
-@pytest.mark.parametrize("word", ["al", "sample:", "sample:0", "sample:-1", "sample:1.5", "every"])
+@pytest.mark.parametrize("word", ["al", "sample:0", "sample:1.5"])
 def test_words_that_name_no_pairs(word: str) -> None:
     with pytest.raises(OptionError, match="pairs="):
         plan(pairs=word)
@@ -117,31 +121,17 @@ def test_one_system_cannot_be_compared() -> None:
     [
         ({"model": ""}, "name the model"),
         ({"mode": "pairs"}, "mode='pairs'; allowed: pairwise, pointwise"),
-        (
-            {"mode": "pointwise", "scale": "5-1"},
-            (
-                r"scale='5-1' is not allowed; give LOW-HIGH, such as 1-5, or LOW-HIGH:STEP, such as 1-5:0\.5, "
-                "with at most 101 points"
-            ),
-        ),
+        ({"mode": "pointwise", "scale": "5-1"}, "scale='5-1' is not allowed; give LOW-HIGH"),
         ({"mode": "pointwise", "scale": "1-5:0.3"}, "give LOW-HIGH"),
         ({"mode": "pointwise", "scale": "0-1:0"}, "give LOW-HIGH"),
         ({"scale": "1-7"}, "has no effect"),
         ({"aspects": ("a", "a: other")}, "names must differ"),
         ({"aspects": ("a", ": what it means")}, "names must differ"),
-        (
-            {"sampling": {"model": "x"}},
-            (
-                r"sampling='model': must be set by a separate argument \(model, structured, logprobs, "
-                r"repeats\)"
-            ),
-        ),
+        ({"sampling": {"model": "x"}}, "sampling='model': must be set by a separate argument"),
         ({"sampling": {"temperature": object()}}, "cannot be written as JSON"),
-        ({"sampling": {"seed": {1: 2j}}}, "cannot be written as JSON"),
-        (
-            {"examples": "x:2", "reason": "first"},
-            "examples: the human verdicts have no reasons, so the judge cannot be asked for reasons; set reason='none'",
-        ),
+        ({"sampling": 3}, "sampling=3: give values by name"),
+        ({"examples": "x:2", "reason": "first"}, "examples: the human verdicts have no reasons.*reason='none'"),
+        ({"prompt": "feedback"}, "prompt='feedback' asks for a reason in the form of feedback; set reason='first'"),
         ({"references": -1}, "references=-1"),
         ({"logprobs": "yes"}, "logprobs='yes': must be True or False"),
         ({"name": "\ud800"}, "characters that cannot be written to a file"),
@@ -156,9 +146,7 @@ def test_judges_that_cannot_be(values: dict[str, Any], message: str) -> None:
 def test_only_what_is_set_is_sent() -> None:
     body = plan().requests[0].body
     assert set(body) == {"model", "messages"}
-    full = Judge(
-        model="m", base_url="http://h/v1", structured=True, logprobs=True, sampling={"temperature": 0, "seed": 1}
-    )
+    full = configured(structured=True, logprobs=True, sampling={"temperature": 0, "seed": 1})
     body = plan(config=full).requests[0].body
     assert {name: body[name] for name in ("temperature", "seed", "logprobs", "top_logprobs")} == {
         "temperature": 0,
@@ -173,19 +161,19 @@ def test_only_what_is_set_is_sent() -> None:
 def test_a_prompt_of_ones_own(tmp_path: Path) -> None:
     path = tmp_path / "mine.jinja"
     path.write_text("Which is shorter?\n{{ a }}\n{{ b }}\nFor {{ source.text }}. {{ form }}")
-    result = plan(config=Judge(model="m", base_url="http://h/v1", prompt=str(path)))
+    result = plan(config=configured(prompt=str(path)))
     text = prompt_of(result.requests[0].body)
     assert text.startswith("Which is shorter?\n<output-A-")
     assert "For Source 0." in text
     before = result.prompt.digest
     path.write_text("Which is better?\n{{ a }}\n{{ b }}")
-    assert plan(config=Judge(model="m", base_url="http://h/v1", prompt=str(path))).prompt.digest != before
+    assert plan(config=configured(prompt=str(path))).prompt.digest != before
 
 
 def test_a_prompt_may_start_from_ours(tmp_path: Path) -> None:
     path = tmp_path / "mine.jinja"
     path.write_text('{% extends "pairwise.jinja" %}{% block task %}You compare two poems.{% endblock %}')
-    text = prompt_of(plan(config=Judge(model="m", base_url="http://h/v1", prompt=str(path))).requests[0].body)
+    text = prompt_of(plan(config=configured(prompt=str(path))).requests[0].body)
     assert text.startswith("You compare two poems.")
 
 
@@ -208,13 +196,37 @@ def test_prompts_that_cannot_be(tmp_path: Path, text: str, message: str) -> None
     path = tmp_path / "mine.jinja"
     path.write_text(text)
     with pytest.raises((InputError, OptionError), match=message):
-        plan(config=Judge(model="m", base_url="http://h/v1", prompt=str(path)))
+        plan(config=configured(prompt=str(path)))
+
+
+DEEP = {
+    "brackets": f"{{{{ {'(' * 100_000}1{')' * 100_000} }}}}",
+    "conditions": "{% if 1 %}" * 5000 + "{% endif %}" * 5000,
+    "loops": "{% for x in [1] %}" * 30 + "{% endfor %}" * 30,
+    "sums": f"{{{{ {'+'.join(['1'] * 20_000)} }}}}",
+    "includes itself": '{% include "mine.jinja" %}',
+    "macro": "{% macro f(n) %}{{ f(n) }}{% endmacro %}{{ f(1) }}",
+}
+
+
+@pytest.mark.parametrize("text", DEEP.values(), ids=DEEP)
+def test_a_prompt_that_is_nested_too_deeply_is_one_line(
+    text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("mine.jinja").write_text("{{ a }}{{ b }}" + text)
+    with pytest.raises(CustodesError) as error:
+        plan(config=configured(prompt="mine.jinja"))
+    assert re.fullmatch(
+        "prompt mine.jinja: .*nested too deeply or do not terminate; correct the template", str(error.value)
+    )
+    assert len(str(error.value)) < 250
 
 
 @pytest.mark.parametrize(("name", "message"), [("sumary", "did you mean 'summary'"), ("no.jinja", "no such file")])
 def test_prompts_that_are_not_there(name: str, message: str) -> None:
     with pytest.raises((InputError, OptionError), match=message):
-        plan(config=Judge(model="m", base_url="http://h/v1", prompt=name))
+        plan(config=configured(prompt=name))
 
 
 PEOPLE = pl.DataFrame(
@@ -228,7 +240,8 @@ PEOPLE = pl.DataFrame(
 
 def test_examples_are_shown_first_and_not_judged() -> None:
     human_study = cu.read(PEOPLE)
-    result = plan(config=Judge(model="m", base_url="http://h/v1", examples=(human_study, 3)))
+    config = configured(examples=(human_study, 3))
+    result = plan(config=config)
     items = {question.item for question in result.asked}
     assert len(items) == 9
     note = next(note for note in result.notes if note.rule == "examples")
@@ -242,18 +255,14 @@ def test_examples_are_shown_first_and_not_judged() -> None:
     assert max(verdicts.values()) == 1 + (len(verdicts) < 3)  # balanced
     assert result.options["judge"].examples == "table:3"
     assert result.examples.startswith("3:")
-    assert result.examples == plan(config=Judge(model="m", base_url="http://h/v1", examples=(human_study, 3))).examples
-    assert (
-        result.examples
-        != plan(config=Judge(model="m", base_url="http://h/v1", examples=(human_study, 3)), rng=1).examples
-    )
+    assert result.examples == plan(config=config).examples != plan(config=config, rng=1).examples
 
 
 def test_examples_of_scores_by_aspect(tmp_path: Path) -> None:
     path = tmp_path / "people.csv"
     both = [PEOPLE.with_columns(pl.lit(aspect).alias("aspect")) for aspect in ("wit", "sense")]
     pl.concat(both).write_csv(path)
-    config = Judge(model="m", base_url="http://h/v1", mode="pointwise", aspects=("wit", "sense"), examples=f"{path}:5")
+    config = configured(mode="pointwise", aspects=("wit", "sense"), examples=f"{path}:5")
     result = plan(config=config)
     messages = result.requests[0].body["messages"]
     assert sorted(json.loads(message["content"])["score"] for message in messages[1:-1:2]) == [1, 2, 3, 4, 5]
@@ -261,12 +270,10 @@ def test_examples_of_scores_by_aspect(tmp_path: Path) -> None:
 
 def test_examples_agree_with_people() -> None:
     human_study = cu.read(PEOPLE)
-    result = plan(config=Judge(model="m", base_url="http://h/v1", examples=(human_study, 6)))
+    result = plan(config=configured(examples=(human_study, 6)))
     scores = {(row["item"], row["system"]): row["score"] for row in PEOPLE.iter_rows(named=True)}
     texts = {row["text"]: (row["item"], row["system"]) for row in TEXTS.iter_rows(named=True)}
     messages = result.requests[0].body["messages"][:-1]
-    from tests.judging.clients import outputs_of
-
     for prompt, answer in zip(messages[::2], messages[1::2], strict=True):
         a, b = (scores[texts[text]] for text in outputs_of({"messages": [prompt]}))
         assert json.loads(answer["content"])["verdict"] == ("tie" if a == b else "A" if a > b else "B")
@@ -275,29 +282,22 @@ def test_examples_agree_with_people() -> None:
 @pytest.mark.parametrize(
     ("examples", "message"),
     [
-        ("people.csv", "give STUDY:K"),
         ("people.csv:0", "give STUDY:K"),
         ("no.csv:3", "no such file"),
         (3, "give STUDY:K"),
-        (
-            (cu.read(PEOPLE.with_columns(kind=pl.lit("metric"))), 2),
-            r"examples: no human ratings, as every rater is a metric \(ann\); add a file of human ratings",
-        ),
-        (
-            (cu.read(PEOPLE), 50),
-            "50 items are requested, but .* has only 12 items with texts and human verdicts on overall quality",
-        ),
+        ((cu.read(PEOPLE.with_columns(kind=pl.lit("metric"))), 2), r"no human ratings, as every rater is a metric"),
+        ((cu.read(PEOPLE), 50), "50 items are requested, but .* has only 12 items with texts and human verdicts"),
         ((cu.read(PEOPLE), 12), "examples use all 12 items"),
         ((cu.read(PEOPLE.with_columns(item=pl.col("item") + "x")), 2), "has only 0 items"),
     ],
 )
 def test_examples_that_cannot_be(examples: Any, message: str) -> None:
     with pytest.raises((InputError, OptionError), match=message):
-        plan(config=Judge(model="m", base_url="http://h/v1", examples=examples))
+        plan(config=configured(examples=examples))
 
 
 def test_people_beyond_the_scale_are_no_examples() -> None:
-    config = Judge(model="m", base_url="http://h/v1", mode="pointwise", scale="1-3", examples=(cu.read(PEOPLE), 2))
+    config = configured(mode="pointwise", scale="1-3", examples=(cu.read(PEOPLE), 2))
     with pytest.raises(InputError, match="examples: the human score 4 of 'Z' lies outside scale='1-3'"):
         plan(config=config)
 
@@ -305,11 +305,11 @@ def test_people_beyond_the_scale_are_no_examples() -> None:
 def test_references_are_shown_where_they_are_asked_for() -> None:
     texts = TEXTS.with_columns(references=pl.lit('["Ref one", "Ref two"]'))
     assert "Ref one" not in prompt_of(plan(texts).requests[0].body)
-    prompt = prompt_of(plan(texts, Judge(model="m", base_url="http://h/v1", references=1)).requests[0].body)
+    prompt = prompt_of(plan(texts, configured(references=1)).requests[0].body)
     assert "Ref one" in prompt
     assert "Ref two" not in prompt
     with pytest.raises(InputError, match="no item has a reference"):
-        plan(config=Judge(model="m", base_url="http://h/v1", references=1))
+        plan(config=configured(references=1))
 
 
 def test_without_an_address_or_a_client_nothing_is_asked() -> None:

@@ -19,9 +19,9 @@ from custodes.errors import InputError, OptionError
 from custodes.judging.judge import Judge
 from custodes.judging.plan import JudgeQuestion, JudgingPlan
 from custodes.judging.probes import formatted, lengthened
-from custodes.judging.run import judge, prepare
+from custodes.judging.run import judge
 from tests.command_line import Run, custodes
-from tests.judging.clients import completion, judging, longer, outputs_of, prompt_of
+from tests.judging.clients import completion, judging, longer, outputs_of, planned, prompt_of
 
 __all__ = ["custodes"]  # the fixture
 
@@ -41,8 +41,7 @@ def letters(text: str) -> list[str]:
 
 
 def plan(texts: Any = TEXTS, **args: Any) -> JudgingPlan:
-    usual: dict[str, Any] = {"pairs": "all", "orders": "both", "repeats": 1, "client": None, "rng": 0}
-    return prepare(texts, Judge(model="m", base_url="http://localhost/v1"), **{**usual, **args})
+    return planned(texts, **args)
 
 
 def displayed(question: JudgeQuestion) -> list[str]:

@@ -10,7 +10,6 @@ import polars as pl
 import pytest
 
 import custodes as cu
-from custodes.errors import OptionError
 from custodes.judging.judge import Judge
 from tests.judging.servers import Server, says
 
@@ -42,15 +41,6 @@ def test_feedback_is_requested_and_read_before_the_preference(
     if structured:
         schema = request.body["response_format"]["json_schema"]["schema"]
         assert list(schema["properties"]) == ["reason", "verdict"]
-
-
-def test_feedback_without_a_reason_is_refused() -> None:
-    with pytest.raises(
-        OptionError,
-        match=r"^prompt='feedback' asks for a reason in the form of feedback; set "
-        r"reason='first'$",
-    ):
-        Judge(model="m", prompt="feedback")
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from custodes.annotate import study_file
-from custodes.annotate.engine import clusters_of
+from custodes.annotate.assignments import clusters_of
 from custodes.annotate.event_log import Clock
 from custodes.annotate.new_study import add_notes, add_pair, add_texts, add_units, askable, order_of_later, unasked
 from custodes.annotate.plan import PLAN, StudyPlan
@@ -55,7 +55,7 @@ def add(
     place = study_file.check(path)
     lock = study_file.Lock(place)
     try:
-        with study_file.told(place), closing(study_file.connect(place, durable=True)) as base:
+        with study_file.sqlite_errors(place), closing(study_file.connect(place, durable=True)) as base:
             stored = StoredStudy.read(base)
             study, material = read_material(texts, systems=systems)
             media = media_of(material.images(), progress=progress)
@@ -75,7 +75,11 @@ def add(
                 later = replace(whole, outputs=added)
                 add_texts(base, later, rendered.items, html, media.values(), stored=counts, at=now)
                 whole = replace(whole, outputs={**stored.material.outputs, **added})
-                notes = [*study.notes, *rendered.notes, *_not_added(refused)]
+                not_added = (
+                    f"outputs of {len(refused)} items are not added, because they can be displayed only as plain text, "
+                    "but the existing outputs of these items have another format"
+                )
+                notes = [*study.notes, *rendered.notes, *noted(("outputs-not-added", len(refused), not_added))]
                 notes += _add_questions(base, stored, whole, pairs)
                 add_notes(base, notes, plain=rendered.refused - refused, at=now)
     finally:
@@ -239,14 +243,6 @@ def _level(base: sqlite3.Connection, gamma: float, pairs: int) -> tuple[int, flo
     first analysis."""
     shares = [gamma / pairs_then for (pairs_then,) in base.execute(_FIRST_LOOKS)]
     return len(shares), sum(shares) + (pairs - len(shares)) * gamma / pairs
-
-
-def _not_added(refused: frozenset[str]) -> list[Note]:
-    message = (
-        f"outputs of {len(refused)} items are not added, because they can be displayed only as plain text, but "
-        f"the existing outputs of these items have another format"
-    )
-    return noted(("outputs-not-added", len(refused), message))
 
 
 def _texts(value: str) -> tuple[str, ...]:

@@ -173,7 +173,6 @@ def forget(log: EventLog, worker: Annotator) -> None:
     for statement in (
         "UPDATE worker SET external_id = '' WHERE worker = ?",
         "UPDATE session SET params = '{}' WHERE worker = ?",
-        "UPDATE event SET json = json_set(json, '$.form', json_object()) WHERE kind = 'consent' AND worker = ?",
         "UPDATE event SET json = json_set(json, '$.text', '') WHERE kind = 'comment' AND worker = ?",
         "UPDATE event SET json = json_remove(json, '$.params') WHERE kind = 'token' AND worker = ?",
     ):

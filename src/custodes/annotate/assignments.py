@@ -1,4 +1,6 @@
-"""Assignment of units to annotators. The engine only distinguishes free, leased and settled positions.
+"""Assignment of units to annotators, and the engine of rating studies.
+
+An engine knows which positions are settled, but not who is answering the others.
 
 A unit needs `per_item` answers from different annotators. The engine gets the sign of the sum of these answers: 1 or -1
 for the side that more annotators prefer, and 0 if the numbers are equal. The whole package combines annotators by this
@@ -8,26 +10,147 @@ rule.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from itertools import permutations
 
 import numpy as np
 
-from custodes.annotate.engine import Quota, clusters_of
 from custodes.annotate.participants import NOBODY, NOTHING, Annotator, IssuedQuestion, Unit
 from custodes.annotate.plan import StudyPlan, budget_of, rule_of
-from custodes.evaluate.protocol.concurrent_annotation import ConcurrentAnnotation
+from custodes.evaluate.protocol.concurrent_annotation import ConcurrentAnnotation, Ruling
 from custodes.stats import ABSENT
-from custodes.stats.arrays import Signs
+from custodes.stats.arrays import Ints, Signs
+from custodes.stats.stopping.allocation import evenly
 
 REFUSALS = 2
 """A unit counts as refused when this number of annotators cannot judge it."""
 
 
+def clusters_of(clusters: Sequence[str]) -> Ints:
+    """Return the cluster number of each item. An item without a cluster is a cluster by itself.
+
+    >>> clusters_of(["d1", "", "d1"]).tolist()
+    [0, 1, 0]
+    """
+    names = [("cluster", cluster) if cluster else ("item", place) for place, cluster in enumerate(clusters)]
+    numbers = {name: number for number, name in enumerate(dict.fromkeys(names))}
+    return np.array([numbers[name] for name in names], dtype=np.int64)
+
+
+FREE, ANSWERED, IMPOSSIBLE = range(3)
+
+
+class Quota:
+    """The counterpart of `ConcurrentAnnotation` for ratings. Each pair is a single system, there are no decisions, and
+    all allocated positions are open at once.
+
+    If the `budget` is smaller than the number of outputs, it is divided evenly between the systems, and each system
+    uses the first positions of its order. Allocations are never reduced. Systems and items that are added later share
+    the remaining budget. `target` is the number of outputs allocated to each system, and `n` is the number of its
+    outputs that have all answers.
+    """
+
+    def __init__(self, *, budget: int | None) -> None:
+        self._budget = budget
+        self.n: list[int] = []
+        self.look: list[int] = []
+        self.is_open: list[bool] = []
+        self.decision: list[int] = []
+        self.target: list[int] = []
+        self.rulings: list[Ruling] = []
+        self._places: list[list[int]] = []
+        self._end: list[int] = []  # number of allocated positions, from the first one
+
+    def add(self, sizes: Sequence[int]) -> None:
+        """Add systems. `sizes` has the number of items of each system."""
+        for size in sizes:
+            self._places.append([FREE] * size)
+            for counts in (self.n, self.look, self.decision, self.target, self._end):
+                counts.append(0)
+            self.is_open.append(False)
+        self._share()
+
+    def extend(self, pair: int, items: Sequence[int]) -> None:
+        """Add items to a system."""
+        self._places[pair] += [FREE] * len(items)
+        self._share()
+
+    def set_budget(self, budget: int | None) -> None:
+        """Set the joint budget of all systems. None means unlimited. A budget never removes allocated outputs."""
+        self._budget = budget
+        self._share()
+
+    def _share(self) -> None:
+        """Divide the remaining budget evenly between the systems that need outputs, until no system needs outputs or
+        the budget is spent."""
+        sizes = np.array([len(places) for places in self._places], dtype=np.int64)
+        lacking = sizes - np.array(self._end, dtype=np.int64)
+        left = lacking.sum() if self._budget is None else max(0, self._budget - sum(self.target))
+        for pair, n in enumerate(evenly(np.asarray(left), lacking).tolist()):
+            self.target[pair] += n
+            self._end[pair] += n
+            self._see(pair)
+
+    def _see(self, pair: int) -> None:
+        self.is_open[pair] = FREE in self._places[pair][: self._end[pair]]
+
+    def wanted(self, pair: int) -> list[int]:
+        """The free positions of a system, in order."""
+        return [place for place, what in enumerate(self._places[pair][: self._end[pair]]) if what == FREE]
+
+    def is_settled(self, pair: int, place: int) -> bool:
+        """Whether the position has an answer or was refused."""
+        return self._places[pair][place] != FREE
+
+    def in_present_look(self, pair: int, place: int) -> bool:
+        """Whether the answer at a position may still be removed. This holds for every allocated position, because
+        ratings have no interim analyses."""
+        return 0 <= place < self._end[pair]
+
+    def goes_on(self, pair: int) -> bool:
+        """Whether positions will be opened later. This is never so, because all positions are open at once."""
+        return False
+
+    def answer(self, pair: int, place: int, preference: int) -> None:
+        """Record that an output has all its answers."""
+        self._places[pair][place] = ANSWERED
+        self.n[pair] += 1
+        self._see(pair)
+
+    def impossible(self, pair: int, place: int) -> None:
+        """Record that an output cannot be rated. The next output of the system is rated instead; if there is none, the
+        allocation passes to other systems."""
+        self._places[pair][place] = IMPOSSIBLE
+        if self._end[pair] < len(self._places[pair]):
+            self._end[pair] += 1
+            self._see(pair)
+        else:
+            self.target[pair] -= 1
+            self._share()
+
+    def possible(self, pair: int, places: Sequence[int], *, begun: Collection[int] = ()) -> list[int]:
+        """Reopen refused positions, and return the reopened positions. Unlike in `ConcurrentAnnotation`, `begun` has no
+        effect."""
+        back = [place for place in places if self._places[pair][place] == IMPOSSIBLE]
+        for place in back:
+            self._places[pair][place] = FREE
+        self.target[pair] += len(back)
+        self._see(pair)
+        return back
+
+    def withdraw(self, pair: int, place: int) -> None:
+        """Remove an answer. The position is free again."""
+        self._places[pair][place] = FREE
+        self.n[pair] -= 1
+        self.is_open[pair] = True
+
+
 class Assignments:
     """The units of a study. `places` has the units of each pair in their order."""
 
-    def __init__(self, *, per_item: int, workers: Mapping[int, Annotator]) -> None:
-        self.per_item, self.workers = per_item, workers
+    def __init__(self, *, per_item: int) -> None:
+        self.per_item = per_item
         self.asking: ConcurrentAnnotation | Quota | None = None
         self.units: dict[int, Unit] = {}
         self.places: list[list[Unit]] = []
@@ -37,8 +160,6 @@ class Assignments:
         self.impossible: list[int] = []
         self.numbers: list[int] = []
         """The number of each pair in the file."""
-        self.holding = 0
-        """Number of primary questions that annotators are answering."""
         self.asked_again = 0
         """Number of second opinions that annotators are giving."""
 
@@ -95,8 +216,9 @@ class Assignments:
                 self.asking.extend(k, orders[k][length:])
 
     def wanted(self, pair: int) -> list[Unit]:
-        """The free units of the current interim analysis, in order."""
-        return [self.places[pair][place] for place in self.engine.wanted(pair)]
+        """The units of the current interim analysis that further annotators may get, in order."""
+        units = (self.places[pair][place] for place in self.engine.wanted(pair))
+        return [unit for unit in units if self.lacks(unit) > 0]
 
     def is_settled(self, unit: Unit) -> bool:
         """Whether the unit has all its answers or counts as refused."""
@@ -115,8 +237,7 @@ class Assignments:
         return self.is_present(unit) and not self.is_settled(unit) and self.lacks(unit) > 0
 
     def hold(self, issued: IssuedQuestion) -> None:
-        """Record that an annotator is answering a unit. No further annotator gets the unit if enough annotators are
-        answering it."""
+        """Record that an annotator is answering a unit."""
         unit, worker = self._of(issued)
         if issued.role == "second":
             self.asked_again += issued.id not in unit.asked
@@ -125,9 +246,7 @@ class Assignments:
         elif not worker.excluded and self.is_free(unit):
             issued.holds = True
             unit.holders |= {issued.id}
-            self.holding += 1
             worker.load[unit.pair] += 1
-            self._lease(unit)
 
     def let_go(self, issued: IssuedQuestion) -> None:
         """Record that an annotator is no longer answering a unit."""
@@ -139,30 +258,23 @@ class Assignments:
         elif issued.holds:
             issued.holds = False
             unit.holders = unit.holders - {issued.id} or NOBODY
-            self.holding -= 1
             worker.load[unit.pair] -= 1
-            self._lease(unit)
 
     def vote(self, issued: IssuedQuestion, value: int) -> None:
         """Record an answer that counts."""
         self.let_go(issued)
         unit, worker = self._of(issued)
-        self._agreeing(unit, -1)
         unit.votes = {**unit.votes, worker.id: value}
-        self._agreeing(unit, 1)
         worker.votes[unit.id] = issued
         worker.load[unit.pair] += 1
         self._complete(unit)
-        self._lease(unit)
         self._single(unit)
 
     def second(self, issued: IssuedQuestion, value: int) -> None:
         """Record a second opinion."""
         self.let_go(issued)
         unit, worker = self._of(issued)
-        self._agreeing(unit, -1)
         unit.seconds = {**unit.seconds, worker.id: value}
-        self._agreeing(unit, 1)
         self._single(unit)
 
     def refuse(self, issued: IssuedQuestion) -> None:
@@ -177,7 +289,6 @@ class Assignments:
     def take_back(self, issued: IssuedQuestion) -> None:
         """Remove an answer that the annotator withdrew."""
         unit, worker = self._of(issued)
-        self._agreeing(unit, -1)
         unit.seconds = _without(unit.seconds, worker.id)
         if unit.id in worker.refused:
             worker.refused.remove(unit.id)
@@ -185,8 +296,18 @@ class Assignments:
             unit.refused -= {worker.id}
         if worker.votes.get(unit.id) is issued:
             self._withdraw(unit, worker)
-        self._agreeing(unit, 1)
         self._single(unit)
+
+    def agreement(self) -> tuple[Counter[int], Counter[int]]:
+        """Return two counts by annotator: pairs of an answer of the annotator and another annotator's answer to the
+        same unit, and pairs of equal answers among them."""
+        compared, equal = Counter[int](), Counter[int]()
+        for unit in self.units.values():
+            if unit.seconds or len(unit.votes) > 1:
+                for (worker, value), (_, other) in permutations((*unit.votes.items(), *unit.seconds.items()), 2):
+                    compared[worker] += 1
+                    equal[worker] += value == other
+        return compared, equal
 
     def exclude(self, worker: Annotator) -> None:
         """Remove the answers and refusals of an annotator from incomplete interim analyses. Completed analyses do not
@@ -194,9 +315,7 @@ class Assignments:
         for unit_id, issued in list(worker.votes.items()):
             unit = self.units[unit_id]
             if self.is_present(unit):
-                self._agreeing(unit, -1)
                 self._withdraw(unit, worker)
-                self._agreeing(unit, 1)
                 worker.lapsed[unit_id] = issued
                 self._single(unit)
         again: dict[int, list[int]] = {}
@@ -210,7 +329,6 @@ class Assignments:
             self.impossible[pair] -= len(back)
             for place in back:
                 self._complete(self.places[pair][place])
-                self._lease(self.places[pair][place])
 
     def restore(self, worker: Annotator) -> list[IssuedQuestion]:
         """Count the answers of a readmitted annotator again if they are still needed. Return the answers that become
@@ -233,14 +351,12 @@ class Assignments:
         """Count the refusal of a unit by one annotator."""
         unit.refused |= {worker.id}
         if len(unit.refused) >= REFUSALS and self.is_present(unit) and not self.is_settled(unit):
-            unit.leased = False
             self.impossible[unit.pair] += 1
             self.engine.impossible(unit.pair, unit.place)
 
     def _complete(self, unit: Unit) -> None:
         """Report a unit to the engine if the unit has enough answers."""
         if len(unit.votes) >= self.per_item and self.is_present(unit) and not self.is_settled(unit):
-            unit.leased = False
             total = sum(unit.votes.values())
             self.engine.answer(unit.pair, unit.place, (total > 0) - (total < 0))
 
@@ -250,16 +366,6 @@ class Assignments:
         unit.votes = _without(unit.votes, worker.id)
         del worker.votes[unit.id]
         worker.load[unit.pair] -= 1
-        self._lease(unit)
-
-    def _lease(self, unit: Unit) -> None:
-        """Report to the engine whether enough annotators are answering the unit."""
-        is_leased = self.is_present(unit) and not self.is_settled(unit) and self.lacks(unit) <= 0
-        if is_leased and not unit.leased:
-            self.engine.lease(unit.pair, unit.place)
-        elif unit.leased and not is_leased:
-            self.engine.release(unit.pair, unit.place)
-        unit.leased = is_leased
 
     def _single(self, unit: Unit) -> None:
         is_single = len(unit.votes) >= self.per_item and not unit.seconds and not unit.asked
@@ -267,17 +373,6 @@ class Assignments:
             self.singles[unit.pair][unit.id] = unit
         else:
             self.singles[unit.pair].pop(unit.id, None)
-
-    def _agreeing(self, unit: Unit, sign: int) -> None:
-        """Update the counts of agreement between the annotators of a unit. A `sign` of -1 subtracts the unit, 1 adds
-        it."""
-        if len(unit.votes) + len(unit.seconds) < 2:
-            return
-        votes = [*unit.votes.items(), *unit.seconds.items()]
-        for a, vote in votes:
-            work = self.workers[a].work
-            work.doubled += sign * (len(votes) - 1)
-            work.agreed += sign * sum(vote == other for b, other in votes if b != a)
 
     def _of(self, issued: IssuedQuestion) -> tuple[Unit, Annotator]:
         assert issued.unit is not None

@@ -13,7 +13,7 @@ from custodes.annotate.new_study import new
 from custodes.annotate.plan import AnnotatorPlan, Question, StudyPlan, StudyTexts
 from custodes.annotate.server import ServedSite, interrupted, serving
 from custodes.arguments import checked
-from custodes.data.demo_texts import demo_texts as demo_texts
+from custodes.data.simulate import demo_texts as demo_texts
 
 PLAN = StudyPlan(
     name="hotel",
@@ -52,7 +52,9 @@ def demo(
     with interrupted() as signals, trying(port=port, folder=folder, tell=tell) as trial:
         tell(f"answer as an annotator: {trial.ask}")
         tell(f"the owner's page (this link works once): {trial.site.owner}")
-        tell(f"the study is {trial.study}; every verb reads this file, such as custodes leaderboard {trial.study}")
+        tell(
+            f"the study is {trial.study}; every command reads this file, for example custodes leaderboard {trial.study}"
+        )
         if open_browser:
             webbrowser.open(trial.ask)
         tell(

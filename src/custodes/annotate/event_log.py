@@ -22,7 +22,6 @@ from custodes.annotate.rows import (
     JudgmentRow,
     Row,
     happened,
-    look_row,
 )
 from custodes.annotate.state import StudyState
 from custodes.data.loading.live_study import reason
@@ -115,9 +114,9 @@ class EventLog:
         beside = self.state.put(rows)
         engine = self.state.assignments.asking
         if engine is not None and len(engine.rulings) > self._ruled:
-            now = self.clock.wall()
-            look_rows = [
-                look_row(ruling, pair=self.state.assignments.numbers[ruling.pair], at=now)
+            now, numbers = self.clock.wall(), self.state.assignments.numbers
+            look_rows = [  # in the order of the columns; SQLite stores NaN as NULL
+                (numbers[ruling.pair], *ruling[1:-1], json.dumps(ruling.used), now)
                 for ruling in engine.rulings[self._ruled :]
             ]
             self.base.executemany("INSERT INTO look VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", look_rows)

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from custodes.annotate import study_file
-from custodes.annotate.engine import clusters_of
+from custodes.annotate.assignments import clusters_of
 from custodes.annotate.event_log import Clock
 from custodes.annotate.known_questions import Known, attention_checks, read_gold
 from custodes.annotate.plan import StudyPlan, check_plan, rule_of

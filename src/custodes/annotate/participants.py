@@ -1,4 +1,4 @@
-"""Annotators in the state of a study: identity, visits, assigned questions, and counts of answers."""
+"""Annotators in the state of a study: identity, visits, assigned questions, units, and counts of answers."""
 
 from __future__ import annotations
 
@@ -58,8 +58,7 @@ class Work:
     `answers`: answers to real questions, of which `equal` are ties, `decided` are not ties, and `first_shown` prefer
     the output shown first. `refused`: questions that the annotator could not judge. `gold_asked`: answers to control
     questions, of which `gold_right` are correct. `trained`: answers to qualification questions, of which
-    `training_right` are correct. `doubled`: comparisons with answers of other annotators to the same question, of which
-    `agreed` show the same answer. `paid`: paid answers of all kinds. `times`: seconds for which each answered question
+    `training_right` are correct. `paid`: paid answers of all kinds. `times`: seconds for which each answered question
     was visible.
     """
 
@@ -72,10 +71,27 @@ class Work:
     gold_asked: int = 0
     trained: int = 0
     training_right: int = 0
-    agreed: int = 0
-    doubled: int = 0
     paid: int = 0
     times: array[float] = field(default_factory=lambda: array("d"))
+
+
+@dataclass(slots=True)
+class Totals:
+    """Counts of the whole study.
+
+    `answers`: answers to real questions, of which `primary` are used for decisions, `second` are second opinions, and
+    `equal` are ties. `gold`: answers to control questions. `refused`: real questions that could not be judged. `paid`:
+    paid answers of all kinds. `peeked`: number of times that the owner viewed results of incomplete interim analyses.
+    """
+
+    answers: int = 0
+    primary: int = 0
+    second: int = 0
+    gold: int = 0
+    refused: int = 0
+    paid: int = 0
+    peeked: int = 0
+    equal: int = 0
 
 
 @dataclass(slots=True, eq=False)
@@ -141,7 +157,6 @@ class Unit:
 
     `votes`: answers that count, by annotator. `seconds`: second opinions, by annotator. `refused`: annotators who could
     not judge the unit. `holders`: open primary questions on the unit. `asked`: open second opinions on the unit.
-    `leased`: whether the engine regards the unit as leased.
     """
 
     id: int
@@ -153,4 +168,3 @@ class Unit:
     holders: frozenset[int] = NOBODY
     asked: frozenset[int] = NOBODY
     refused: frozenset[int] = NOBODY
-    leased: bool = False

@@ -330,20 +330,10 @@ def check_plan(plan: StudyPlan) -> StudyPlan:
     except (TypeError, OverflowError) as problem:
         raise OptionError(f"plan: {problem}; allowed are text, numbers, true and false") from None
     plan = plan_from(values)  # a struct that was created in Python may contain values of other types
-    if not plan.name.strip():
-        raise OptionError("name='': the study has no name; give a name")
     seed_or_generator("seed", plan.seed)
-    _check_question(plan)
-    if not LANGUAGE.fullmatch(plan.texts.language):
-        raise OptionError(
-            f"[texts] language={plan.texts.language!r} is not a language tag; give one such as en, pt-BR or ar"
-        )
-    _check_arrival(plan.annotators)
-    _check_annotators(plan)
-    if not CURRENCY.fullmatch(plan.money.currency):
-        raise OptionError(
-            f"[money] currency={plan.money.currency!r} is not allowed; give three capital letters, such as USD or EUR"
-        )
+    for is_wrong, message in _checks(plan):
+        if is_wrong:
+            raise OptionError(message)
     try:
         stopping_of(plan, pairs=1)
     except OptionError as problem:
@@ -351,96 +341,103 @@ def check_plan(plan: StudyPlan) -> StudyPlan:
     return plan
 
 
-def _check_question(plan: StudyPlan) -> None:
+def _checks(plan: StudyPlan) -> Iterator[tuple[object, str]]:
+    """Iterate over the checks of a plan: whether a value is not allowed, and the message. A later check may assume that
+    the earlier ones have passed."""
+    yield not plan.name.strip(), "name='': the study has no name; give a name"
+    yield from _checks_of_question(plan)
+    language, currency = plan.texts.language, plan.money.currency
+    yield (
+        not LANGUAGE.fullmatch(language),
+        f"[texts] language={language!r} is not a language tag; give one such as en, pt-BR or ar",
+    )
+    yield from _checks_of_annotators(plan)
+    yield (
+        not CURRENCY.fullmatch(currency),
+        f"[money] currency={currency!r} is not allowed; give three capital letters, such as USD or EUR",
+    )
+
+
+def _checks_of_question(plan: StudyPlan) -> Iterator[tuple[object, str]]:
     question = plan.question
     aspects = [aspect.strip() for aspect in question.aspects]
-    if question.text and not question.text.strip():
-        raise OptionError(
-            f"[question] text={shown(question.text)} is not allowed; give the question, or leave out text for "
-            f"the default"
-        )
-    if not aspects or len(set(aspects)) < len(aspects) or ("" in aspects and len(aspects) > 1):
-        raise OptionError(
-            f"[question] aspects={shown(question.aspects)} is not allowed; give one or more different names"
-        )
     low, high = question.scale
-    if question.mode == "rate":
-        if not low < high or high - low > WIDEST:
-            raise OptionError(
-                f"[question] scale={shown(question.scale)} is not allowed; give the lowest and highest "
-                f"rating, such as [1, 5], at most {WIDEST} apart"
-            )
-        if question.labels and len(question.labels) != high - low + 1:
-            raise OptionError(
-                f"[question] labels: {len(question.labels)} labels for the {high - low + 1} points of the "
-                f"scale; give one label per point, or no labels"
-            )
-        _check_unused("question", question, "mode is rate", ("equal", "both_bad"))
-        keys = tuple(key for key in Ending.__struct_fields__ if key != "budget")
-        _check_unused("stopping", plan.stopping, "mode is rate, and ratings lead to no decisions", keys)
+    yield (
+        question.text and not question.text.strip(),
+        f"[question] text={shown(question.text)} is not allowed; give the question, or leave out text for the default",
+    )
+    yield (
+        not aspects or len(set(aspects)) < len(aspects) or ("" in aspects and len(aspects) > 1),
+        f"[question] aspects={shown(question.aspects)} is not allowed; give one or more different names",
+    )
+    if question.mode == "compare":
+        yield from _unused("question", question, ("scale", "labels"), "mode is compare")
     else:
-        _check_unused("question", question, "mode is compare", ("scale", "labels"))
-    if question.both_bad and not question.equal:
-        raise OptionError("[question] both_bad=true has no effect without equal=true")
+        yield (
+            not low < high or high - low > WIDEST,
+            f"[question] scale={shown(question.scale)} is not allowed; give the lowest and highest rating, such as "
+            f"[1, 5], at most {WIDEST} apart",
+        )
+        yield (
+            question.labels and len(question.labels) != high - low + 1,
+            f"[question] labels: {len(question.labels)} labels for the {high - low + 1} points of the scale; give one "
+            "label per point, or no labels",
+        )
+        yield from _unused("question", question, ("equal", "both_bad"), "mode is rate")
+        keys = tuple(key for key in Ending.__struct_fields__ if key != "budget")
+        yield from _unused("stopping", plan.stopping, keys, "mode is rate, and ratings lead to no decisions")
+    yield question.both_bad and not question.equal, "[question] both_bad=true has no effect without equal=true"
 
 
-def _check_unused(section: str, struct: Any, why: str, keys: tuple[str, ...]) -> None:
-    """Raise `OptionError` for a key that differs from its default and has no effect."""
+def _unused(section: str, struct: Any, keys: tuple[str, ...], why: str) -> Iterator[tuple[object, str]]:
+    """Iterate over the checks of keys that have no effect, so they must have their defaults."""
     for key in keys:
-        if getattr(struct, key) != getattr(type(struct)(), key):
-            raise OptionError(f"[{section}] {key}={shown(getattr(struct, key))} has no effect: {why}")
+        value = getattr(struct, key)
+        yield value != getattr(type(struct)(), key), f"[{section}] {key}={shown(value)} has no effect: {why}"
 
 
-def _check_arrival(annotators: AnnotatorPlan) -> None:
-    """Check how annotators are identified, and the address to which they return."""
-    if annotators.worker_id:
-        if annotators.recruit != "open":
-            _check_unused(
-                "annotators",
-                annotators,
-                "recruit is links, and personal links identify annotators already",
-                ("worker_id",),
-            )
-        if not IDENTIFIER.fullmatch(annotators.worker_id):
-            raise OptionError(
-                f"[annotators] worker_id={shown(annotators.worker_id)} is not allowed; give the name of a "
-                "parameter of the link, such as workerId"
-            )
-    parts = urlsplit(annotators.return_url)
-    if annotators.return_url and not (
-        parts.scheme in ("http", "https") and parts.netloc and "{code}" in annotators.return_url
-    ):
-        raise OptionError(
-            f"[annotators] return_url={shown(annotators.return_url)} is not allowed; give an address with "
-            "{code} in it, such as https://app.prolific.com/submissions/complete?cc={code}"
-        )
-
-
-def _check_annotators(plan: StudyPlan) -> None:
+def _checks_of_annotators(plan: StudyPlan) -> Iterator[tuple[object, str]]:
     annotators, budget = plan.annotators, plan.stopping.budget
-    checks = annotators.attention + (1 if annotators.gold_every and annotators.gold_every <= annotators.batch else 0)
-    if checks >= annotators.batch and annotators.batch > 1:
-        raise OptionError(
-            f"[annotators] attention={annotators.attention}: control questions fill the whole batch of "
-            f"{annotators.batch}; reduce attention, or use larger batches"
-        )
-    if annotators.gold_every == 1:
-        raise OptionError("[annotators] gold_every=1: every question would have a known answer; give 2 or more, or 0")
-    if annotators.passed > annotators.qualification:
-        raise OptionError(
-            f"[annotators] passed={annotators.passed} exceeds the {annotators.qualification} questions of the "
-            "qualification; give a smaller number"
-        )
-    if annotators.qualification and not annotators.passed:
-        raise OptionError(
-            f"[annotators] qualification={annotators.qualification} has no effect without passed; set passed to "
-            f"the number of answers that must be correct"
-        )
-    if budget is not None and 0 < budget < annotators.per_item:
-        raise OptionError(
-            f"[stopping] budget={budget} is below the {annotators.per_item} answers of one comparison "
-            f"(per_item); increase the budget"
-        )
+    if annotators.recruit == "links":
+        why = "recruit is links, and personal links identify annotators already"
+        yield from _unused("annotators", annotators, ("worker_id",), why)
+    yield (
+        annotators.worker_id and not IDENTIFIER.fullmatch(annotators.worker_id),
+        f"[annotators] worker_id={shown(annotators.worker_id)} is not allowed; give the name of a parameter of the "
+        "link, such as workerId",
+    )
+    url = urlsplit(annotators.return_url)
+    is_address = url.scheme in ("http", "https") and url.netloc and "{code}" in annotators.return_url
+    yield (
+        annotators.return_url and not is_address,
+        f"[annotators] return_url={shown(annotators.return_url)} is not allowed; give an address with {{code}} in it, "
+        "such as https://app.prolific.com/submissions/complete?cc={code}",
+    )
+    checks = annotators.attention + (0 < annotators.gold_every <= annotators.batch)
+    yield (
+        checks >= annotators.batch > 1,
+        f"[annotators] attention={annotators.attention}: control questions fill the whole batch of "
+        f"{annotators.batch}; reduce attention, or use larger batches",
+    )
+    yield (
+        annotators.gold_every == 1,
+        "[annotators] gold_every=1: every question would have a known answer; give 2 or more, or 0",
+    )
+    yield (
+        annotators.passed > annotators.qualification,
+        f"[annotators] passed={annotators.passed} exceeds the {annotators.qualification} questions of the "
+        "qualification; give a smaller number",
+    )
+    yield (
+        annotators.qualification and not annotators.passed,
+        f"[annotators] qualification={annotators.qualification} has no effect without passed; set passed to the number "
+        "of answers that must be correct",
+    )
+    yield (
+        budget is not None and 0 < budget < annotators.per_item,
+        f"[stopping] budget={budget} is below the {annotators.per_item} answers of one comparison (per_item); increase "
+        "the budget",
+    )
 
 
 def stopping_of(plan: StudyPlan, *, pairs: int) -> Stopping:

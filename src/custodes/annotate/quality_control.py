@@ -8,7 +8,10 @@ Only control questions (gold, attention) block an annotator. Blocking is decided
 from __future__ import annotations
 
 from math import comb
+from statistics import median
 from typing import Literal, NamedTuple
+
+from custodes.annotate.participants import Totals, Work
 
 Name = Literal["ok", "watch", "blocked"]
 
@@ -21,48 +24,35 @@ class Standing(NamedTuple):
     flags: tuple[str, ...]
 
 
-def standing(
-    *,
-    right: int,
-    n_known: int,
-    seconds: float | None,
-    timed: int,
-    typical: float | None,
-    first: int,
-    decided: int,
-    equal: int,
-    answers: int,
-    refused: int,
-    equal_share: float,
-    annotators: int,
-) -> Standing:
-    """Return the status of an annotator, which is computed only from counts and times.
+def standing(work: Work, totals: Totals, *, typical: float | None, annotators: int) -> Standing:
+    """Return the status of an annotator, which is computed only from the annotator's counts and times and the counts of
+    the whole study (`totals`).
 
-    The annotator answered `right` of `n_known` control questions (gold and attention) correctly. `seconds` is the
-    median time for which a comparison was visible to the annotator, over `timed` comparisons that the browser timed. If
-    the browser timed none, `seconds` is None. `typical` is the usual median time in the study, measured in the same
-    way. In `first` of `decided` answers, the annotator preferred the output shown first. Of all `answers`, `equal` were
-    ties. `equal_share` is the proportion of ties in the study, without this annotator's answers. The annotator could
-    not judge `refused` questions of all kinds. `annotators` is the number of annotators. Probabilities are adjusted for
-    this number, so that a careful annotator is flagged for position or ties in only one of a thousand studies.
+    `typical` is the typical median time of a comparison in the study, in visible seconds that the browser measured.
+    `annotators` is the number of annotators. Probabilities are adjusted for this number, so that a careful annotator is
+    flagged for position or ties in only one of a thousand studies.
 
-    >>> standing(right=1, n_known=4, seconds=6.0, timed=30, typical=38.0, first=30, decided=30, equal=0, answers=30,
-    ...          refused=0, equal_share=0.2, annotators=12)
+    >>> from array import array
+    >>> work = Work(gold_asked=4, gold_right=1, answers=30, decided=30, first_shown=30, times=array("d", [6.0] * 30))
+    >>> standing(work, Totals(answers=360, equal=66), typical=38.0, annotators=12)
     Standing(name='watch', flags=('fast', 'one side'))
     """
     from custodes.stats.stopping.sequential import sprt
 
     flags = []
-    blocked = sprt(right, n_known - right) < 0
+    blocked = sprt(work.gold_right, work.gold_asked - work.gold_right) < 0
     if blocked:
         flags.append("known")
-    if seconds is not None and typical is not None and timed >= FEWEST and seconds < FAST * typical:
+    if typical is not None and len(work.times) >= FEWEST and median(work.times) < FAST * typical:
         flags.append("fast")
-    if _is_one_sided(first, decided, annotators):
+    if _is_one_sided(work.first_shown, work.decided, annotators):
         flags.append("one side")
-    if answers and equal == answers and annotators * equal_share**answers < RARE:
+    others = max(totals.answers - work.answers, 1)
+    equal_share = (totals.equal - work.equal) / others  # of the other annotators
+    if work.answers and work.equal == work.answers and annotators * equal_share**work.answers < RARE:
         flags.append("all equal")
-    if refused + answers + n_known >= SEEN and refused > answers + n_known:
+    judged = work.answers + work.gold_asked
+    if work.refused + judged >= SEEN and work.refused > judged:
         flags.append("refuses")
     return Standing("blocked" if blocked else "watch" if flags else "ok", tuple(flags))
 

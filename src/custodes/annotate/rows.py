@@ -3,15 +3,11 @@ order."""
 
 from __future__ import annotations
 
-import json
-import math
 import sqlite3
 from collections.abc import Iterator
 from heapq import merge
 from operator import itemgetter
 from typing import NamedTuple
-
-from custodes.evaluate.protocol.concurrent_annotation import Ruling
 
 
 class WorkerRow(NamedTuple):
@@ -118,17 +114,3 @@ def happened(base: sqlite3.Connection) -> Iterator[Row]:
     at a time, because there may be many."""
     tables = (map(kind._make, base.execute(statement)) for kind, statement in READING.items())  # type: ignore[attr-defined]
     return merge(*tables, key=itemgetter(0))
-
-
-LookRow = tuple[
-    int, int, int, int, int, int, int, int, float | None, float | None, float | None, float | None, str, float
-]
-
-
-def look_row(ruling: Ruling, *, pair: int, at: float) -> LookRow:
-    """Return the row of an interim analysis. `pair` is the number of the pair in the file."""
-    numbers = [
-        None if math.isnan(number) else number for number in (ruling.theta, ruling.margin, ruling.low, ruling.high)
-    ]
-    counts = (ruling.n, ruling.wins, ruling.ties, ruling.losses, ruling.decision, int(ruling.is_open))
-    return (pair, ruling.look, *counts, *numbers, json.dumps(ruling.used), at)  # type: ignore[return-value]

@@ -64,7 +64,10 @@ class ServedSite:
     def wait(self, signals: SimpleQueue[int], *, tell: Callable[[str], object]) -> None:
         """Wait for a signal, or until the server ends by itself. `tell` gets a message when a study is finished."""
         finished = set[str]()
-        while self.is_alive() and not _arrived(signals, 1.0):
+        while self.is_alive():
+            with suppress(Empty):
+                signals.get(timeout=1.0)
+                return
             for name, service in self.services.items():
                 with suppress(CustodesError):  # the study cannot be written at present
                     if name not in finished and service.state().result() == FINISHED:
@@ -418,12 +421,3 @@ def interrupted() -> Iterator[SimpleQueue[int]]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def _arrived(signals: SimpleQueue[int], seconds: float) -> bool:
-    """Whether a signal arrives within `seconds`."""
-    try:
-        signals.get(timeout=seconds)
-    except Empty:
-        return False
-    return True

@@ -20,10 +20,8 @@ from custodes.annotate.views import (
     Answer,
     Ask,
     Begin,
-    Break,
     Consent,
     Done,
-    Instructions,
     Paused,
     View,
     Wait,
@@ -121,13 +119,12 @@ class Crowd:
     def act(
         self, person: int, view: View, question: ShownQuestion | None, *, scale: tuple[int, int] | None = None
     ) -> Act:
-        """Return the action of an annotator on a page. `scale` is the scale of ratings, or None for comparisons."""
+        """Return the action of an annotator on a page. `question` is the content of a question, and `scale` is the
+        scale of ratings, or None for comparisons."""
         if isinstance(view, Consent):
             return Agree(digest=view.digest)
-        if isinstance(view, Instructions | Break):
+        if not isinstance(view, Ask) or question is None:
             return Begin()
-        assert isinstance(view, Ask), view
-        assert question is not None
         values = self.values(person, question, scale=scale)
         return Answer(assignment=view.assignment, values=values, seconds=self.seconds(person))
 
@@ -279,7 +276,7 @@ class Drive:
                 return False
             self._time[0] = at
             if view is None:
-                self._look(person, token)
+                self._shown(person, token, self._service.view(token).result())
             elif isinstance(view, Ask) and at < due:
                 self._service.seen(token, view.assignment).result()
                 self._push(min(at + RENEWED, due), person, token, view, due)
@@ -300,9 +297,6 @@ class Drive:
         self.came += 1
         self._push(at, self._crowd.arrive(), token)
 
-    def _look(self, person: int, token: str) -> None:
-        self._shown(person, token, self._service.view(token).result())
-
     def _shown(self, person: int, token: str, view: View | None) -> None:
         now = self._time[0]
         if isinstance(view, Ask):
@@ -321,11 +315,11 @@ class Drive:
     def _act(self, person: int, token: str, view: View) -> None:
         question = self._behind.question(view.assignment) if isinstance(view, Ask) else None
         act = self._crowd.act(person, view, question, scale=self._scale)
-        shown_next = self._service.act(token, act).result()
-        if isinstance(view, Ask):
+        if isinstance(act, Answer):
             self.last = self._time[0]
-            self.work += getattr(act, "seconds", 0.0)
-            if self._crowd.leaves():  # with an open question
-                self._arrive(self._time[0])
-                return
-        self._shown(person, token, shown_next)
+            self.work += act.seconds or 0.0
+        shown_next = self._service.act(token, act).result()
+        if isinstance(act, Answer) and self._crowd.leaves():  # with an open question
+            self._arrive(self._time[0])
+        else:
+            self._shown(person, token, shown_next)

@@ -3,20 +3,19 @@ analyses."""
 
 from __future__ import annotations
 
-import sqlite3
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
 
 from custodes.annotate import assignment_policy
 from custodes.annotate.event_log import EventLog
-from custodes.annotate.participants import Annotator, Work
+from custodes.annotate.participants import Annotator, Totals, Work
 from custodes.annotate.plan import StudyPlan
-from custodes.annotate.quality_control import FEWEST
-from custodes.annotate.state import HALF_AN_HOUR, StudyState, Totals
-from custodes.annotate.visits import annotator_of, standing_of
+from custodes.annotate.quality_control import FEWEST, Standing, standing
+from custodes.annotate.state import HALF_AN_HOUR, StudyState
+from custodes.annotate.visits import annotator_of
 from custodes.answers.wording import plural
 from custodes.data.notes import Note, noted
 from custodes.errors import listed
@@ -80,27 +79,6 @@ def _is_through(worker: Annotator, *, batch: int, batches: int) -> bool:
     return worker.batches >= batches and not is_within
 
 
-def notes_on(reach: Reach, *, has_links: bool, judged_by: Sequence[int]) -> list[Note]:
-    """Return notes on the annotators for the owner. `judged_by` has the number of annotators of each analysed pair."""
-    few = [annotators for annotators in judged_by if annotators < FEWEST_ANNOTATORS]
-    return [
-        *_standstill(reach, has_links=has_links),
-        *noted(
-            (
-                FEW_ANNOTATORS,
-                len(few),
-                f"{plural(len(few), 'pair')} had fewer than {FEWEST_ANNOTATORS} annotators, so results describe only "
-                f"these {_some(few)} annotators",
-            )
-        ),
-    ]
-
-
-def _some(few: Sequence[int]) -> str:
-    low, high = min(few, default=0), max(few, default=0)
-    return f"{low}" if low == high else f"{low} to {high}"
-
-
 def _standstill(reach: Reach, *, has_links: bool) -> Iterator[Note]:
     if not reach.there:
         return
@@ -139,19 +117,19 @@ class PairNow:
     second: str
     answered: int
     wanted: int
-    looks_done: int
     looks: int
     is_open: bool
-    decision: int | None
-    n: int
-    wins: int
-    ties: int
-    losses: int
-    margin: float | None
-    low: float | None
-    high: float | None
     impossible: int
     annotators: int
+    looks_done: int = 0
+    decision: int | None = None
+    n: int = 0
+    wins: int = 0
+    ties: int = 0
+    losses: int = 0
+    margin: float | None = None
+    low: float | None = None
+    high: float | None = None
 
 
 @dataclass(kw_only=True)
@@ -159,7 +137,9 @@ class PersonNow(Work):
     """The status of an annotator, with the counts of `Work`.
 
     `began`: whether the annotator has started; otherwise the annotator only has a link. `seconds`: median of the
-    visible seconds per answer. `standing`: ok, watch, blocked or excluded. `flags`: reasons for the standing.
+    visible seconds per answer. `doubled`: pairs of an answer of this annotator and another annotator's answer to the
+    same question, of which `agreed` are equal. `standing`: ok, watch, blocked or excluded. `flags`: reasons for the
+    standing.
     """
 
     label: str
@@ -168,6 +148,8 @@ class PersonNow(Work):
     began: bool
     batches: int
     seconds: float | None
+    doubled: int
+    agreed: int
     standing: str
     flags: tuple[str, ...]
     code: str | None
@@ -203,21 +185,32 @@ class Snapshot(Totals):
     @property
     def notes(self) -> list[Note]:
         """Notes on the annotators, and on comparisons that annotators could not judge."""
-        judged_by = [pair.annotators for pair in self.pairs if pair.looks_done]
+        few = [pair.annotators for pair in self.pairs if pair.looks_done and pair.annotators < FEWEST_ANNOTATORS]
+        numbers = " to ".join(map(str, sorted({min(few, default=0), max(few, default=0)})))
+        only = (
+            f"{plural(len(few), 'pair')} had fewer than {FEWEST_ANNOTATORS} annotators, so results describe only "
+            f"these {numbers} annotators"
+        )
         ended = [pair for pair in self.pairs if not (pair.is_open or pair.looks_done or pair.wanted) and pair.second]
         unjudged = sum(pair.impossible > 0 for pair in ended)
-        message = (
+        none = (
             f"{plural(unjudged, 'pair')} ended without an interim analysis, because annotators could judge none of the "
             "comparisons. If an annotator refused without reason, exclude the annotator, so that the comparisons are "
             "shown again"
         )
-        reached = notes_on(self.reach, has_links=self.plan.annotators.recruit == "links", judged_by=judged_by)
         answers, annotators = self.excluded
         counted = (
             f"{plural(answers, 'answer')} of {plural(annotators, 'excluded annotator')} are part of completed interim "
             "analyses, which are not recomputed; the leaderboard and all other questions leave these answers out"
         )
-        return [*reached, *noted(("unjudged", unjudged, message), ("excluded-annotators", answers, counted))]
+        return [
+            *_standstill(self.reach, has_links=self.plan.annotators.recruit == "links"),
+            *noted(
+                (FEW_ANNOTATORS, len(few), only),
+                ("unjudged", unjudged, none),
+                ("excluded-annotators", answers, counted),
+            ),
+        ]
 
 
 def closing_lines(path: Path, now: Snapshot) -> list[str]:
@@ -239,8 +232,15 @@ def closing_lines(path: Path, now: Snapshot) -> list[str]:
     return lines
 
 
-LookNow = tuple[int | None, int, int, int, int, float | None, float | None, float | None]
-UNSEEN: tuple[int, LookNow] = (0, (None, 0, 0, 0, 0, None, None, None))
+_PAIRS = """
+SELECT p.pair, a.label AS first, coalesce(b.label, '') AS second, count(l.look) AS looks_done, l.decision,
+    coalesce(l.n, 0) AS n, coalesce(l.wins, 0) AS wins, coalesce(l.ties, 0) AS ties, coalesce(l.losses, 0) AS losses,
+    l.margin, l.low, l.high, max(l.look)
+FROM pair p JOIN system a ON a.system = p.first LEFT JOIN system b ON b.system = p.second
+LEFT JOIN look l ON l.pair = p.pair GROUP BY p.pair
+"""
+"""Query of each pair with its last completed interim analysis: SQLite takes the columns of `l` from the row of the
+maximum."""
 
 
 def snapshot_of(log: EventLog, *, failing: str) -> Snapshot:
@@ -249,15 +249,23 @@ def snapshot_of(log: EventLog, *, failing: str) -> Snapshot:
     `failing` is the reason why nothing can be written, or ''.
     """
     state = log.state
-    typical, annotators = _typical(state), annotator_of(log)
-    last = state.last_answer
+    typical, annotators, last = _typical(state), annotator_of(log), state.last_answer
+    compared, agreed = state.assignments.agreement()
     return Snapshot(
         **asdict(state.totals),
         plan=state.plan,
         state=state_name(state),
         failing=failing,
         pairs=_pairs(log),
-        annotators=tuple(_person(log, worker, typical, annotators) for worker in state.workers.values()),
+        annotators=tuple(
+            _person(
+                worker,
+                standing(worker.work, state.totals, typical=typical, annotators=annotators),
+                doubled=compared[worker.id],
+                agreed=agreed[worker.id],
+            )
+            for worker in state.workers.values()
+        ),
         known=frozenset(kind for kind, _ in state.gold.values()),
         recent=0 if last is None else sum(at >= last - HALF_AN_HOUR for at in state.primaries),
         excluded=_excluded(state),
@@ -294,58 +302,29 @@ def _pairs(log: EventLog) -> tuple[PairNow, ...]:
     state, base, assignments = log.state, log.base, log.state.assignments
     if assignments.asking is None:
         return ()
-    engine, looks = assignments.asking, _last_looks(base)
-    names = {
-        pair: (first, second or "")
-        for pair, first, second in base.execute(
-            "SELECT p.pair, a.label, b.label FROM pair p JOIN system a ON a.system = p.first"
-            " LEFT JOIN system b ON b.system = p.second"
-        )
-    }
+    engine = assignments.asking
+    cursor = base.execute(_PAIRS)
+    columns = [column for column, *_ in cursor.description]
+    pairs = {row[0]: dict(zip(columns[1:-1], row[1:-1], strict=True)) for row in cursor}
     annotators = Counter(
         pair for worker in state.workers.values() for pair in {assignments.units[n].pair for n in worker.votes}
     )
-    in_all = len(engine.rule.looks) if isinstance(engine, ConcurrentAnnotation) else 0
-    rows = []
-    for k, number in enumerate(assignments.numbers):
-        done, (decision, n, wins, ties, losses, margin, low, high) = looks.get(number, UNSEEN)
-        first, second = names[number]
-        rows.append(
-            PairNow(
-                first=first,
-                second=second,
-                answered=engine.n[k],
-                wanted=engine.target[k],
-                looks_done=done,
-                looks=in_all,
-                is_open=engine.is_open[k] and state.control != "stopped",
-                decision=decision,
-                n=n,
-                wins=wins,
-                ties=ties,
-                losses=losses,
-                margin=margin,
-                low=low,
-                high=high,
-                impossible=assignments.impossible[k],
-                annotators=annotators[k],
-            )
+    return tuple(
+        PairNow(
+            **pairs[number],
+            answered=engine.n[k],
+            wanted=engine.target[k],
+            looks=len(engine.rule.looks) if isinstance(engine, ConcurrentAnnotation) else 0,
+            is_open=engine.is_open[k] and state.control != "stopped",
+            impossible=assignments.impossible[k],
+            annotators=annotators[k],
         )
-    return tuple(rows)
+        for k, number in enumerate(assignments.numbers)
+    )
 
 
-def _last_looks(base: sqlite3.Connection) -> dict[int, tuple[int, LookNow]]:
-    """Return the number of completed interim analyses of each pair, and the result of the last one."""
-    rows = base.execute("SELECT pair, decision, n, wins, ties, losses, margin, low, high FROM look ORDER BY pair, look")
-    last: dict[int, tuple[int, LookNow]] = {}
-    for pair, *look in rows:
-        last[pair] = (last.get(pair, UNSEEN)[0] + 1, tuple(look))
-    return last
-
-
-def _person(log: EventLog, worker: Annotator, typical: float | None, annotators: int) -> PersonNow:
-    work, stands = worker.work, standing_of(log, worker, typical=typical, annotators=annotators)
-    name = "excluded" if worker.by == "owner" else "blocked"
+def _person(worker: Annotator, stands: Standing, *, doubled: int, agreed: int) -> PersonNow:
+    work, name = worker.work, "excluded" if worker.by == "owner" else "blocked"
     if not worker.excluded:
         name = "watch" if stands.name == "blocked" else stands.name  # readmitted by the owner
     codes = [code for session in worker.sessions for code in session.codes.values()]
@@ -357,6 +336,8 @@ def _person(log: EventLog, worker: Annotator, typical: float | None, annotators:
         began=any(session.begun for session in worker.sessions),
         batches=worker.batches,
         seconds=median(work.times) if work.times else None,
+        doubled=doubled,
+        agreed=agreed,
         standing=name,
         flags=stands.flags,
         code=codes[-1] if codes else None,

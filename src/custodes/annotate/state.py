@@ -10,14 +10,13 @@ import json
 import sqlite3
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from sys import intern
 from typing import Any
 
 import msgspec
 
 from custodes.annotate.assignments import Assignments
-from custodes.annotate.participants import Annotator, IssuedQuestion, Session
+from custodes.annotate.participants import Annotator, IssuedQuestion, Session, Totals
 from custodes.annotate.plan import PLAN, StudyPlan, budget_of
 from custodes.annotate.rows import AssignmentRow, EventRow, ExclusionRow, JudgmentRow, Row, SessionRow, WorkerRow
 from custodes.errors import InputError
@@ -25,25 +24,6 @@ from custodes.errors import InputError
 RECENT = 200
 """Number of latest answers from which the usual time of an answer is estimated."""
 HALF_AN_HOUR = 1800.0
-
-
-@dataclass(slots=True)
-class Totals:
-    """Counts of the whole study.
-
-    `answers`: answers to real questions, of which `primary` are used for decisions, `second` are second opinions, and
-    `equal` are ties. `gold`: answers to control questions. `refused`: real questions that could not be judged. `paid`:
-    paid answers of all kinds. `peeked`: number of times that the owner viewed results of incomplete interim analyses.
-    """
-
-    answers: int = 0
-    primary: int = 0
-    second: int = 0
-    gold: int = 0
-    refused: int = 0
-    paid: int = 0
-    peeked: int = 0
-    equal: int = 0
 
 
 class StudyState:
@@ -60,7 +40,7 @@ class StudyState:
         self.issued: dict[int, IssuedQuestion] = {}
         self.tokens: dict[str, Session] = {}
         self.persons: dict[tuple[str, str], Annotator] = {}
-        self.assignments = Assignments(per_item=self.plan.annotators.per_item, workers=self.workers)
+        self.assignments = Assignments(per_item=self.plan.annotators.per_item)
         self.added = 0, 0
         """Number of pairs in use, and number of the last unit in use."""
         self.control = "open"

@@ -60,10 +60,8 @@ class Instructions:
 
 @dataclass(frozen=True, kw_only=True)
 class Break:
-    """The page between two batches. `batches` and `answers` are the numbers of batches and of answers that the
-    annotator has completed so far."""
+    """The page between two batches. `answers` is the number of answers that the annotator has given so far."""
 
-    batches: int
     answers: int
 
 
@@ -100,10 +98,9 @@ View = Consent | Instructions | Ask | Break | Wait | Paused | Done
 
 @dataclass(frozen=True, kw_only=True)
 class Agree:
-    """The annotator agrees to the consent text with this digest. `form` has further fields of the form."""
+    """The annotator agrees to the consent text with this digest."""
 
     digest: str
-    form: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,13 +13,12 @@ import sqlite3
 from collections.abc import Iterable
 from dataclasses import replace
 from random import Random
-from statistics import median
 
 from custodes.annotate import assignment_policy
 from custodes.annotate.assignment_policy import NextQuestion
 from custodes.annotate.event_log import LONGEST_LEASE, EventLog, length
 from custodes.annotate.participants import Annotator, IssuedQuestion, Session
-from custodes.annotate.quality_control import Standing, standing
+from custodes.annotate.quality_control import standing
 from custodes.annotate.rows import AssignmentRow, ExclusionRow, JudgmentRow
 from custodes.annotate.views import (
     Act,
@@ -109,7 +108,7 @@ def _next(log: EventLog, session: Session) -> View:
     if session.number >= annotators.batch:
         if worker.batches >= annotators.batches or not _is_open(log):
             return _done(log, session, "finished")
-        return Break(batches=worker.batches, answers=worker.work.paid)
+        return Break(answers=worker.work.paid)
     choice = _choice(log, session) if _is_open(log) else None
     return _without_question(log, session) if choice is None else _ask(log, _give(log, session, choice))
 
@@ -137,9 +136,10 @@ def _choice(log: EventLog, session: Session) -> NextQuestion | None:
         if choice is not None:
             return choice
     choice = assignment_policy.real(state, session, rng)
-    if choice is None and state.assignments.holding and assignment_policy.has_room_known(state, session.worker):
-        return assignment_policy.known(state, session, "gold", rng)
-    return choice
+    if choice is not None or not assignment_policy.has_room_known(state, session.worker):
+        return choice
+    is_held = any(issued.holds for other in state.sessions.values() for issued in other.open)
+    return assignment_policy.known(state, session, "gold", rng) if is_held else None
 
 
 def _random(log: EventLog, session: Session) -> Random:
@@ -306,7 +306,7 @@ def do(log: EventLog, session: Session, act: Act) -> bool:
     match act:
         case Agree():
             if act.digest == digest_of(state.plan.texts.consent) and session.agreed != act.digest:
-                log.event("consent", session=session, digest=act.digest, form=dict(act.form))
+                log.event("consent", session=session, digest=act.digest)
         case Decline():
             log.event("declined", session=session)
         case Begin():
@@ -354,7 +354,10 @@ def _answer(log: EventLog, issued: IssuedQuestion, act: Answer | Skip) -> None:
     worker = issued.session.worker
     # Only control questions end participation automatically, except for annotators whom the owner readmitted.
     is_judged = issued.role in ("gold", "attention") and not worker.excluded and worker.by != "owner"
-    if is_judged and standing_of(log, worker, typical=None, annotators=annotator_of(log)).name == "blocked":
+    if (
+        is_judged
+        and standing(worker.work, log.state.totals, typical=None, annotators=annotator_of(log)).name == "blocked"
+    ):
         exclude(log, worker, by="rule", reason="known comparisons")
 
 
@@ -434,24 +437,3 @@ def restore(log: EventLog, worker: Annotator, *, by: str = "owner") -> None:
 def annotator_of(log: EventLog) -> int:
     """Return the number of annotators with answers, but at least 1."""
     return max(1, sum(worker.work.answers > 0 for worker in log.state.workers.values()))
-
-
-def standing_of(log: EventLog, worker: Annotator, *, typical: float | None, annotators: int) -> Standing:
-    """Return the status of an annotator. `annotators` is the number of annotators, and `typical` is the typical number
-    of visible seconds per answer in this study."""
-    work, totals = worker.work, log.state.totals
-    others = totals.answers - work.answers
-    return standing(
-        right=work.gold_right,
-        n_known=work.gold_asked,
-        seconds=median(work.times) if work.times else None,
-        timed=len(work.times),
-        typical=typical,
-        first=work.first_shown,
-        decided=work.decided,
-        equal=work.equal,
-        answers=work.answers,
-        refused=work.refused,
-        equal_share=(totals.equal - work.equal) / others if others else 0.0,
-        annotators=annotators,
-    )

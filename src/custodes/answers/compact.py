@@ -17,6 +17,12 @@ from custodes.answers.wording import UNDEFINED, letter_ranges, number, p_value
 MOST_ESTIMATES = 2
 """Maximum number of estimates with intervals that fit next to a label in one column of a two-column page."""
 
+MOST_LABELS = 3
+"""Maximum number of columns of labels; three leave place for one interval. Other labels stand above their rows."""
+
+LONG_TEXT = 40
+"""Number of characters above which a label is broken into lines."""
+
 HEADING_WIDTH = 14
 """Maximum number of characters in a line of a heading."""
 
@@ -54,12 +60,23 @@ def _tabular(table: Table, rows: pl.DataFrame, title: str, estimates: Sequence[s
     labels = [column for column in labels if column.name not in (LETTERS, "note")]
     constant = [column for column in labels[:-1] if rows[column.name].n_unique() == 1]
     labels = [column for column in labels if column not in constant]
-    numbers = _estimates(table, rows, estimates)
-    digits = {column.name: digits_of_column(rows, column, 2) for column in numbers}
     best = {*_significantly_best(rows, [column.name for column in labels[:-1]])} if has_letters else set[int]()
+    groups = {column.name: len(rows[column.name].rle()) for column in labels}
+    above = sorted(labels, key=lambda column: groups[column.name])[: max(0, len(labels) - MOST_LABELS)]
+    labels = [column for column in labels if column not in above]
+    numbers = _estimates(table, rows, estimates)
+    if len(labels) == MOST_LABELS and any(column.interval for column in numbers):
+        numbers = numbers[:1]
+    digits = {column.name: digits_of_column(rows, column, 2) for column in numbers}
 
-    lines = [" & ".join(map(_heading, [*labels, *numbers])) + r" \\", r"\midrule"]
+    lines, group = [" & ".join(map(_heading, [*labels, *numbers])) + r" \\"], ""
     for place, row in enumerate(rows.iter_rows(named=True)):
+        heading = ", ".join(tex(str(row[column.name])) for column in above)
+        if heading != group:
+            lines += [r"\midrule", rf"\multicolumn{{{len(labels) + len(numbers)}}}{{@{{}}l}}{{{heading}}} \\"]
+        if heading != group or not place:
+            lines.append(r"\midrule")
+        group = heading
         texts = [tex(str(row[column.name])) for column in labels]
         values = [_value(row, column, digits[column.name]) for column in numbers]
         if place in best:
@@ -74,9 +91,11 @@ def _tabular(table: Table, rows: pl.DataFrame, title: str, estimates: Sequence[s
     comments = [f"% {' '.join((title + where).split())}"]
     if has_letters:
         comments.append("% Rows that share a letter do not differ significantly; bold: significantly best.")
+    is_long = [any(len(str(text)) > LONG_TEXT for text in rows[column.name]) for column in labels]
+    widths = "".join(r"p{.75\columnwidth}" if long else "l" for long in is_long)
     body = [
         "{\\small\\setlength{\\tabcolsep}{4pt}%",
-        rf"\begin{{tabular}}{{@{{}}{'l' * len(labels)}{'r' * len(numbers)}@{{}}}}",
+        rf"\begin{{tabular}}{{@{{}}{widths}{'r' * len(numbers)}@{{}}}}",
     ]
     return "\n".join([*comments, *body, r"\toprule", *lines, r"\bottomrule", r"\end{tabular}}"])
 

@@ -127,14 +127,14 @@ class Combine(Result):
         "groups. With `unseen='none'`, there is only a row for the units that `folds` holds out.",
         label(
             "unseen",
-            "held-out units: items; systems, data sets or groups together with the items; or the units of `folds`",
+            "what is held out: items; systems, data sets or groups (and the items); or the units of `folds`",
         ),
         label("method", "method, a row of `comparison`", "Way of combining"),
         count("n", "number of clusters of items, or number of held-out systems, data sets or groups", essential=False),
         score("score", "objective of the method on the held-out units", best="high"),
         score(
             "seen",
-            "objective on the same comparisons of models that were fitted to other items of the held-out "
+            "objective, on the same comparisons, of models whose training part has other items of the held-out "
             "systems or data sets; null for items",
         ),
         score("single", "objective of the best single metric, which is selected in each training part"),

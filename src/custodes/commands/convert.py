@@ -11,11 +11,11 @@ from cyclopts import Parameter
 from custodes.command_line import OUTPUT_OPTIONS, SELECTION
 from custodes.commands.sidecar_files import STREAMED, print_lower_is_better, raters_sidecar
 from custodes.console import say, tell
-from custodes.data.every_eval_ever import write_every_eval_ever
 from custodes.data.mapping.columns import Columns
 from custodes.data.mapping.schema import Schema
+from custodes.data.readers.every_eval_ever import write_every_eval_ever
 from custodes.data.writing import RATED, TABLES, check_suffix, long_tables, write_table
-from custodes.errors import OptionError, suggestion
+from custodes.errors import OptionError, reject, suggestion
 from custodes.files import check_distinct_files, check_writable, folder, is_folder, is_stream, write_atomically
 from custodes.options import Inputs, QuoteFormulas, Reading, check_quoted, read_by, say_written
 from custodes.question_commands import READING
@@ -59,16 +59,18 @@ def convert(
     chosen = {"human": human, "metrics": metrics, "systems": systems, "aspect": aspect, "group": group}
     selection = {name: patterns for name, patterns in chosen.items() if patterns is not None}
     into, keeps = is_folder(output), output.endswith(".toml")
-    if keeps and (table is not None or quote_formulas):
-        option = "--table" if table is not None else "--quote-formulas"
-        raise OptionError(
+    option = "--table" if table is not None else "--quote-formulas" if quote_formulas else ""
+    reject(
+        (
+            keeps and option,
             f"convert: -o {output} is a schema file, which stores only how tables are read, so {option} has "
-            f"no effect; leave {option} out"
-        )
-    if to == "every-eval-ever" and (not into or table is not None or quote_formulas):
-        raise OptionError(
-            "convert: --to every-eval-ever writes a folder of JSON; give -o DIR/, and leave out options for tables"
-        )
+            f"no effect; leave {option} out",
+        ),
+        (
+            to == "every-eval-ever" and (not into or option),
+            "convert: --to every-eval-ever writes a folder of JSON; give -o DIR/, and leave out options for tables",
+        ),
+    )
     if not into:
         check_writable(output)
     if not into and not keeps:

@@ -16,7 +16,7 @@ from custodes.data.counts import SUFFIX
 from custodes.data.scanning import Engine, scanned
 from custodes.data.table_engines import in_engine
 from custodes.data.writing import SUFFIXES, write_table
-from custodes.errors import OptionError, listed, shown
+from custodes.errors import OptionError, listed, reject, shown
 from custodes.files import check_distinct_files, check_writable
 from custodes.options import Reading, progress, read_by
 from custodes.process import NOTHING_KEPT, Stoppable
@@ -33,14 +33,15 @@ def count(
         ),
     ],
     output: Annotated[
-        str | None,
+        str,
         Parameter(
             name=["--output", "-o"],
             help="File for the counts: NAME.counts.json for scores and verdicts, or a table (.csv .tsv "
             ".jsonl .parquet) for labels.",
             group=OUTPUT_OPTIONS,
+            show_default=False,
         ),
-    ] = None,
+    ] = "",
     human: Annotated[
         Names,
         Parameter(help="Raters to treat as annotators (default: raters of kind human).", negative="", group=SELECTION),
@@ -111,16 +112,16 @@ def count(
 
     Example: `custodes count 'battles*.parquet' --engine duckdb --memory-limit 2GB -o arena.counts.json`
     """
-    if not files:
-        raise OptionError("there is no input; give a file of scores or verdicts (Parquet, CSV or JSON Lines)")
-    if output is None:
-        raise OptionError("count: no output file is given; give one, as in -o NAME.counts.json")
     labels = output.endswith(SUFFIXES)
-    if not (labels or output.endswith(SUFFIX)):
-        raise OptionError(
-            f"-o {output}: the name of a file of counts must end in .counts.json, or in {listed(SUFFIXES)} "
-            "for counts of labels; rename the file"
-        )
+    reject(
+        (not files, "there is no input; give a file of scores or verdicts (Parquet, CSV or JSON Lines)"),
+        (not output, "count: no output file is given; give one, as in -o NAME.counts.json"),
+        (
+            not (labels or output.endswith(SUFFIX)),
+            f"-o {output}: the name of a file of counts must end in .counts.json, or in {listed(SUFFIXES)} for counts "
+            "of labels; rename the file",
+        ),
+    )
     check_writable(output)
     check_distinct_files([output], read_by(files))
     of_scores: dict[str, Any] = {

@@ -10,7 +10,7 @@ from cyclopts import Parameter
 
 from custodes.command_line import OUTPUT_OPTIONS, QUESTION
 from custodes.console import say
-from custodes.errors import OptionError
+from custodes.errors import reject
 from custodes.files import check_distinct_files, folder, is_folder
 from custodes.options import Inputs, Output, Reading, progress, read_by
 from custodes.plots import alt
@@ -46,13 +46,18 @@ def report(
 
     Example: `custodes report demo -o report.html --figures figures`
     """
-    if output.output is not None and is_folder(output.output):
-        raise OptionError(f"report: -o {output.output} is a folder; name one file (figures go to --figures DIR)")
     shape = "html" if output.output is None and output.format is None else output.shape
-    if shape not in ("html", "json") or output.table is not None:
-        raise OptionError(
-            "report: the format must be html, or json for all tables; for a single table use the verb of the question"
-        )
+    reject(
+        (
+            output.output is not None and is_folder(output.output),
+            f"report: -o {output.output} is a folder; name one file (figures go to --figures DIR)",
+        ),
+        (
+            shape not in ("html", "json") or output.table is not None,
+            "report: the format must be html, or json for all tables; for a single table use the command of the "
+            "question",
+        ),
+    )
     read = read_by(inputs, *reading.files, *options.values())
     output.check(read)
     if shape == "html":
@@ -78,7 +83,7 @@ def report(
             place = page.save(output.output or PAGE)
         say(str(place))
     else:
-        output.write_json(page.told_whole(), seconds)
+        output.write_json(page.to_values(), seconds)
 
 
 def returning_memory(progress: Progress) -> Progress:

@@ -17,7 +17,7 @@ from custodes.command_line import OUTPUT_OPTIONS, SWITCH
 from custodes.commands.sidecar_files import STREAMED, OutputFiles, print_lower_is_better
 from custodes.commands.summaries import summary_lines
 from custodes.console import quiet_pipe, tell
-from custodes.errors import OptionError
+from custodes.errors import reject
 from custodes.options import Inputs, QuoteFormulas, Reading, check_quoted, progress, read_by
 from custodes.process import Stoppable
 from custodes.question_commands import READING, arguments_of, with_options
@@ -74,10 +74,11 @@ def score(
         with quiet_pipe():
             print(script_of(script), end="")
         return 0
-    if not metrics:
-        raise OptionError("score: no metric is given; give --metric NAME (custodes score --list shows all)")
-    if output is None and not dry_run:
-        raise OptionError("score: no output file is given; give one, as in -o scores.csv")
+    metrics = metrics or []
+    reject(
+        (not metrics, "score: no metric is given; give --metric NAME (custodes score --list shows all)"),
+        (output is None and not dry_run, "score: no output file is given; give one, as in -o scores.csv"),
+    )
     places = OutputFiles.make(output, cache, raters=".raters.csv")
     if output is not None and quote_formulas:
         check_quoted([output])

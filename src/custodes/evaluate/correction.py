@@ -25,7 +25,7 @@ from custodes.errors import InputError, OptionError, listed
 from custodes.evaluate.clusters import Counted, cluster_notes, clustered, counted, margin_effects, table_effects
 from custodes.evaluate.comparable import label_of
 from custodes.evaluate.decision_graph import PAIR, cycle_notes, ranking_edges, written
-from custodes.evaluate.parallel import each
+from custodes.evaluate.parallel import merged
 from custodes.progress import Progress, silent
 from custodes.stats.clusters import DesignEffect
 from custodes.stats.correction.estimator import Counts, Estimate, Estimator, PairItems, Remark, decide
@@ -186,9 +186,7 @@ def correction(
     # estimators that use all pairs jointly come last
     order = sorted(chosen, key=lambda method: method.needs_items)
     answer = partial(_answer, estimators=order, gamma=gamma, limit=equivalence, confidence=confidence)
-    generator = np.random.default_rng(rng)
-    answers = list(each(answer, counted(study, setting), rng=generator, progress=progress, desc="correct"))
-    return Correction.of([tables for tables, _ in answers], [note for _, notes in answers for note in notes])
+    return merged(Correction, answer, counted(study, setting), rng=rng, progress=progress, desc="correct")
 
 
 def _estimate(

@@ -47,9 +47,16 @@ from custodes.evaluate.clusters import (
 )
 from custodes.evaluate.decision_graph import CELLS, PAIR, crossed, written
 from custodes.evaluate.favoritism_of_pairs import FEW_ERRORS, correlation_columns, error_notes, overall_notes
-from custodes.evaluate.near_copies import NEAR_COPY, near_copies
 from custodes.evaluate.parallel import each
-from custodes.evaluate.partiality_table import DISFAVOURED, FAVOURED, INCONCLUSIVE, partiality_columns, partiality_notes
+from custodes.evaluate.partiality_table import (
+    DISFAVOURED,
+    FAVOURED,
+    INCONCLUSIVE,
+    NEAR_COPY,
+    near_copies,
+    partiality_columns,
+    partiality_notes,
+)
 from custodes.evaluate.rater_comparison import RaterComparison
 from custodes.evaluate.rater_scores import few_clusters_notes
 from custodes.evaluate.slices import BY, slices_of_items

@@ -7,18 +7,23 @@ from __future__ import annotations
 
 import os
 import zlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from operator import attrgetter
 from typing import TypeVar
 
 import numpy as np
+import polars as pl
 
+from custodes.answers.question import Rng
+from custodes.answers.result import Result
+from custodes.data.notes import Note
 from custodes.progress import Progress
 
 Part = TypeVar("Part")
 Answer = TypeVar("Answer")
+Kind = TypeVar("Kind", bound=Result)
 
 
 def one_blas_thread() -> AbstractContextManager[object]:
@@ -57,6 +62,21 @@ def each(
     workers = max(1, min(len(parts), os.cpu_count() or 1)) if threads else 1
     with one_blas_thread(), ThreadPoolExecutor(max_workers=workers) as pool:
         return list(progress(pool.map(answer, parts, generators), total=len(parts), desc=desc))
+
+
+def merged(
+    kind: type[Kind],
+    answer: Callable[[Part, np.random.Generator], tuple[Mapping[str, pl.DataFrame], Iterable[Note]]],
+    parts: Sequence[Part],
+    *,
+    rng: Rng,
+    notes: Iterable[Note] = (),
+    progress: Progress,
+    desc: str,
+) -> Kind:
+    """Return a result with the tables and notes that `answer` gives for each part (see `each`), after other `notes`."""
+    answers = each(answer, parts, rng=np.random.default_rng(rng), progress=progress, desc=desc)
+    return kind.of([tables for tables, _ in answers], [*notes, *(note for _, of_part in answers for note in of_part)])
 
 
 def labelled_generators(labels: Iterable[str], rng: np.random.Generator) -> list[np.random.Generator]:

@@ -1,8 +1,8 @@
-"""Table of the partiality of each metric to each system."""
+"""Table of the partiality of each metric to each system, and near copies of metrics with the same finding."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,9 +11,12 @@ from numpy.typing import NDArray
 from custodes.data.notes import Note, noted
 from custodes.evaluate.comparable import label_of
 from custodes.evaluate.rater_comparison import RaterComparison
+from custodes.stats.arrays import Floats, Ints, chunks
 from custodes.stats.partiality.partiality import FEWEST_SYSTEMS, FEWEST_UNITS, Reason, partiality, win_rate_without
 from custodes.stats.partiality.placement import Placement
 from custodes.stats.partiality.verdicts import sign_placement
+from custodes.stats.rank_distance import rank_distances
+from custodes.stats.system_scores import weighted_item_mean
 
 INCONCLUSIVE = "inconclusive"
 FAVOURED, DISFAVOURED = "favoured", "disfavoured"
@@ -30,6 +33,14 @@ REASONS: Mapping[Reason, str] = {
     Reason.APART: "no other system of similar quality",
     Reason.UNCONNECTED: "the system shares no items with the other systems",
 }
+
+
+NEAR_COPY = 0.2
+"""Maximum complementarity of near copies, which corresponds to a Kendall's tau-b within items of at least .6.
+
+Variants of one metric (ROUGE-n, BLEU-n, precision and F1) have a complementarity between 0 and .17 on SummEval, HANNA
+and DialSummEval.
+"""
 
 
 def partiality_columns(
@@ -106,3 +117,47 @@ def placement_of(comparison: RaterComparison, m: int) -> Placement:
     return sign_placement(
         human, metric, rows.pair[both], design.pairs, items=rows.item[both], units=design.units[rows.item[both]]
     )
+
+
+def near_copies(comparison: RaterComparison, finding: Sequence[str]) -> list[list[str]]:
+    """Return the names of the near copies with the same finding, for each metric and system.
+
+    `finding` and the returned list have one entry per metric and system, in the order of the table `partiality`.
+    Metrics without scores of outputs have no near copies.
+    """
+    n_metrics, n_systems = len(comparison.metrics), len(comparison.systems)
+    codes = np.select([np.array(finding) == name for name in (FAVOURED, DISFAVOURED)], [1, -1], 0)
+    codes = codes.reshape(n_metrics, n_systems)
+    first, second = np.triu_indices(n_metrics, 1)
+    shared = np.concatenate(
+        [
+            ((codes[first[some]] == codes[second[some]]) & (codes[first[some]] != 0)).any(axis=1)
+            for some in chunks(len(first), n_systems)
+        ]
+        or [np.zeros(0, dtype=bool)]
+    )
+    first, second = first[shared], second[shared]
+    near = _complementarity(comparison, first, second) <= NEAR_COPY
+    copies: list[list[str]] = [[] for _ in finding]
+    for a, b in zip(first[near].tolist(), second[near].tolist(), strict=True):
+        for system in np.flatnonzero((codes[a] == codes[b]) & (codes[a] != 0)).tolist():
+            copies[a * n_systems + system].append(comparison.metrics[b])
+            copies[b * n_systems + system].append(comparison.metrics[a])
+    return copies
+
+
+def _complementarity(comparison: RaterComparison, first: Ints, second: Ints) -> Floats:
+    """Return the complementarity of each pair of metrics at the system level by tau-b distance; NaN if undefined."""
+    scores, design = comparison.scores, comparison.design
+    units = design.units[scores.items]
+    weights = None if design.item_weights is None else design.item_weights[scores.items]
+    means = [
+        weighted_item_mean(
+            rank_distances(scores.metrics, first[some], second[some], rule="tau-b"),
+            units=units,
+            weights=np.ones((1, design.n_units)),
+            item_weights=weights,
+        )[0]
+        for some in chunks(len(first), len(units))
+    ]
+    return np.concatenate(means) if means else np.zeros(0)

@@ -57,10 +57,19 @@ def values_of(
 
     Messages list the columns of `more` as allowed columns, too.
     """
-    attributes = study.attributes
-    if attributes is not None and column in _names(attributes):
-        return outputs.join(attributes.select(*KEY, column), on=KEY, how="left", maintain_order="left")[column]
-    return _of_items(study, outputs["item"], column, more, option=option)
+    attributes = [] if study.attributes is None else _names(study.attributes)
+    if study.attributes is not None and column in attributes:
+        return outputs.join(study.attributes.select(*KEY, column), on=KEY, how="left", maintain_order="left")[column]
+    frame = study.items.frame
+    facts = [name for name in ("group", "dataset", "cluster") if name in frame.columns and (frame[name] != "").any()]
+    if column in facts:
+        return study.items.for_items(outputs["item"])[column].replace("", None)
+    allowed = [*more, *attributes, *facts]
+    there = f"columns: {listed(allowed)}" if allowed else "the study has no columns for slices"
+    hint = f"; read another column of the file with --column group={column}, and set {option}='group'"
+    raise OptionError(
+        f"{option}={column!r}: no such column{suggestion(column, allowed)}; {there}{'' if study.labels else hint}"
+    )
 
 
 def slices_of_items(study: Study, items: Sequence[str], column: str) -> tuple[tuple[str, ...], Ints]:
@@ -72,13 +81,13 @@ def slices_of_items(study: Study, items: Sequence[str], column: str) -> tuple[tu
         If the study has no column with this name, if the column has too many values, or if outputs of one item differ
         in the column.
     """
-    attributes, names = study.attributes, pl.Series("item", items, dtype=pl.String)
+    attributes, names = study.attributes, pl.DataFrame({"item": items}, schema={"item": pl.String})
     if column == "system":
         raise OptionError(
             "by='system' is not allowed, because a slice must contain comparisons of systems; give a column of items"
         )
     if attributes is None or column not in _names(attributes):
-        return _slices(_of_items(study, names, column), column)
+        return _slices(values_of(study, names, column), column)
     values = attributes.group_by("item").agg(pl.col(column).drop_nulls().unique())
     several = values.filter(pl.col(column).list.len() > 1)["item"].sort()
     if len(several):
@@ -88,27 +97,11 @@ def slices_of_items(study: Study, items: Sequence[str], column: str) -> tuple[tu
             "column of items"
         )
     one = values.with_columns(pl.col(column).list.first())
-    return _slices(names.to_frame().join(one, on="item", how="left", maintain_order="left")[column], column)
+    return _slices(names.join(one, on="item", how="left", maintain_order="left")[column], column)
 
 
 def _names(attributes: pl.DataFrame) -> list[str]:
     return [name for name in attributes.columns if name not in KEY]
-
-
-def _of_items(
-    study: Study, items: pl.Series, column: str, more: tuple[str, ...] = (), *, option: str = "by"
-) -> pl.Series:
-    frame = study.items.frame
-    facts = [name for name in ("group", "dataset", "cluster") if name in frame.columns and (frame[name] != "").any()]
-    if column in facts:
-        return study.items.for_items(items)[column].replace("", None)
-    attributes = [] if study.attributes is None else _names(study.attributes)
-    allowed = [*more, *attributes, *facts]
-    there = f"columns: {listed(allowed)}" if allowed else "the study has no columns for slices"
-    hint = f"; read another column of the file with --column group={column}, and set {option}='group'"
-    raise OptionError(
-        f"{option}={column!r}: no such column{suggestion(column, allowed)}; {there}{'' if study.labels else hint}"
-    )
 
 
 def _slices(values: pl.Series, column: str) -> tuple[tuple[str, ...], Ints]:

@@ -4,7 +4,6 @@ accept."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -14,23 +13,22 @@ import msgspec
 from custodes.cache import Cache
 from custodes.data.loading.source import check_exists, file_bytes
 from custodes.data.notes import Note, noted
-from custodes.errors import InputError
+from custodes.errors import InputError, reject
 from custodes.files import write_atomically
-from custodes.judging.cache import store_reply
-from custodes.judging.reply_json import reply_json
-from custodes.judging.requests import Failure, Rejected, Reply, Request, Unavailable, check_completion, failed, words
+from custodes.judging.requests import (
+    Failure,
+    Rejected,
+    Reply,
+    Request,
+    Unavailable,
+    check_completion,
+    failed,
+    reply_json,
+    store_reply,
+    words,
+)
 
 ADDRESS = "/v1/chat/completions"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Batch:
-    """The result of reading a file of replies: the number of replies that were stored in the cache, and the failed
-    requests by key."""
-
-    kept: int
-    failures: Mapping[str, Failure]
-    notes: tuple[Note, ...]
 
 
 def write_requests(path: str | Path, requests: Sequence[Request]) -> Path:
@@ -47,8 +45,8 @@ def write_requests(path: str | Path, requests: Sequence[Request]) -> Path:
     return write_atomically(path, b"".join(line + b"\n" for line in lines))
 
 
-def read_replies(path: str | Path, requests: Sequence[Request], cache: Cache) -> Batch:
-    """Store the replies of a file as if the server had sent them.
+def read_replies(path: str | Path, requests: Sequence[Request], cache: Cache) -> tuple[dict[str, Failure], list[Note]]:
+    """Store the replies of a file as if the server had sent them. Return the failed requests by key, and notes.
 
     A line is `{custom_id, response: {status_code, body}, error}`. Lines may be in any order. Notes report unknown ids,
     repeated ids (the first reply counts) and an incomplete last line. If the file has a different format or no reply to
@@ -76,16 +74,18 @@ def read_replies(path: str | Path, requests: Sequence[Request], cache: Cache) ->
             continue
         failures.pop(key, None)
         replies[key] = Reply.make(outcome, sent=_made(outcome), seconds=None)
-    if rows and unknown == rows:
-        raise InputError(
-            f"{place.name}: none of the {rows} replies in this file belongs to these requests; give the texts, "
-            f"model and options with which the requests were written"
-        )
-    if not rows:
-        raise InputError(f"{place.name}: the file contains no reply; give the output file of a batch (JSON Lines)")
+    reject(
+        (not rows, f"{place.name}: the file contains no reply; give the output file of a batch (JSON Lines)"),
+        (
+            unknown == rows,
+            f"{place.name}: none of the {rows} replies in this file belongs to these requests; give the texts, model "
+            "and options with which the requests were written",
+        ),
+        error=InputError,
+    )
     for key, reply in replies.items():
         store_reply(cache, by_key[key], reply)
-    notes = noted(
+    return failures, noted(
         (
             "unknown-replies",
             unknown,
@@ -103,7 +103,6 @@ def read_replies(path: str | Path, requests: Sequence[Request], cache: Cache) ->
             f"{place.name}: the last line is incomplete and is ignored; the batch may still be writing the file",
         ),
     )
-    return Batch(kept=len(replies), failures=failures, notes=tuple(notes))
 
 
 def _lines(data: bytes) -> Iterator[Any]:

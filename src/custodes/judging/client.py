@@ -21,9 +21,18 @@ import msgspec
 
 from custodes.arguments import checked
 from custodes.control_characters import escape_controls
-from custodes.errors import CustodesWarning, MissingExtraError, OptionError, shown
-from custodes.judging.reply_json import reply_json, storable, without_surrogates
-from custodes.judging.requests import Client, Denied, Rejected, Unavailable, check_completion, failed
+from custodes.errors import CustodesWarning, MissingExtraError, OptionError, reject, shown
+from custodes.judging.requests import (
+    Client,
+    Denied,
+    Rejected,
+    Unavailable,
+    check_completion,
+    failed,
+    reply_json,
+    storable,
+    without_surrogates,
+)
 
 if TYPE_CHECKING:
     import httpx2
@@ -86,24 +95,28 @@ def http_client(base_url: str, *, key: str | None = None, timeout: float = 600.0
     >>> http_client("http://127.0.0.1:8000/v1")
     Server('http://127.0.0.1:8000/v1')
     """
-    if not 0 < timeout < float("inf"):
-        raise OptionError(f"timeout={timeout:g} is not allowed; give a number of seconds above 0")
     parts, place = _parsed(base_url), address(base_url)
     login = None if parts.username is None else (unquote(parts.username), unquote(parts.password or ""))
-    if key is not None and not re.fullmatch(r"[\x21-\x7e]+", key):
-        raise OptionError(
-            "the API key is empty or contains characters that are not allowed in a key (the key is not shown here)"
-        )
-    if key is not None and login is not None:
-        raise OptionError(
-            f"{place}: the address contains credentials, and an API key is also set; remove the credentials or the key"
-        )
+    reject(
+        (
+            not 0 < timeout < float("inf"),
+            f"timeout={timeout:g} is not allowed; give a number of seconds above 0",
+        ),
+        (
+            key is not None and not re.fullmatch(r"[\x21-\x7e]+", key),
+            "the API key is empty or contains characters that are not allowed in a key (the key is not shown here)",
+        ),
+        (
+            key is not None and login is not None,
+            f"{place}: the address contains credentials, and an API key is also set; remove the credentials or the key",
+        ),
+    )
     if (key or login) and parts.scheme == "http" and not _is_local(parts.hostname or ""):
         warnings.warn(
             f"{place}: the key is sent unencrypted over the network; use https", CustodesWarning, stacklevel=3
         )
     try:
-        import httpx2  # noqa: F401  (told before anything is sent)
+        import httpx2  # noqa: F401  (reported before anything is sent)
     except ImportError as error:
         raise MissingExtraError("requests to a server need httpx2: pip install 'custodes[judge]'") from error
     return Server(place, key=key, login=login, timeout=timeout)
@@ -255,21 +268,20 @@ def _parsed(base_url: str) -> SplitResult:
         raise OptionError(
             f"base_url={displayed}: this is not an address; give one such as http://127.0.0.1:8000/v1"
         ) from None
-    if (
-        parts.scheme not in ("http", "https")
-        or not parts.hostname
-        or port == 0
-        or re.search(r"[\s\x00-\x1f]", base_url)
-    ):
-        raise OptionError(
-            f"base_url={displayed}: this is not the address of a server; give one such as http://127.0.0.1:8000/v1"
-        )
-    if parts.query or parts.fragment:
-        before = re.split("[?#]", displayed)[0]
-        raise OptionError(
-            f"base_url={before}...': an address must not contain ? or #; if this part is a key, "
-            f"give it with the option for the key"
-        )
+    reject(
+        (
+            parts.scheme not in ("http", "https")
+            or not parts.hostname
+            or port == 0
+            or re.search(r"[\s\x00-\x1f]", base_url),
+            f"base_url={displayed}: this is not the address of a server; give one such as http://127.0.0.1:8000/v1",
+        ),
+        (
+            parts.query or parts.fragment,
+            f"base_url={re.split('[?#]', displayed)[0]}...': an address must not contain ? or #; if this part is a "
+            "key, give it with the option for the key",
+        ),
+    )
     return parts
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
-from custodes.errors import MissingExtraError, OptionError, shown
+from custodes.errors import MissingExtraError, OptionError, reject, shown
 from custodes.judging.judge import Judge
 from custodes.judging.requests import Request, token_count
 
@@ -67,14 +67,16 @@ class Budget:
                 f"price={shown(list(price))} is not allowed; give two numbers, dollars per million input "
                 "and output tokens"
             )
-        if limit is not None and listed_price is None:
-            raise OptionError(f"max_cost={limit:g}: the price of {judge.model!r} is unknown; {PRICES}")
-        if limit is not None and not limit > 0:
-            raise OptionError(f"max_cost={limit:g} is not allowed; give a number above 0")
-        if limit is not None and longest(judge.sampling) is None:
-            raise OptionError(
-                f"max_cost={limit:g}: the length of a reply has no limit, so the cost has no limit either; "
-                f"limit the length with sampling {LIMITS[1]}=500"
+        if limit is not None:
+            what = f"max_cost={limit:g}"
+            reject(
+                (listed_price is None, f"{what}: the price of {judge.model!r} is unknown; {PRICES}"),
+                (not limit > 0, f"{what} is not allowed; give a number above 0"),
+                (
+                    longest(judge.sampling) is None,
+                    f"{what}: the length of a reply has no limit, so the cost has no limit either; limit the length "
+                    f"with sampling {LIMITS[1]}=500",
+                ),
             )
         return cls(limit=limit, price=listed_price)
 
@@ -87,46 +89,19 @@ class Budget:
         return 0.0 if self.limit is None else self.dollars(*at_most(body))
 
 
-@dataclass(frozen=True, kw_only=True)
-class CostEstimate:
-    """Estimated cost of requests before they are sent.
-
-    Attributes
-    ----------
-    requests, characters : int
-        Number of requests, and number of characters of their texts.
-    tokens_in : int
-        Input tokens, at four characters a token.
-    tokens_out : int
-        Maximum number of output tokens.
-    expected_out : int
-        Expected number of output tokens, at most `tokens_out`.
-    price : Price or None
-        Price of a token; None if the price is unknown. For batches (`write_requests`), providers charge half of this
-        price.
-    """
+class CostEstimate(NamedTuple):
+    """Number of requests, characters of their texts, estimated input tokens, and maximum and expected output tokens."""
 
     requests: int
     characters: int
     tokens_in: int
     tokens_out: int
     expected_out: int
-    price: Price | None
-
-    @property
-    def dollars(self) -> float | None:
-        """Maximum cost in US dollars; None if the price is unknown."""
-        return None if self.price is None else self.price.of(self.tokens_in, self.tokens_out)
-
-    @property
-    def expected_dollars(self) -> float | None:
-        """Expected cost in US dollars; None if the price is unknown."""
-        return None if self.price is None else self.price.of(self.tokens_in, self.expected_out)
 
 
-def estimate(requests: Sequence[Request], *, price: Price | None, answer: float) -> CostEstimate:
-    """Estimated cost of the distinct requests before any request is sent. `answer` is the expected number of tokens of
-    an answer."""
+def estimate(requests: Sequence[Request], *, answer: float) -> CostEstimate:
+    """Estimated tokens of the distinct requests before any request is sent. `answer` is the expected number of tokens
+    of an answer."""
     bodies = list({request.key: request.body for request in requests}.values())
     tokens = [thought(body) for body in bodies]
     return CostEstimate(
@@ -135,7 +110,6 @@ def estimate(requests: Sequence[Request], *, price: Price | None, answer: float)
         tokens_in=sum(first for first, _ in tokens),
         tokens_out=sum(second for _, second in tokens),
         expected_out=round(sum(min(answer, most) for _, most in tokens)),
-        price=price,
     )
 
 

@@ -1,4 +1,4 @@
-"""Configuration of a judge: model, prompt, aspects and answer format."""
+"""Configuration of a judge: model, prompt, aspects and answer format; labels as answers, and their combination."""
 
 from __future__ import annotations
 
@@ -9,13 +9,17 @@ from functools import cached_property
 from typing import Any, Literal
 
 import msgspec
+import polars as pl
 
 from custodes.arguments import argument, at_least, check_storable, declared, value_list
-from custodes.errors import OptionError, listed, shown
-from custodes.judging.label_answers import Combine, check_labels, has_known_polarity
+from custodes.data.labels import MOST_LABELS, POLARITY, is_binary, label_words
+from custodes.data.notes import Note, noted
+from custodes.errors import OptionError, listed, reject, shown
 
 Mode = Literal["pairwise", "pointwise"]
 Reasons = Literal["first", "none"]
+Combine = Literal["all", "any", "majority"]
+"""Rules for a positive combined label: all aspects, any aspect, or more than half of the aspects are positive."""
 
 A, B, TIE = "A", "B", "tie"
 VERDICTS = (A, B, TIE)
@@ -106,30 +110,66 @@ class Judge:
         kinds = declared(Judge)
         for option in fields(self):
             object.__setattr__(self, option.name, argument(option.name, getattr(self, option.name), kinds[option.name]))
-        if not self.model.strip():
-            raise OptionError("model='': name the model to query")
         object.__setattr__(self, "name", self.name.strip() or self.model.strip())
         object.__setattr__(self, "aspects", tuple(value_list("aspects", self.aspects, described=True)))
         object.__setattr__(self, "labels", tuple(value_list("labels", self.labels)))
+        object.__setattr__(self, "sampling", _stored(self.sampling))
         check_storable("judge", (self.name, self.model, *self.aspects, *self.labels))
-        if "\0" in "".join((self.name, *self.aspects)):
-            raise OptionError(f"name={shown(self.name)}: names of judges and aspects must not contain NUL")
-        names = list(self.meanings)
-        if len(names) < len(self.aspects) or (self.aspects and "" in names):
-            raise OptionError(f"aspects={shown(list(self.aspects))}: names must differ and must not be empty")
-        self._check_sampling()
-        self._check_labels()
-        _ = self.answers
+        names, ours = list(self.meanings), [name for name in self.sampling if name in OURS]
+        pairwise, scaled, two_labels = self.mode == "pairwise", self.scale != Judge.scale, len(self.labels) == 2
+        reject(
+            (not self.model.strip(), "model='': name the model to query"),
+            (
+                "\0" in "".join((self.name, *self.aspects)),
+                f"name={shown(self.name)}: names of judges and aspects must not contain NUL",
+            ),
+            (
+                len(names) < len(self.aspects) or (self.aspects and "" in names),
+                f"aspects={shown(list(self.aspects))}: names must differ and must not be empty",
+            ),
+            (
+                ours,
+                f"sampling={listed(map(repr, ours))}: must be set by a separate argument (model, structured, logprobs, "
+                "repeats)",
+            ),
+            (
+                self.combine is not None and (not two_labels or len(names) < 2),
+                f"combine={self.combine!r} has no effect, because a combined label needs two labels and several "
+                "aspects",
+            ),
+            (
+                self.labels and pairwise,
+                f"labels={shown(','.join(self.labels))} has no effect: a pairwise judge answers A, B or tie",
+            ),
+            (
+                self.labels and scaled,
+                f"scale={self.scale!r} has no effect, because the judge gives labels; leave out scale or labels",
+            ),
+        )
+        if self.labels:
+            check_labels(self.labels)
         at_least("references", self.references, 0)
-        if self.mode == "pairwise" and self.scale != Judge.scale:
-            raise OptionError(f"scale={self.scale!r} has no effect: a pairwise judge answers A, B or tie")
-        if self.prompt == FEEDBACK and self.reason != "first":
-            raise OptionError("prompt='feedback' asks for a reason in the form of feedback; set reason='first'")
-        if self.examples is not None and self.reason == "first":
-            raise OptionError(
+        reject(
+            (
+                self.labels and self.logprobs and not (two_labels and has_known_polarity(self.labels)),
+                "logprobs=True: probabilities of labels need exactly two labels of a known pair, such as pass,fail",
+            ),
+            (
+                self.labels and self.examples is not None,
+                "examples: a judge that gives labels cannot have examples; describe the aspects instead",
+            ),
+            (pairwise and scaled, f"scale={self.scale!r} has no effect: a pairwise judge answers A, B or tie"),
+            (
+                self.prompt == FEEDBACK and self.reason != "first",
+                "prompt='feedback' asks for a reason in the form of feedback; set reason='first'",
+            ),
+            (
+                self.examples is not None and self.reason == "first",
                 "examples: the human verdicts have no reasons, so the judge cannot be asked for reasons; set "
-                "reason='none'"
-            )
+                "reason='none'",
+            ),
+        )
+        _ = self.answers  # raises for an invalid scale
 
     def __str__(self) -> str:
         options = {"prompt": self.prompt, "aspects": listed(self.meanings, limit=3), "reason": self.reason}
@@ -216,41 +256,84 @@ class Judge:
         number = float(label)
         return int(number) if number == int(number) else number
 
-    def _check_labels(self) -> None:
-        if self.combine is not None and (len(self.labels) != 2 or len(self.meanings) < 2):
-            raise OptionError(
-                f"combine={self.combine!r} has no effect, because a combined label needs two labels and several aspects"
-            )
-        if not self.labels:
-            return
-        if self.mode == "pairwise":
-            raise OptionError(
-                f"labels={shown(','.join(self.labels))} has no effect: a pairwise judge answers A, B or tie"
-            )
-        if self.scale != Judge.scale:
-            raise OptionError(
-                f"scale={self.scale!r} has no effect, because the judge gives labels; leave out scale or labels"
-            )
-        check_labels(self.labels)
-        if self.logprobs and not (len(self.labels) == 2 and has_known_polarity(self.labels)):
-            raise OptionError(
-                "logprobs=True: probabilities of labels need exactly two labels of a known pair, such as pass,fail"
-            )
-        if self.examples is not None:
-            raise OptionError("examples: a judge that gives labels cannot have examples; describe the aspects instead")
 
-    def _check_sampling(self) -> None:
-        if not (isinstance(self.sampling, Mapping) and all(isinstance(name, str) for name in self.sampling)):
-            raise OptionError(f"sampling={shown(self.sampling)}: give values by name, as {{'temperature': 0}}")
-        ours = [name for name in self.sampling if name in OURS]
-        if ours:
-            raise OptionError(
-                f"sampling={ours[0]!r}: must be set by a separate argument (model, structured, logprobs, repeats)"
-            )
-        try:
-            values = msgspec.json.decode(msgspec.json.encode(dict(self.sampling)))
-        except (TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError):
-            raise OptionError(
-                f"sampling={shown(self.sampling)}: contains a value that cannot be written as JSON"
-            ) from None
-        object.__setattr__(self, "sampling", values)
+def _stored(sampling: Mapping[str, Any]) -> dict[str, Any]:
+    """Sampling parameters as read from JSON, so that equal parameters have equal keys."""
+    if not (isinstance(sampling, Mapping) and all(isinstance(name, str) for name in sampling)):
+        raise OptionError(f"sampling={shown(sampling)}: give values by name, as {{'temperature': 0}}")
+    try:
+        values: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(dict(sampling)))
+    except (TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError):
+        raise OptionError(f"sampling={shown(sampling)}: contains a value that cannot be written as JSON") from None
+    return values
+
+
+def check_labels(labels: Sequence[str]) -> None:
+    """Raise OptionError for labels that tables cannot represent or that readers cannot distinguish."""
+    words, where = _words(labels), f"labels={shown(','.join(labels))}"
+    filled = [word for word in words if word is not None]
+    empty = [label for label, word in zip(labels, words, strict=True) if word is None]
+    binary = is_binary(filled)
+    reject(
+        (
+            not 2 <= len(labels) <= MOST_LABELS,
+            f"{where}: {len(labels)} labels are given; give 2 to {MOST_LABELS} words, such as pass,fail",
+        ),
+        (
+            any("\0" in label or "\n" in label for label in labels),
+            f"{where}: labels must be single lines without NUL",
+        ),
+        (empty, f"{where}: {listed(map(repr, empty))} means an empty cell in tables; give another word"),
+        (len(set(filled)) < len(filled), f"{where}: labels must differ by more than case, spaces and hyphens"),
+        (
+            binary and sorted(POLARITY[word] for word in filled) != [0, 1],
+            f"{where}: both labels are positive words or both are negative words; give one of each, such as pass,fail",
+        ),
+        (
+            not binary and all(word.replace(".", "", 1).lstrip("-").isdigit() for word in filled),
+            f"{where}: labels must not be numbers; for scores give scale=LOW-HIGH",
+        ),
+    )
+
+
+def has_known_polarity(labels: Sequence[str]) -> bool:
+    """Whether labels are a known pair such as pass and fail.
+
+    >>> has_known_polarity(["Fail", "Pass"]), has_known_polarity(["kept", "lost"])
+    (True, False)
+    """
+    return is_binary(word or "" for word in _words(labels))
+
+
+def positive_label(labels: Sequence[str]) -> str:
+    """The positive one of two labels. This is the label that is a known positive word; if neither word is known, the
+    first label.
+
+    >>> positive_label(["Fail", "Pass"]), positive_label(["kept", "lost"])
+    ('Pass', 'kept')
+    """
+    if not has_known_polarity(labels):
+        return labels[0]
+    return next(label for label, word in zip(labels, _words(labels), strict=True) if POLARITY.get(word or "") == 1)
+
+
+def positive_note(labels: Sequence[str]) -> list[Note]:
+    """A note on which of two labels is positive, if readers cannot infer the positive label."""
+    if len(labels) != 2 or has_known_polarity(labels):
+        return []
+    message = f"{labels[0]!r} counts as the positive label; in `custodes rates` give --positive {_words(labels)[0]}"
+    return noted(("first-label-positive", 1, message))
+
+
+def is_positive(rule: Combine, *, positives: int, negatives: int, aspects: int) -> bool | None:
+    """Whether a combined label is positive; None if this depends on missing labels.
+
+    >>> is_positive("all", positives=0, negatives=1, aspects=3), is_positive("all", positives=2, negatives=0, aspects=3)
+    (False, None)
+    """
+    needed = {"all": aspects, "any": 1, "majority": aspects // 2 + 1}[rule]
+    return True if positives >= needed else False if negatives > aspects - needed else None
+
+
+def _words(labels: Sequence[str]) -> list[str | None]:
+    return label_words(pl.Series(labels, dtype=pl.String)).to_list()

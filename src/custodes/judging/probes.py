@@ -1,18 +1,23 @@
-"""Probes of a judge. A probe shows an output in a different form of equal quality."""
+"""Probes of a judge. A probe shows an output in a different form of equal quality; its outcome is that of the output in
+both forms."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from custodes.arguments import value_list
 from custodes.data.probes import LENGTH, NAME, ORDER, PROBES, REPEAT
 from custodes.data.reading import read
-from custodes.errors import InputError, OptionError, suggestion
-from custodes.judging.judge import Judge
+from custodes.errors import InputError, OptionError, reject, suggestion
+from custodes.judging.judge import TIE, A, B, Judge, positive_label
+
+if TYPE_CHECKING:
+    from custodes.judging.plan import JudgeQuestion
+    from custodes.judging.replies import ReadReply
 
 SHORTEST = 20
 """Minimum number of characters of a sentence; shorter ones, such as abbreviations, are joined to a neighbour."""
@@ -22,6 +27,9 @@ MARKUP = re.compile(r"^[ \t]*(?:#{1,6}|[-*+])[ \t]+|\*\*", re.MULTILINE)
 FIXED = re.compile(r"```|^[ \t]*(?:\d+[.)][ \t]|\|)", re.MULTILINE)
 """Markdown that cannot be removed without other changes: code, numbered lists and tables."""
 BETWEEN = re.compile(r"[\s#*+-]+")
+
+OUTCOMES = {A: 1.0, TIE: 0.5, B: 0.0}
+"""Outcome of the output shown first."""
 
 Rewrites = Mapping[tuple[str, str], str]
 """Rewritten texts by item and system."""
@@ -63,13 +71,17 @@ class Probes:
             names.append(name)
             if is_file:
                 rewrites[name] = _rewrites(entry, outputs)
-        if ORDER in names and (judge.mode == "pointwise" or orders != "both"):
-            raise OptionError("probe='order' has no effect, because it needs a pairwise judge and orders='both'")
-        if len(judge.labels) > 2 and set(names) - {REPEAT}:
-            raise OptionError(
-                "probe: only probe='repeat' is possible with more than two labels, because such labels "
-                "have no order; use this probe, or two labels"
-            )
+        reject(
+            (
+                ORDER in names and (judge.mode == "pointwise" or orders != "both"),
+                "probe='order' has no effect, because it needs a pairwise judge and orders='both'",
+            ),
+            (
+                len(judge.labels) > 2 and set(names) - {REPEAT},
+                "probe: only probe='repeat' is possible with more than two labels, because such labels have no order; "
+                "use this probe, or two labels",
+            ),
+        )
         return cls(names=tuple(names), rewrites=rewrites)
 
     @property
@@ -144,3 +156,45 @@ def _rewrites(path: str, outputs: Mapping[str, Mapping[str, str]]) -> Rewrites:
             f"have in the texts"
         )
     return rewrites
+
+
+def probe_outcomes(
+    judge: Judge, rows: Sequence[tuple[JudgeQuestion, ReadReply | None, str]]
+) -> Iterator[dict[str, Any]]:
+    """The rows of the table `probes`, from questions with the reply and the reason for a missing answer."""
+    plain = {
+        (question.item, question.systems, question.aspect, question.order): (answer, why)
+        for question, answer, why in rows
+        if not question.probe and question.repeat == "0"
+    }
+    for question, answer, why in rows:
+        if not question.probe or why == "budget":
+            continue
+        first, first_why = plain[question.item, question.systems, question.aspect, question.order]
+        outcomes = [_outcome(judge, question, reply) for reply in (first, answer)]
+        before, after = outcomes[::-1] if question.reverse else outcomes
+        yield {
+            "item": question.item,
+            "system": question.changed,
+            "against": next((system for system in question.systems if system != question.changed), ""),
+            "rater": judge.name,
+            "aspect": question.aspect,
+            "probe": question.probe,
+            "order": question.order,
+            "plain": before,
+            "changed": after,
+            "invalid": why or first_why,
+        }
+
+
+def _outcome(judge: Judge, question: JudgeQuestion, answer: ReadReply | None) -> float | None:
+    """The outcome of the changed output, from 0 to 1; None if there is no answer."""
+    if answer is None or not answer.label:
+        return None
+    if judge.key == "verdict":
+        displayed_first = (question.changed == question.systems[0]) == (question.order != "ba")
+        return OUTCOMES[answer.label] if displayed_first else 1 - OUTCOMES[answer.label]
+    if judge.key == "label":
+        return float(answer.label == positive_label(judge.labels))
+    low, high = float(judge.answers[0]), float(judge.answers[-1])
+    return (float(answer.label) - low) / (high - low)

@@ -14,12 +14,11 @@ from queue import Empty, SimpleQueue
 from custodes.arguments import at_least
 from custodes.cache import Cache
 from custodes.errors import OptionError
-from custodes.judging.cache import find_replies, store_reply
 from custodes.judging.cost import LIMITS, Budget
 from custodes.judging.dispatch import LEFT, Dispatch, Patience, Rate, Window
 from custodes.judging.plan import JudgingPlan
 from custodes.judging.replies import AGAIN, ReadReply, read_answer
-from custodes.judging.requests import Client, Failure, Reply, Request
+from custodes.judging.requests import Client, Failure, Reply, Request, find_replies, store_reply
 from custodes.progress import Progress
 
 PATIENCE = Patience()

@@ -12,8 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from custodes.judging.judge import REASON, Judge
-from custodes.judging.reply_json import without_surrogates
-from custodes.judging.requests import token_count
+from custodes.judging.requests import token_count, without_surrogates
 from custodes.strict_json import reject_duplicate_keys
 
 Why = Literal["refusal", "filtered", "truncated", "empty", "no-verdict", "label"]

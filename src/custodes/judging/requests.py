@@ -1,17 +1,20 @@
-"""Requests to a judge, raw replies (chat completions of OpenAI's protocol), and errors of servers."""
+"""Requests to a judge, raw replies (chat completions of OpenAI's protocol), the cache of replies, and errors of
+servers."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Awaitable, Callable, Mapping
+import json
+import re
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import msgspec
 
+from custodes.cache import Cache
 from custodes.control_characters import escape_controls
 from custodes.errors import InputError
-from custodes.judging.reply_json import encoded
 from custodes.strict_json import prepare_decoder
 
 Client = Callable[[Mapping[str, Any]], Awaitable[Mapping[str, Any]]]
@@ -29,6 +32,60 @@ LATER = frozenset({408, 409, 425, 429})
 NEVER = frozenset({401, 402, 403, 404, 405, 410})
 NO_MONEY = "insufficient_quota"
 """Error code of OpenAI (status 429) for an account without credit; a retry is useless."""
+
+DEEPEST = 100
+"""Maximum depth of a stored reply; a chat completion has about ten levels."""
+
+SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def without_surrogates(text: str) -> str:
+    """A text in which lone surrogates are replaced by U+FFFD."""
+    return text if text.isascii() else SURROGATE.sub("\ufffd", text)
+
+
+def reply_json(content: bytes) -> Any:
+    """The value of a JSON text.
+
+    Lone surrogates and bytes that are not UTF-8 become U+FFFD when the value is stored. Raises ValueError for invalid
+    or too deeply nested JSON.
+    """
+    try:
+        return msgspec.json.decode(content)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        pass
+    try:
+        return json.loads(content.decode(errors="replace"))
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+
+
+def storable(value: Any, *, text: Callable[[str], str] = without_surrogates, level: int = 0) -> Any:
+    """A JSON value with `text` applied to every string, and null for values deeper than `DEEPEST` levels. Raises
+    TypeError for other values.
+
+    >>> storable({"a": ["b", {"c": "\\ud800"}]}) == {"a": ["b", {"c": "\\ufffd"}]}
+    True
+    """
+    if isinstance(value, str):
+        return text(str(value))
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    if level >= DEEPEST:
+        return None
+    if isinstance(value, Mapping):
+        return {text(str(name)): storable(part, text=text, level=level + 1) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [storable(part, text=text, level=level + 1) for part in value]
+    raise TypeError(f"a {type(value).__name__} is no value of JSON")
+
+
+def encoded(value: Mapping[str, Any]) -> bytes:
+    """The JSON of a record, as bytes. Raises TypeError if the record has a value that JSON cannot represent."""
+    try:
+        return msgspec.json.encode(value)
+    except (TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError):
+        return msgspec.json.encode(storable(value))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,14 +138,21 @@ class Reply(msgspec.Struct, frozen=True, gc=False):
             raise InputError("a cached reply is damaged; give another file with --cache") from None
 
     @property
-    def asked(self) -> str:
-        """Time of the request."""
-        return msgspec.json.decode(self.record)["asked"]  # type: ignore[no-any-return]
-
-    @property
     def seconds(self) -> float | None:
         """Seconds until the reply."""
         return msgspec.json.decode(self.record)["seconds"]  # type: ignore[no-any-return]
+
+
+def find_replies(requests: Sequence[Request], cache: Cache) -> tuple[dict[str, Reply], list[Request]]:
+    """The stored replies by key, and the distinct requests that have no stored reply."""
+    by_key = {request.key: request for request in requests}
+    replies = {key: Reply(record) for key, record in cache.replies(list(by_key)).items()}
+    return replies, [request for key, request in by_key.items() if key not in replies]
+
+
+def store_reply(cache: Cache, request: Request, reply: Reply) -> None:
+    """Store a reply and the request for it. An existing reply is not replaced."""
+    cache.keep_reply(request.key, reply.record, msgspec.json.encode(request.body))
 
 
 Reason = Literal["unavailable", "rejected", "denied", "budget"]

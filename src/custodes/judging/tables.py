@@ -22,10 +22,9 @@ from custodes.data.reading import read
 from custodes.data.study import Study
 from custodes.errors import listed
 from custodes.judging import cost
-from custodes.judging.judge import TIE, A, B, Judge, Key
-from custodes.judging.label_answers import is_positive, positive_label, positive_note
+from custodes.judging.judge import TIE, A, B, Judge, Key, is_positive, positive_label, positive_note
 from custodes.judging.plan import JudgeQuestion, JudgingPlan
-from custodes.judging.probe_outcomes import probe_outcomes
+from custodes.judging.probes import probe_outcomes
 from custodes.judging.querying import QueriedPlan
 from custodes.judging.replies import ReadReply
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from custodes.cache import Cache, KeptScore
 from custodes.control_characters import escape_controls
-from custodes.errors import InputError, shown
+from custodes.errors import InputError, reject, shown
 from custodes.plugins import said
 from custodes.scoring.corpus import Corpus
 from custodes.scoring.metric import MetricInputs, Need, Place, Rule, Scored, Scorer
@@ -293,10 +293,20 @@ def _output_values(result: Scored, widths: Sequence[int]) -> Floats:
     The shape must agree with the number of outputs and with their numbers of references, `widths`.
     """
     values = np.asarray(result.values, dtype=np.float64)
-    if values.ndim != 2 or len(values) != len(widths) or values.shape[1] < max(widths):
-        raise InputError(f"the metric returned values of shape {values.shape}, expected ({len(widths)}, {max(widths)})")
-    if result.truncated is not None and len(result.truncated) != len(widths):
-        raise InputError(f"the metric reports truncation of {len(result.truncated)} texts, expected {len(widths)}")
-    if any(not 0 <= place < len(widths) for place in result.why):
-        raise InputError("the metric gives a reason for an output that was not requested")
+    truncated = range(len(widths)) if result.truncated is None else result.truncated
+    reject(
+        (
+            values.ndim != 2 or len(values) != len(widths) or values.shape[1] < max(widths),
+            f"the metric returned values of shape {values.shape}, expected ({len(widths)}, {max(widths)})",
+        ),
+        (
+            len(truncated) != len(widths),
+            f"the metric reports truncation of {len(truncated)} texts, expected {len(widths)}",
+        ),
+        (
+            any(not 0 <= place < len(widths) for place in result.why),
+            "the metric gives a reason for an output that was not requested",
+        ),
+        error=InputError,
+    )
     return values

@@ -11,7 +11,7 @@ from typing import Any, get_args
 import msgspec
 
 from custodes.arguments import assignment_list, value_list
-from custodes.errors import OptionError, listed, shown, suggestion
+from custodes.errors import OptionError, listed, reject, shown, suggestion
 from custodes.scoring.metric import Metric, Rule
 from custodes.scoring.scripts import split
 
@@ -119,13 +119,14 @@ def _parameters(text: str, metric: Metric, spec: str) -> dict[str, Any]:
         key, sign, value = part.partition("=")
         key = key.strip()
         takes = ", ".join(f"{name}={default}" for name, default in metric.parameters.items()) or "none"
-        if key not in metric.parameters or not sign:
-            raise OptionError(
+        reject(
+            (
+                key not in metric.parameters or not sign,
                 f"metric {shown(spec)}: {metric.name} has no parameter {shown(key)}"
-                f"{suggestion(key, metric.parameters)}; parameters: {takes}"
-            )
-        if key in values:
-            raise OptionError(f"metric {shown(spec)}: {key} occurs twice; give {key} once")
+                f"{suggestion(key, metric.parameters)}; parameters: {takes}",
+            ),
+            (key in values, f"metric {shown(spec)}: {key} occurs twice; give {key} once"),
+        )
         values[key] = _value(value.strip(), metric.parameters[key], f"metric {shown(spec)}: {key}={shown(value)}")
     return values
 

@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from custodes.stats.arrays import Bools, Floats, Ints, centred, chunks, deviations
+from custodes.stats.arrays import CHUNK, Bools, Floats, Ints, centred, chunks, deviations
 from custodes.stats.ranks import compared, lower_before, mid_ranks, tie_runs
 from custodes.stats.ratios import ratio
 from custodes.stats.system_scores import blocks_of
@@ -20,6 +20,7 @@ _FEW = 32  # length of rankings up to which comparing all pairs is faster than s
 _TABLE = 2  # most cells of a table of levels, relative to the outputs
 _CACHED = 32  # divisor of the size of temporary arrays of positions, so that they fit the cache
 _CACHE = 16  # divisor of the size of temporary arrays of signs, so that they fit the cache
+_INT8 = 127  # maximum number of signs whose sum fits int8
 
 
 class ConcordanceCounts(NamedTuple):
@@ -180,9 +181,13 @@ def pair_counts(x: NDArray[Any], y: NDArray[Any], *, pairs: Bools | None = None)
     if pairs is not None:
         counted = np.moveaxis(pairs, (-2, -1), (0, 1))
         counted = counted.reshape(n, n, *(1,) * (len(shape) + 2 - counted.ndim), *counted.shape[2:])
-    concordance, untied_x, untied_y, untied, total = np.zeros((5, *shape), dtype=np.int64)
+    concordance, untied_x, untied_y, untied, total = np.zeros((5, *shape), dtype=np.int32)
+
+    def added(values: NDArray[Any]) -> NDArray[np.int8]:
+        return np.asarray(np.add.reduce(values, axis=0, dtype=np.int8))
+
     for i in range(n - 1):
-        for part in chunks(n - 1 - i, _CACHE * math.prod(shape)):
+        for part in chunks(n - 1 - i, max(_CACHE * math.prod(shape), CHUNK // _INT8)):
             later = slice(i + 1 + part.start, i + 1 + part.stop)
             sx, sy = (compared(values[i], values[later]) for values in (x, y))
             if complete:
@@ -190,13 +195,14 @@ def pair_counts(x: NDArray[Any], y: NDArray[Any], *, pairs: Bools | None = None)
             else:
                 present = rated[i] & rated[later] if pairs is None else rated[i] & rated[later] & counted[i, later]
                 sx, sy = sx * present, sy * present
-                total += np.count_nonzero(present, axis=0)
+                total += added(present.view(np.int8))
             product = sx * sy
-            concordance += product.sum(axis=0)
-            untied_x += np.count_nonzero(sx, axis=0)
-            untied_y += np.count_nonzero(sy, axis=0)
-            untied += np.count_nonzero(product, axis=0)
-    return ConcordanceCounts(concordance, untied_x, untied_y, untied, total)
+            concordance += added(product)
+            untied_x += added(np.abs(sx))
+            untied_y += added(np.abs(sy))
+            untied += added(np.abs(product))
+    counts = (concordance, untied_x, untied_y, untied, total)
+    return ConcordanceCounts(*(np.asarray(count, dtype=np.int64) for count in counts))
 
 
 def system_counts(human: Floats, metrics: Floats, *, pairs: Bools) -> ConcordanceCounts:

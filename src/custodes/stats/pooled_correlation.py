@@ -30,7 +30,8 @@ _BINS = 64  # bins per ranking of the grid that approximates very many outputs
 _INT8 = 127  # maximum number of signs whose sum fits int8
 _STEPS = 16  # rows of a block of running sums
 _FEW_GROUPS = 50  # a fold of 20 units takes a third of the time without sparse matrices; 100 units take more
-_WIDTH = 128  # resamples at a time, for the processor's cache
+_WIDTH = 64  # resamples at a time, for the processor's cache
+_CACHE = 8  # divisor of the size of temporary arrays, so that they fit the cache
 
 
 def pooled_correlation(
@@ -119,19 +120,48 @@ class _Levels:
     def counts(self) -> Any:
         """Number of outputs in each level and group. Multiplied by weights of groups, it gives the sizes of levels in
         resamples."""
-        from scipy.sparse import csc_array
+        return self._matrix(self.level, self.group, self.shape[0])
 
-        return csc_array((np.ones(len(self.group)), (self.level, self.group)), shape=self.shape)
+    @cached_property
+    def _steps(self) -> Any:
+        """Number of outputs in each level and the level below it, by group; levels are in the order of `_row`."""
+        level = np.concatenate([self.level, self.level + 1])
+        inside = level < self.shape[0]
+        return self._matrix(self._row(level[inside]), np.tile(self.group, 2)[inside], self._n_blocks * _STEPS)
 
-    def squares(self, drawn: NDArray[Any]) -> Floats:
+    def _matrix(self, row: Ints, group: Ints, n_rows: int) -> Any:
+        from scipy.sparse import csr_array
+
+        return csr_array((np.ones(len(row)), (row, group)), shape=(n_rows, self.shape[1]))
+
+    @property
+    def _n_blocks(self) -> int:
+        return -(-self.shape[0] // _STEPS)
+
+    def _row(self, level: Ints) -> Ints:
+        """Rows of levels: first the first level of each block of `_STEPS` levels, then the second levels, and so on."""
+        return level % _STEPS * self._n_blocks + level // _STEPS
+
+    def ranks(self, weights: Floats) -> Floats:
+        """Twice the mid-ranks in resamples with weights (groups, B): (n, B). A mid-rank is the weight of all lower
+        outputs plus half the weight of equal outputs.
+
+        NumPy adds one element at a time along the first axis; adding whole rows of many blocks takes a sixth of the
+        time.
+        """
+        ranks = np.asarray(self._steps @ weights)
+        blocks = ranks.reshape(_STEPS, self._n_blocks, -1)
+        for step in range(1, _STEPS):
+            blocks[step] += blocks[step - 1]
+        blocks[:, 1:] += np.cumsum(blocks[-1, :-1], axis=0)
+        return ranks.take(self._row(self.level), axis=0)
+
+    def squares(self, drawn: Floats) -> Floats:
         """Sums of squared sizes of levels in resamples: (B,).
 
         If all outputs of a level are in one group, the size of the level is proportional to the weight of this group.
         """
-        if self.shape[1] <= _FEW_GROUPS:
-            table = table_sums(self.level, self.group, shape=self.shape).astype(np.float64)
-            return np.asarray(np.einsum("bg,bg->b", drawn @ (table.T @ table), drawn))
-        groups = np.diff(self.counts.tocsr().indptr)
+        groups = np.diff(self.counts.indptr)
         shared, alone = (self.counts[np.flatnonzero(which)] for which in (groups > 1, groups == 1))
         diagonal: Floats = np.asarray((alone * alone).sum(axis=0))
         result = np.empty(len(drawn))
@@ -139,6 +169,15 @@ class _Levels:
             size = np.asarray(shared @ weights)
             result[part] = np.einsum("lb,lb->b", size, size) + diagonal @ weights**2
         return result
+
+
+def _squares(sides: list[_Levels], drawn: NDArray[Any]) -> Floats:
+    """Sums of squared sizes of the levels of each ranking in resamples: (rankings, B)."""
+    if drawn.shape[1] > _FEW_GROUPS:
+        return np.stack([side.squares(drawn) for side in sides])
+    weights = drawn.astype(np.float64)
+    tables = [table_sums(side.level, side.group, shape=side.shape).astype(np.float64) for side in sides]
+    return np.einsum("bg,bsg->sb", weights, weighted_sums(weights, np.stack([table.T @ table for table in tables])))
 
 
 def _pooled_spearman(human: Floats, metrics: Floats, group: Ints, drawn: NDArray[Any], _: Floats) -> Floats:
@@ -149,42 +188,25 @@ def _pooled_spearman(human: Floats, metrics: Floats, group: Ints, drawn: NDArray
         times = weights[group]  # (n, B)
         total = times.sum(axis=0)
 
-        def ranked(side: _Levels, weights: Floats = weights, total: Floats = total) -> tuple[Floats, Floats]:
-            """Twice the centred mid-ranks of the outputs (n, B), and their sums of squares (B,)."""
-            size = np.asarray(side.counts @ weights)
-            ranks = 2 * _running_sums(size) - size - total
-            spread = np.einsum("lb,lb,lb->b", size, ranks, ranks)
-            spread[spread <= _CONSTANT * total**3] = np.nan
-            return ranks.take(side.level, axis=0), spread
+        def spread(ranks: Floats, times: Floats = times, total: Floats = total) -> Floats:
+            """Sum of squares of twice the mid-ranks, whose mean is the total weight, around this mean."""
+            squares = np.einsum("nb,nb->b", ranks * times, ranks) - total**3
+            return np.where(squares > _CONSTANT * total**3, squares, np.nan)
 
-        people, spread = ranked(first)
-        people *= times
+        ranks = first.ranks(weights)
+        people, spread_of_people = (ranks - total) * times, spread(ranks)
         for m, side in enumerate(sides):
-            ranks, own_spread = ranked(side)
-            result[part, m] = ratio(np.einsum("nb,nb->b", people, ranks), np.sqrt(own_spread * spread))
+            ranks = side.ranks(weights)
+            covariance = np.einsum("nb,nb->b", people, ranks)
+            result[part, m] = ratio(covariance, np.sqrt(spread(ranks) * spread_of_people))
     return result.clip(-1.0, 1.0)
-
-
-def _running_sums(values: Floats) -> Floats:
-    """Cumulative sums along the first axis: (n, B) -> (n, B).
-
-    NumPy adds one element at a time along the first axis; adding whole rows of many blocks takes a sixth of the time.
-    """
-    n, width = values.shape
-    blocks = np.zeros((-(-n // _STEPS), _STEPS, width))
-    blocks.reshape(-1, width)[:n] = values
-    for step in range(1, _STEPS):
-        blocks[:, step] += blocks[:, step - 1]
-    blocks[1:] += np.cumsum(blocks[:-1, -1], axis=0)[:, np.newaxis]
-    return blocks.reshape(-1, width)[:n]
 
 
 def _pooled_kendall(human: Floats, metrics: Floats, group: Ints, drawn: NDArray[Any], share: Floats) -> Floats:
     """Kendall's tau-b in every resample: human (n,), metrics (metrics, n) -> (B, metrics)."""
-    x, *y = (_Levels(values, group, drawn.shape[1]) for values in (human, *metrics))
+    x, *y = sides = [_Levels(values, group, drawn.shape[1]) for values in (human, *metrics)]
     pairs = weighted_sums(drawn, np.bincount(group, minlength=drawn.shape[1]).astype(np.float64)) ** 2
-    weights = drawn.astype(np.float64) if drawn.shape[1] <= _FEW_GROUPS else drawn
-    untied = np.stack([pairs - side.squares(weights) for side in (x, *y)])
+    untied = pairs - _squares(sides, drawn)
     untied[untied <= _CONSTANT * pairs] = np.nan
     compute = _paired_groups if len(group) * drawn.shape[1] <= EXACT else _on_grid
     return tau_b(compute(x, y, group, drawn, share), untied[0][:, np.newaxis], untied[1:].T)
@@ -193,29 +215,31 @@ def _pooled_kendall(human: Floats, metrics: Floats, group: Ints, drawn: NDArray[
 def _paired_groups(x: _Levels, y: list[_Levels], group: Ints, drawn: NDArray[Any], _: Floats) -> Floats:
     """Concordance in every resample: w' K w with the weights w of the groups, (B, metrics).
 
-    K[u, v] is the concordance between the outputs of groups u and v. K is symmetric, so only v >= u is computed.
+    K[u, v] is the concordance between the outputs of groups u and v. K is symmetric, so blocks of its rows contain only
+    the columns from the first row on. A group with many outputs is cut into several parts.
     """
     order = np.argsort(group, kind="stable")
-    present, start = np.unique(group[order], return_index=True)
+    place = np.arange(len(order)) - np.searchsorted(group[order], group[order])
+    start = np.flatnonzero(place % _INT8 == 0)
     stop = np.append(start[1:], len(order))
     kind = np.int16 if len(order) <= np.iinfo(np.int16).max else np.int32
     codes = x.level[order].astype(kind)
     scores = np.stack([side.level[order] for side in y]).astype(kind)
-    used = drawn if len(present) == drawn.shape[1] else drawn[:, present]
+    used = drawn[:, group[order][start]]
     total = np.zeros((len(drawn), len(y)))
-    for some in chunks(len(present), len(y) * max(len(present), len(drawn))):
-        upper = np.zeros((len(y), some.stop - some.start, len(present)))
-        for k, first in enumerate(range(some.start, some.stop)):
-            since = start[first]
-            for low in range(since, stop[first], _INT8):
-                rows = slice(low, min(low + _INT8, stop[first]))
-                signs = compared(codes[rows, np.newaxis], codes[np.newaxis, since:])
-                for part in chunks(len(y), signs.size):
-                    sy = compared(scores[part, rows, np.newaxis], scores[part, np.newaxis, since:])
-                    agreed = np.add.reduce(sy * signs, axis=1, dtype=np.int8)
-                    upper[part, k, first:] += np.add.reduceat(agreed, start[first:] - since, axis=1, dtype=np.int64)
-            upper[:, k, first + 1 :] *= 2
-        total += np.einsum("bu,byu->by", used[:, some], weighted_sums(used, upper))
+    for some in chunks(len(start), max(_CACHE * len(order) * int((stop - start).max()), len(y) * len(drawn))):
+        since, rows = start[some.start], slice(start[some.start], stop[some.stop - 1])
+        signs = compared(codes[rows, np.newaxis], codes[np.newaxis, since:])
+        upper = np.empty((len(y), some.stop - some.start, len(start) - some.start))
+        for part in chunks(len(y), signs.size):
+            agreed = compared(scores[part, rows, np.newaxis], scores[part, np.newaxis, since:])
+            agreed *= signs
+            by_row = np.empty((len(agreed), upper.shape[1], agreed.shape[2]), dtype=np.int8)
+            for k, (first, last) in enumerate(zip(start[some] - since, stop[some] - since, strict=True)):
+                np.add.reduce(agreed[:, first:last], axis=1, dtype=np.int8, out=by_row[:, k])
+            upper[part] = np.add.reduceat(by_row, start[some.start :] - since, axis=2, dtype=np.int64)
+        upper[:, :, some.stop - some.start :] *= 2
+        total += np.einsum("bu,byu->by", used[:, some], weighted_sums(used[:, some.start :], upper))
     return total
 
 

@@ -53,7 +53,7 @@ def all_pages(plan: StudyPlan, question: Ask, example: Example) -> dict[str, str
         "consent": pages.of_view(open_plan, Consent(digest="d"), **path),
         "instructions": pages.of_view(plan, Instructions(examples=(example,)), **path),
         "help": pages.of_help(plan, (example,), **path),
-        "break": pages.of_view(open_plan, Break(batches=1, answers=15), **path),
+        "break": pages.of_view(open_plan, Break(answers=15), **path),
         "wait": pages.of_view(plan, Wait(seconds=600), **path),
         "paused": pages.of_view(plan, Paused(), **path),
         "join": pages.of_arrival(platform, {"PID": "w", "STUDY_ID": "s"}, path="/j/x"),

@@ -1,20 +1,24 @@
-"""Study files and services for tests of the annotation site."""
+"""Study files, services and servers for tests of the annotation site."""
 
 from __future__ import annotations
 
 import json
 import re
 import shutil
-import sqlite3
+import socket
+import threading
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
 from custodes.annotate.new_study import new
 from custodes.annotate.plan import AnnotatorPlan, Ending, StudyPlan, StudyTexts
 from custodes.annotate.service import Service
+from tests.annotate.studies import query_rows
+from tests.waiting import PATIENCE
 
 SYSTEMS = ("Asterisk-7B", "Birchwood-Large")
 TOKEN = re.compile(r"/s/([\w-]+)")
@@ -73,11 +77,6 @@ def new_token(service: Service) -> str:
     return token
 
 
-def query_rows(path: Path, query: str) -> list[tuple[object, ...]]:
-    with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as base:
-        return base.execute(query).fetchall()
-
-
 def judgments(path: Path) -> list[tuple[object, ...]]:
     """Return assignment, answer, reason and visible seconds of each judgment in order."""
     return query_rows(path, "SELECT assignment, answer, reason, visible_seconds FROM judgment ORDER BY judgment")
@@ -88,3 +87,20 @@ def hidden_fields(page: str) -> Mapping[str, str]:
     form = page[page.index('<form method="post"') :]
     form = form[: form.index("</form>")]
     return dict(re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)"', form))
+
+
+@contextmanager
+def serve_app(app: Any, **options: Any) -> Iterator[str]:
+    """Serve an application in a thread with options of uvicorn, and yield its address."""
+    import uvicorn
+
+    with socket.create_server(("127.0.0.1", 0), backlog=4096) as listener:
+        config = uvicorn.Config(app, log_config=None, access_log=False, lifespan="off", ws="none", **options)
+        server = uvicorn.Server(config)
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+        finally:
+            server.should_exit = True
+            thread.join(PATIENCE)

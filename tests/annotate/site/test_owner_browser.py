@@ -22,7 +22,7 @@ pytest.importorskip("starlette")
 from custodes.annotate.site.app import app
 from tests.annotate.hostile import PAYLOADS
 from tests.annotate.requests import visitor
-from tests.annotate.site.served import serve_app
+from tests.annotate.site.studying import serve_app
 
 PLAIN = [f"words {k}" for k in range(len(PAYLOADS))]
 
@@ -64,11 +64,12 @@ PAGES = (
 )
 
 
-@pytest.fixture
-def services(tmp_path: Path) -> Iterator[tuple[Service, Service]]:
+@pytest.fixture(scope="module")
+def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Service, Service]]:
+    folder = tmp_path_factory.mktemp("studies")
     with (
-        closing(study_with_texts(tmp_path / "hostile.db", PAYLOADS)) as hostile,
-        closing(study_with_texts(tmp_path / "plain.db", PLAIN)) as plain,
+        closing(study_with_texts(folder / "hostile.db", PAYLOADS)) as hostile,
+        closing(study_with_texts(folder / "plain.db", PLAIN)) as plain,
     ):
         yield hostile, plain
 
@@ -86,14 +87,14 @@ def test_no_text_becomes_markup(services: tuple[Service, Service]) -> None:
         assert tags[0] == tags[1], path
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def address(services: tuple[Service, Service]) -> Iterator[str]:
     site = app(dict(zip(NAMES, services, strict=True)), public_url="", secret="s" * 32, owner_key="the-key")
     with serve_app(site) as url:
         yield url
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def cookies(address: str, browser: Any) -> Any:
     """Return the cookies of a signed-in owner."""
     context = browser.new_context()

@@ -15,8 +15,6 @@ from custodes.annotate.service import Service, StudyBusy
 from custodes.annotate.site import pages
 from custodes.annotate.site.app import app
 from tests.annotate.site.studying import (
-    ANNOTATORS,
-    PLAN,
     SYSTEMS,
     hidden_fields,
     image_study,
@@ -24,8 +22,8 @@ from tests.annotate.site.studying import (
     new_study,
     new_token,
     open_copy,
-    query_rows,
 )
+from tests.annotate.studies import query_rows
 
 
 class Visitor:
@@ -100,22 +98,6 @@ def test_a_whole_session(visitor: Visitor, service: Service) -> None:
     assert [row[3] for row in judgments(service.path)] == [0.0001] * 3 + [None] * 3
     assert code in str(query_rows(service.path, "SELECT json FROM event WHERE kind = 'code'"))
     assert not any(name in text for text in [*visited, page] for name in SYSTEMS)
-
-
-def test_no_question_without_consent(visitor: Visitor, service: Service) -> None:
-    for fields in ({"do": "begin"}, {"do": "agree", "agree": "1", "digest": "other"}, {"do": "answer", "v0": "1"}):
-        assert "I have read this" in visitor.client.post(visitor.path, data=fields).text
-    assert "You have left the study" in visitor.post(do="decline")
-    assert not judgments(service.path)
-
-
-def test_an_answer_counts_once_and_a_reload_changes_nothing(visitor: Visitor, service: Service) -> None:
-    page = visitor.first_question()
-    assert visitor.get() == page
-    after = visitor.post(**hidden_fields(page), v0="1")
-    assert visitor.post(**hidden_fields(page), v0="-1") == after  # repeated with another answer
-    assert visitor.get() == after
-    assert len(judgments(service.path)) == 1
 
 
 def test_invalid_answers(visitor: Visitor, service: Service) -> None:
@@ -230,6 +212,7 @@ def test_unknown_paths(service: Service) -> None:
         for path in ("/", "/x", *sessions, *files):
             reply = client.get(path)
             assert (reply.status_code, "Page not found" in reply.text) == (404, True), path
+        assert client.post("/j/hotels", data={"worker": "x"}).status_code == 404  # it has personal links
 
 
 def test_a_link_of_one_of_several_studies(template: Path, tmp_path: Path, service: Service) -> None:
@@ -291,14 +274,10 @@ def test_a_worker_types_the_id(service: Service) -> None:
         for _ in range(3):
             page = visitor.post(**hidden_fields(page), v0="1")
         assert 'id="code"' in page  # for pasting into the task
-        headers = client.get(visitor.path).headers
-        assert "set-cookie" not in headers
-        assert "frame-ancestors 'none'" in headers["content-security-policy"]
         client.get("/admin?key=k")
         assert client.get("/admin/hotels").text.count("A1") == 1
         service.forget("w001").result()
         assert client.get("/admin/hotels").text.count("A1") == 0
-    assert query_rows(service.path, "SELECT source, external_id FROM worker") == [("open", "")]
 
 
 def test_a_full_study(service: Service) -> None:
@@ -333,10 +312,6 @@ def test_annotators_of_a_platform(service: Service) -> None:
     assert query_rows(service.path, "SELECT source, external_id FROM worker") == [("open", "5f1d")]
 
 
-def test_studies_with_personal_links_cannot_be_joined(visitor: Visitor) -> None:
-    assert visitor.client.post("/j/hotels", data={"worker": "x"}).status_code == 404
-
-
 def test_images(tmp_path: Path) -> None:
     with open_copy(image_study(tmp_path), tmp_path / "copy.db") as service, site(service) as client:
         page = Visitor(client, new_token(service)).first_question()
@@ -349,27 +324,3 @@ def test_images(tmp_path: Path) -> None:
             assert reply.headers["content-security-policy"] == "sandbox"
         assert client.get("/m/" + "0" * 64 + ".png").status_code == 404
         assert not any(name in page for name in SYSTEMS)
-
-
-def test_the_plan_is_asked_in_every_mode(tmp_path: Path) -> None:
-    from custodes.annotate.plan import Ending, Question
-
-    plan = replace(PLAN, question=Question(aspects=("Adequacy", "Fluency")), annotators=replace(ANNOTATORS, batches=1))
-    with open_copy(new_study(tmp_path / "a.db", plan), tmp_path / "b.db") as service, site(service) as client:
-        visitor = Visitor(client, new_token(service))
-        page = visitor.first_question()
-        assert "Please answer every question" in visitor.post(422, **hidden_fields(page), v0="1")
-        visitor.post(**hidden_fields(page), v0="1", v1="0")
-        assert [
-            (row[0], abs(float(str(row[1])))) for row in query_rows(service.path, "SELECT aspect, answer FROM judgment")
-        ] == [
-            ("Adequacy", 1.0),
-            ("Fluency", 0.0),
-        ]
-    rate = replace(PLAN, question=Question(mode="rate", scale=(1, 5)), stopping=Ending())
-    with open_copy(new_study(tmp_path / "c.db", rate), tmp_path / "d.db") as service, site(service) as client:
-        visitor = Visitor(client, new_token(service))
-        page = visitor.first_question()
-        assert "Response 1 of 3" in page
-        visitor.post(**hidden_fields(page), v0="4")
-        assert query_rows(service.path, "SELECT answer FROM judgment") == [(4.0,)]

@@ -12,10 +12,9 @@ import pytest
 from msgspec.structs import replace
 
 from custodes.annotate.new_study import new
-from custodes.annotate.plan import Ending, Question, StudyTexts
+from custodes.annotate.plan import Ending, Question
 from custodes.annotate.service import Service
 from custodes.annotate.site.app import app
-from tests.annotate.site.served import serve_app
 from tests.annotate.site.studying import (
     ANNOTATORS,
     PLAN,
@@ -25,9 +24,11 @@ from tests.annotate.site.studying import (
     new_study,
     new_token,
     open_copy,
-    query_rows,
+    serve_app,
     texts,
 )
+from tests.annotate.studies import plan_of, query_rows, study
+from tests.conftest import MAPPED
 from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.browser
@@ -39,7 +40,6 @@ DEAD = 650
 ASPECTS = ("Adequacy", "Fluency", "Coherence", "Relevance")
 LONG = {
     "long-marks": Question(mode="rate", scale=(1, 5), aspects=ASPECTS),
-    "long-slides": Question(mode="rate", scale=(0, 100), aspects=ASPECTS),
     "long-slide": Question(mode="rate", scale=(0, 100)),
     "long-aspects": Question(aspects=ASPECTS),
 }
@@ -64,9 +64,7 @@ def templates(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         "aspects": replace(
             PLAN, question=Question(aspects=("Adequacy", "Fluency")), annotators=replace(ANNOTATORS, batches=1)
         ),
-        "rate": replace(PLAN, question=Question(mode="rate", scale=(1, 5)), stopping=Ending()),
         "slide": replace(PLAN, question=Question(mode="rate", scale=(0, 100)), stopping=Ending()),
-        "markdown": replace(PLAN, texts=StudyTexts(render="markdown+math", language="de")),
     }
     templates = {name: new_study(folder / f"{name}.db", plan) for name, plan in plans.items()}
     for name, question in LONG.items():
@@ -103,9 +101,7 @@ def start(browser: Any, templates: dict[str, Path], tmp_path: Path) -> Iterator[
                 if page.locator("[name=agree]").count():
                     page.locator("[name=agree]").check()
                     page.locator(".main").click()
-                page.get_by_role("heading", name="Instructions").or_(
-                    page.get_by_role("heading", name="Anleitung")
-                ).wait_for()
+                page.get_by_role("heading", name="Instructions").wait_for()
                 page.locator("form .main").click()
                 page.wait_for_selector("[data-assignment]")
             return session
@@ -212,12 +208,9 @@ def test_a_batch_without_javascript(start: Callable[..., Session]) -> None:
     wait_for_number(page, 1)
     page.get_by_role("link", name="Instructions").click()
     page.get_by_role("link", name="Back to the question").click()
-    for n in (1, 2, 3):
-        wait_for_number(page, n)
-        page.get_by_role("button", name="1 is better").click()
-    page.get_by_text("Your completion code").wait_for()
+    wait_for_number(page, 1)
     assert page.url == url
-    assert [row[3] for row in judgments(service.path)] == [None] * 6
+    assert [row[3] for row in judgments(service.path)] == [None] * 3
 
 
 PRESS = "(how) => document.body.dispatchEvent(new KeyboardEvent('keydown', how))"
@@ -252,15 +245,11 @@ def test_fast_presses_are_one_answer(start: Callable[..., Session]) -> None:
     assert status.inner_text() == ""
 
 
-def test_reload_back_and_two_tabs(start: Callable[..., Session]) -> None:
+def test_an_outdated_tab_and_the_way_back(start: Callable[..., Session]) -> None:
     page, url, service, _, context = start()
     wait_for_number(page, 1)
-    text = page.locator(".sides").inner_text()
-    page.reload()
-    assert page.locator(".sides").inner_text() == text
     second_tab = context.new_page()
     second_tab.goto(url)
-    assert second_tab.locator(".sides").inner_text() == text
     pass_dead_time(second_tab)
     second_tab.get_by_role("button", name="1 is better").click()
     wait_for_number(second_tab, 2)
@@ -350,9 +339,7 @@ def test_several_aspects_by_keys_and_a_code_that_is_copied(start: Callable[..., 
     assert rows == [("Adequacy", 1.0), ("Fluency", 0.0)] * 3
 
 
-@pytest.mark.parametrize(
-    ("name", "size"), [*((name, (390, 844)) for name in LONG), ("long-marks", (1280, 800)), ("long-slide", (1280, 800))]
-)
+@pytest.mark.parametrize(("name", "size"), [*((name, (390, 844)) for name in LONG), ("long-marks", (1280, 800))])
 def test_next_is_in_sight_beside_long_texts(start: Callable[..., Session], name: str, size: tuple[int, int]) -> None:
     page, _, service, _, _ = start(name, viewport={"width": size[0], "height": size[1]})
     button = page.get_by_role("button", name="Next")
@@ -387,15 +374,6 @@ def test_images(start: Callable[..., Session]) -> None:
         assert image.evaluate("(one) => one.complete && one.naturalWidth >= 300")
 
 
-@pytest.mark.slow
-def test_ratings(start: Callable[..., Session]) -> None:
-    page, _, service, _, _ = start("rate")
-    pass_dead_time(page)
-    page.keyboard.press("4")
-    page.get_by_role("heading", name="Response 2 of 3").wait_for()
-    assert answers(service) == [4.0]
-
-
 def test_a_slider_with_its_number(start: Callable[..., Session]) -> None:
     page, _, service, _, _ = start("slide")
     assert page.locator("[type=number]").input_value() == ""  # no default value
@@ -410,8 +388,17 @@ def test_a_slider_with_its_number(start: Callable[..., Session]) -> None:
     assert answers(service) == [70.0]
 
 
-@pytest.mark.slow
-def test_in_german(start: Callable[..., Session]) -> None:
-    page, _, _, _, _ = start("markdown", color_scheme="dark")
-    page.get_by_role("heading", name="Vergleich 1 von 3").wait_for()
-    assert page.get_by_role("button", name="Gleich").count() == 1
+@pytest.mark.parametrize("host", ["127.0.0.1", MAPPED])
+def test_joining_by_an_open_link(browser: Any, host: str, tmp_path: Path) -> None:
+    """Chromium sends `Sec-Fetch-Site` to 127.0.0.1 and, without TLS, to no other host, where the origin decides."""
+    plan = plan_of(annotators={"recruit": "open"})
+    with (
+        Service.open(study(tmp_path / "study.db", plan=plan), durable=False) as service,
+        serve_app(app({"study": service})) as address,
+    ):
+        page = browser.new_page()
+        page.goto(f"{address.replace('127.0.0.1', host)}/j/study")
+        page.click("main button")
+        page.wait_for_url("**/s/*")
+        page.close()
+        assert service.snapshot().result().annotators

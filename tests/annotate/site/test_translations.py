@@ -7,9 +7,9 @@ import re
 import pytest
 
 from custodes.annotate.site import pages
-from custodes.annotate.site.translations import ENGLISH, LANGUAGES, words
 from custodes.annotate.visits import SKIPPING
 from custodes.annotate.wording import completed
+from custodes.annotate.wording.translations import ENGLISH, LANGUAGES, words
 from tests.annotate.site.gallery import WHY
 from tests.annotate.studies import plan_of
 
@@ -29,8 +29,10 @@ def test_every_language_has_the_same_words_with_the_same_blanks(language: str) -
 
 def test_templates_use_all_words_and_no_others() -> None:
     assert {key for text in TEMPLATES for key in re.findall(r"\bw\.(\w+)", text)} <= set(ENGLISH)
-    source = "".join([*TEMPLATES, *((pages.HERE / name).read_text() for name in ("pages.py", "app.py", "forms.py"))])
-    of_session = {*SKIPPING, *WHY}
+    modules = ("pages.py", "app.py", "forms.py", "../wording/__init__.py", "../known_questions.py")
+    source = "".join([*TEMPLATES, *((pages.HERE / name).read_text() for name in modules)])
+    modes, kinds = ("question_compare", "question_rate"), ("identity_links", "identity_open")
+    of_session = {*SKIPPING, *WHY, *modes, *kinds}
     assert of_session <= set(ENGLISH)
     used = {key for key in ENGLISH if re.search(rf"\b{key.removesuffix('_what')}\b", source)}
     assert not {key for key in ENGLISH if re.sub("_(what|later)$", "", key) not in used | of_session}

@@ -24,6 +24,7 @@ FRAME = pl.DataFrame(
     }
 )
 SUFFIXES = {".parquet": "write_parquet", ".arrow": "write_ipc", ".feather": "write_ipc", ".ipc": "write_ipc_stream"}
+DAMAGED = r"^s\.parquet: not a Parquet file, or a damaged Parquet file; write the file again$"
 
 
 def file_bytes(suffix: str, frame: pl.DataFrame = FRAME) -> bytes:
@@ -36,18 +37,14 @@ def file_bytes(suffix: str, frame: pl.DataFrame = FRAME) -> bytes:
 def test_a_table_comes_as_it_was_written(tmp_path: Path, suffix: str) -> None:
     path = tmp_path / f"s{suffix}"
     path.write_bytes(file_bytes(suffix))
-    frame = load_table(path).frame
-    assert frame.with_columns(pl.col("rater").cast(pl.String)).equals(
-        FRAME.with_columns(pl.col("rater").cast(pl.String))
-    )
+    rater = pl.col("rater").cast(pl.String)
+    assert load_table(path).frame.with_columns(rater).equals(FRAME.with_columns(rater))
 
 
 def test_without_pyarrow_polars_reads_parquet(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     assert arrow.from_parquet(file_bytes(".parquet"), "s.parquet").equals(FRAME)
-    with pytest.raises(
-        MissingExtraError, match=r"^s\.arrow: Arrow files need PyArrow: pip install 'custodes\[arrow\]'$"
-    ):
+    with pytest.raises(MissingExtraError, match=r"^s\.arrow: Arrow files need PyArrow: pip install"):
         arrow.from_arrow_file(file_bytes(".arrow"), "s.arrow")
 
 
@@ -61,6 +58,10 @@ def test_damaged_parquet_is_refused_and_prints_nothing(capfd: pytest.CaptureFixt
             faults.append(str(error))
     assert len(faults) > 50
     assert set(faults) == {"s.parquet: not a Parquet file, or a damaged Parquet file; write the file again"}
+    with pytest.raises(InputError, match=DAMAGED):
+        arrow.from_parquet(data[:-5], "s.parquet")
+    with pytest.raises(InputError, match=r"^s\.parquet: the Parquet file is encrypted; write the file without"):
+        arrow.from_parquet(b"PARE" + b"x" * 20 + b"PARE", "s.parquet")
     assert capfd.readouterr().err == ""
 
 
@@ -69,46 +70,28 @@ def test_where_polars_would_end_the_process_it_ends_another(
 ) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     monkeypatch.setattr(arrow, "TRIAL", "import os, sys; os.write(2, b'thread panicked'); os.abort()")
-    with pytest.raises(
-        InputError, match=r"^s\.parquet: not a Parquet file, or a damaged Parquet file; write the file again$"
-    ):
+    with pytest.raises(InputError, match=DAMAGED):
         arrow.from_parquet(file_bytes(".parquet"), "s.parquet")
     assert capfd.readouterr().err == ""
-
-
-@pytest.mark.parametrize(
-    ("data", "message"),
-    [
-        (b"PARE" + b"x" * 20 + b"PARE", "the Parquet file is encrypted; write the file without encryption"),
-        (file_bytes(".parquet")[:-5], "not a Parquet file, or a damaged Parquet file; write the file again"),
-    ],
-)
-def test_parquet_that_is_refused(data: bytes, message: str) -> None:
-    with pytest.raises(InputError) as error:
-        arrow.from_parquet(data, "s.parquet")
-    assert str(error.value) == f"s.parquet: {message}"
 
 
 def test_a_small_parquet_of_a_large_table_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compression, "UNSUSPICIOUS", 1000)
     monkeypatch.setattr(compression, "RATIO", 2)
     large = pl.DataFrame({"a": [f"{number:0100}" for number in range(2000)]})
-    with pytest.raises(
-        InputError, match=r"^s\.parquet: unpacks to more than 0 MiB, over 2 times its size; write a file"
-    ):
-        arrow.from_parquet(file_bytes(".parquet", large), "s.parquet")
     stream = io.BytesIO()
     large.write_ipc_stream(stream, compression="zstd")
-    with pytest.raises(InputError, match=r"^s\.arrow: unpacks to more than 0 MiB, over 2 times its size; write a file"):
-        arrow.from_arrow_file(stream.getvalue(), "s.arrow")
+    for read, data in (
+        (arrow.from_parquet, file_bytes(".parquet", large)),
+        (arrow.from_arrow_file, stream.getvalue()),
+    ):
+        with pytest.raises(InputError, match=r"^s: unpacks to more than 0 MiB, over 2 times its size; write a file"):
+            read(data, "s")
 
 
 def test_a_few_bytes_that_are_many_rows_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     data = file_bytes(".parquet", pl.DataFrame({"a": ["x"] * 100_000}))
     monkeypatch.setattr(arrow, "LARGEST", 100_000)
     assert len(data) < 2000
-    with pytest.raises(
-        InputError,
-        match=r"^s\.parquet: 100000 rows do not fit into memory; count the outcomes of pairs first, with count_pairs$",
-    ):
+    with pytest.raises(InputError, match=r"^s\.parquet: 100000 rows do not fit into memory; count .* count_pairs$"):
         arrow.from_parquet(data, "s.parquet")

@@ -4,28 +4,19 @@ from __future__ import annotations
 
 import bz2
 import gzip
-import io
 import lzma
-import zipfile
+import re
 from pathlib import Path
 from typing import IO
 
 import pytest
 
 from custodes.data.loading import compression, load_table
-from custodes.errors import InputError
+from tests.data.loading.files import fault, zipped
 
 TEXT = b"item,score\n1,2\n"
 ROWS = [("1", "2")]
 PACK = {".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress}
-
-
-def zipped(files: dict[str, bytes], method: int = zipfile.ZIP_DEFLATED) -> bytes:
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", method) as archive:
-        for name, data in files.items():
-            archive.writestr(name, data)
-    return buffer.getvalue()
 
 
 @pytest.mark.parametrize("suffix", PACK)
@@ -35,10 +26,7 @@ def test_every_kind_is_read(tmp_path: Path, suffix: str) -> None:
     assert load_table(path).frame.rows() == ROWS
     for damaged in (path.read_bytes()[:-3], TEXT, b"x" + path.read_bytes()):
         path.write_bytes(damaged)
-        with pytest.raises(
-            InputError, match=r"^s\.csv\.\w+: (the \w+ file is truncated|not a \w+ file, or a damaged one)"
-        ):
-            load_table(path)
+        assert re.match(r"s\.csv\.\w+: (the \w+ file is truncated|not a \w+ file, or a damaged one)", fault(path))
 
 
 @pytest.mark.parametrize("suffix", [*PACK, ".zip", ".xlsx"])
@@ -48,7 +36,7 @@ def test_a_bomb_is_refused_while_it_unpacks(tmp_path: Path, suffix: str, monkeyp
     positions: list[int] = []
     read_up_to = compression.read_up_to
 
-    def watched(stream: IO[bytes], limit: int) -> bytes | None:
+    def watched(stream: IO[bytes], limit: int) -> bytes:
         content = read_up_to(stream, limit)
         positions.append(stream.tell())
         return content
@@ -59,8 +47,7 @@ def test_a_bomb_is_refused_while_it_unpacks(tmp_path: Path, suffix: str, monkeyp
     path.write_bytes(
         zipped({"s.csv": bomb, "xl/workbook.xml": b""}) if suffix in (".zip", ".xlsx") else PACK[suffix](bomb)
     )
-    with pytest.raises(InputError, match="unpacks to more than"):
-        load_table(path)
+    assert "unpacks to more than" in fault(path)
     assert all(size < len(bomb) / 2 for size in positions)
     assert bool(positions) == (suffix in PACK)  # an archive states its uncompressed size
 
@@ -75,8 +62,7 @@ def test_a_zip_of_one_table(tmp_path: Path) -> None:
     path.write_bytes(zipped({"a.csv": b"item,score\n3,4\n", "b.csv": TEXT}))
     table = load_table(f"{path}::b.csv")
     assert (table.frame.rows(), table.name) == (ROWS, "s.zip::b.csv")
-    with pytest.raises(InputError, match=r"no file named 'c\.csv' \(did you mean"):
-        load_table(f"{path}::c.csv")
+    assert "no file named 'c.csv' (did you mean" in fault(f"{path}::c.csv")
 
 
 @pytest.mark.parametrize(
@@ -98,6 +84,4 @@ def test_a_zip_of_one_table(tmp_path: Path) -> None:
 def test_zips_that_are_refused(tmp_path: Path, data: bytes, message: str) -> None:
     path = tmp_path / "s.zip"
     path.write_bytes(data)
-    with pytest.raises(InputError) as error:
-        load_table(path)
-    assert str(error.value).startswith(message)
+    assert fault(path).startswith(message)

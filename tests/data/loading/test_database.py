@@ -6,34 +6,16 @@ import sqlite3
 import sys
 from pathlib import Path
 
-import duckdb
 import pytest
 
 from custodes.data.loading import load_table
 from custodes.data.loading.live_study import ANNOTATION_STUDY
 from custodes.data.reading import read
 from custodes.errors import InputError, MissingExtraError
+from tests.data.loading.files import database, fault
 
 RATINGS = "CREATE TABLE ratings AS SELECT 1 AS item, 'A' AS system, 3.5 AS ann UNION ALL SELECT 2, 'B', 4"
 KINDS = ["sqlite", "duckdb"]
-
-
-def database(path: Path, kind: str, *statements: str) -> Path:
-    if kind == "sqlite":
-        with (
-            sqlite3.connect(path, autocommit=True)
-            if sys.version_info >= (3, 12)
-            else sqlite3.connect(path) as connection
-        ):
-            for statement in statements:
-                connection.execute(statement)
-            connection.commit()
-        connection.close()
-    else:
-        with duckdb.connect(str(path)) as opened:
-            for statement in statements:
-                opened.execute(statement)
-    return path
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -76,26 +58,20 @@ def test_a_table_a_view_or_a_query(tmp_path: Path, kind: str) -> None:
         ("::select nothing from ratings", "s.db: "),
         ("::with a as (select 1) insert into ratings select 1, 'C', 1", "s.db: "),
         ("::select * from ratings; drop table ratings", "s.db: "),
-        (
-            "::select * from ratings where item > 9",
-            "s.db::select * from ratings where item > 9: the table has a header and no rows; give at least one row",
-        ),
+        ("::select 1 as a where 2 > 9", "s.db::select 1 as a where 2 > 9: the table has a header and no rows"),
     ],
 )
 def test_parts_that_are_refused(tmp_path: Path, kind: str, part: str, message: str) -> None:
     path = database(tmp_path / "s.db", kind, RATINGS, "CREATE TABLE seconds AS SELECT 1 AS a")
     before = path.read_bytes()
-    with pytest.raises(InputError) as error:
-        load_table(f"{path}{part}")
-    assert str(error.value).startswith(message)
+    assert fault(f"{path}{part}").startswith(message)
     assert path.read_bytes() == before
     assert len(list(tmp_path.iterdir())) == 1
 
 
 def test_columns_of_one_name(tmp_path: Path) -> None:
     path = database(tmp_path / "s.db", "sqlite", RATINGS)
-    with pytest.raises(InputError, match=r"^s\.db: two columns are called 'a'; rename or remove one of these columns$"):
-        load_table(f"{path}::select 1 as a, 2 as a")
+    assert fault(f"{path}::select 1 as a, 2 as a").startswith("s.db: two columns are called 'a'; rename or remove")
 
 
 def test_a_database_reaches_no_other_file(tmp_path: Path) -> None:
@@ -103,18 +79,14 @@ def test_a_database_reaches_no_other_file(tmp_path: Path) -> None:
     view = f"CREATE VIEW v AS SELECT * FROM read_csv('{tmp_path}/secret.csv')"
     path = database(tmp_path / "s.duckdb", "duckdb", view)
     for part in ("v", f"SELECT * FROM '{tmp_path}/secret.csv'", f"FROM read_csv('{tmp_path}/secret.csv')"):
-        with pytest.raises(InputError):
-            load_table(f"{path}::{part}")
+        assert fault(f"{path}::{part}")
     lite = database(tmp_path / "s.db", "sqlite", RATINGS)
-    with pytest.raises(InputError, match="not authorized"):
-        load_table(f"{lite}::SELECT load_extension('x')")
+    assert "not authorized" in fault(f"{lite}::SELECT load_extension('x')")
 
 
 def test_cells_of_several_types_are_text_and_bytes_that_are_no_text_are_null(tmp_path: Path) -> None:
-    statement = (
-        "CREATE TABLE t AS SELECT 1 AS a, 'x' AS b, NULL AS c, x'00ff' AS d UNION ALL SELECT 'y', 2.5, NULL, NULL"
-    )
-    frame = load_table(database(tmp_path / "s.db", "sqlite", statement)).frame
+    rows = "SELECT 1 AS a, 'x' AS b, NULL AS c, x'00ff' AS d UNION ALL SELECT 'y', 2.5, NULL, NULL"
+    frame = load_table(database(tmp_path / "s.db", "sqlite", f"CREATE TABLE t AS {rows}")).frame
     assert frame.rows() == [("1", "x", None, None), ("y", "2.5", None, None)]
 
 
@@ -125,14 +97,9 @@ def test_changes_that_are_not_in_the_file_yet(tmp_path: Path) -> None:
     connection.execute(RATINGS)
     connection.commit()
     before = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
-    with pytest.raises(
-        InputError,
-        match=(
-            r"^s\.db: s\.db-wal in the same folder holds changes that are not in s.db yet; close the program that "
-            r"writes the file, or read a copy: sqlite3 s\.db"
-        ),
-    ):
-        load_table(path)
+    message = fault(path)
+    assert message.startswith("s.db: s.db-wal in the same folder holds changes that are not in s.db yet; close the")
+    assert "read a copy: sqlite3 s.db" in message
     assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == before
     connection.close()  # closing writes the changes into the file, whose header still says WAL
     assert load_table(path).frame.height == 2
@@ -141,13 +108,7 @@ def test_changes_that_are_not_in_the_file_yet(tmp_path: Path) -> None:
 
 def test_a_study_of_our_annotation_site_is_recognised(tmp_path: Path) -> None:
     path = database(tmp_path / "study", "sqlite", RATINGS, f"PRAGMA application_id = {ANNOTATION_STUDY}")
-    with pytest.raises(
-        InputError,
-        match=(
-            "^study: battles, ratings, raters, items, outputs, sources, looks, answers is missing, so another "
-            "version of custodes wrote this file; update"
-        ),
-    ):
+    with pytest.raises(InputError, match="^study: battles, .* is missing, so another version of custodes wrote"):
         read(path)
     assert load_table(f"{path}::ratings").frame.height == 2
 
@@ -157,20 +118,16 @@ def test_damaged_and_empty_databases(tmp_path: Path, kind: str) -> None:
     path = database(tmp_path / "s.db", kind, RATINGS)
     whole = path.read_bytes()
     path.write_bytes(whole[:4500])
-    with pytest.raises(InputError, match=r"^s\.db: a damaged database, or a database of an unsupported version \("):
-        load_table(path)
+    assert fault(path).startswith("s.db: a damaged database, or a database of an unsupported version (")
     path.unlink()
     database(path, kind, RATINGS, "DROP TABLE ratings")
-    with pytest.raises(InputError, match=r"^s\.db: the database has no table$"):
-        load_table(path)
+    assert fault(path) == "s.db: the database has no table"
 
 
 def test_duckdb_is_an_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = database(tmp_path / "s.db", "duckdb", RATINGS)
     monkeypatch.setitem(sys.modules, "duckdb", None)
-    with pytest.raises(
-        MissingExtraError, match=r"^s\.db: a DuckDB file needs DuckDB: pip install 'custodes\[duckdb\]'$"
-    ):
+    with pytest.raises(MissingExtraError, match=r"^s\.db: a DuckDB file needs DuckDB: pip install"):
         load_table(path)
 
 
@@ -188,12 +145,10 @@ def test_a_view_without_end_is_one_line(tmp_path: Path, kind: str, what: str, mo
     with monkeypatch.context() as limited:
         limited.setattr("custodes.data.loading.compression.UNSUSPICIOUS", 2**20)
         limited.setattr("custodes.data.loading.compression.RATIO", 1)
-        limited.setattr("custodes.data.loading.database.ROUNDS", 30)
+        limited.setattr("custodes.data.loading.database.ROUNDS", 4)
         limited.setattr("custodes.data.loading.database.PATIENCE", 0.2)
         for part in ("endless", ENDLESS[what]):
-            with pytest.raises(InputError, match="may never end") as error:
-                load_table(f"{path}::{part}")
-            assert "\n" not in str(error.value)
+            assert "may never end" in fault(f"{path}::{part}")
     assert load_table(f"{path}::ratings").frame.height == 2
     assert [file.name for file in tmp_path.iterdir()] == [path.name]
     assert path.read_bytes() == before

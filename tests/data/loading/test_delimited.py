@@ -9,6 +9,7 @@ import pytest
 from custodes.data.loading import load_table
 from custodes.data.reading import read
 from custodes.errors import InputError
+from tests.data.loading.files import fault
 
 GERMAN = "item;system;ann;bleu\n1;A;3,5;0,125\n1;B;4;NA\n2;A;;0,25\n"
 VALUES = {("1", "A", "ann", 3.5), ("1", "A", "bleu", 0.125), ("1", "B", "ann", 4.0), ("2", "A", "bleu", 0.25)}
@@ -83,24 +84,14 @@ def test_a_comma_between_commas_is_never_a_decimal_one(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (
-            "item,system,ann\n".encode("utf-16-le"),
-            "a NUL character in line 1; the file is binary, or UTF-16 without a byte order mark",
-        ),
-        ('"', "the table has a header and no rows; give at least one row"),
+        ("item,system,ann\n".encode("utf-16-le"), "a NUL character in line 1; the file is binary, or UTF-16 without"),
         ('""""""', "the table has a header and no rows; give at least one row"),
         ("a" * 200_000 + "\n1\n", "the header cannot be read: field larger than field limit"),
-        (
-            ",".join(map(str, range(10_001))) + "\n" + "1," * 10_000 + "1\n",
-            "the table has 10001 columns; at most 10000 can be read. Write one row per rating: item, system, "
-            "rater, score",
-        ),
+        (f"{','.join(map(str, range(10_001)))}\n{'1,' * 10_000}1\n", "the table has 10001 columns; at most 10000 can"),
     ],
 )
 def test_hostile_text_is_refused_in_one_line(tmp_path: Path, text: str | bytes, message: str) -> None:
-    with pytest.raises(InputError) as error:
-        load_table(write_file(tmp_path, text))
-    assert str(error.value).startswith(f"s.csv: {message}")
+    assert fault(write_file(tmp_path, text)).startswith(f"s.csv: {message}")
 
 
 def test_a_cell_may_be_as_long_as_it_likes(tmp_path: Path) -> None:

@@ -6,7 +6,6 @@ import bz2
 import gzip
 import io
 import lzma
-import sqlite3
 import tarfile
 import zipfile
 from contextlib import suppress
@@ -14,15 +13,14 @@ from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-import duckdb
 import polars as pl
 import pytest
-import xlsxwriter
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from custodes.data.loading import load_table
 from custodes.errors import CustodesError
+from tests.data.loading.files import database, unzipped, workbook, zipped
 from tests.data.random_tables import try_reading
 
 FRAME = pl.DataFrame(
@@ -36,46 +34,11 @@ FRAME = pl.DataFrame(
 TEXT = FRAME.drop("tags")
 
 
-def workbook() -> bytes:
-    buffer = io.BytesIO()
-    book = xlsxwriter.Workbook(buffer, {"in_memory": True})
-    sheet = book.add_worksheet()
-    for row, cells in enumerate([TEXT.columns, *TEXT.rows()]):
-        for column, cell in enumerate(cells):
-            sheet.write(row, column, "" if cell is None else cell)
-    book.close()
-    return buffer.getvalue()
-
-
-def stored(archive: bytes) -> bytes:
-    """Return the archive without compression, so that an edited byte belongs to a member."""
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(io.BytesIO(archive)) as old, zipfile.ZipFile(buffer, "w") as new:
-        for name in old.namelist():
-            new.writestr(name, old.read(name))
-    return buffer.getvalue()
-
-
-def database(kind: str) -> bytes:
+def database_bytes(kind: str) -> bytes:
+    rows = "VALUES ('1', 'Aster', 1.5), ('2', 'a long name of a system', 2.0), ('3', NULL, NULL)"
     with TemporaryDirectory() as folder:
-        path = Path(folder) / "s.db"
-        if kind == "sqlite":
-            connection = sqlite3.connect(path)
-            connection.execute("CREATE TABLE t (item TEXT, system TEXT, score REAL)")
-            connection.executemany("INSERT INTO t VALUES (?, ?, ?)", TEXT.rows())
-            connection.commit()
-            connection.close()
-        else:
-            with duckdb.connect(str(path)) as opened:
-                opened.execute("CREATE TABLE t AS SELECT 1 AS item, 'Aster' AS system, 1.5 AS score")
-        return path.read_bytes()
-
-
-def packed(name: str, data: bytes) -> bytes:
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr(name, data)
-    return buffer.getvalue()
+        created = "CREATE TABLE t (item TEXT, system TEXT, score REAL)"
+        return database(Path(folder) / "s.db", kind, created, f"INSERT INTO t {rows}").read_bytes()
 
 
 def table_bytes(method: str, frame: pl.DataFrame = FRAME) -> bytes:
@@ -97,21 +60,23 @@ def tar() -> bytes:
 
 @cache
 def seeds() -> dict[str, tuple[bytes, ...]]:
-    """Return valid files by suffix."""
+    """Return valid files by suffix. Some archives are not compressed, so that edits reach their members."""
     csv = TEXT.write_csv().encode()
     german = TEXT.write_csv(separator=";").replace(".", ",")
     lines = table_bytes("write_ndjson")
+    book = workbook({"s": [TEXT.columns, *TEXT.rows()]})
+    parquet = table_bytes("write_parquet")
     return {
         ".csv": (csv, german.encode(), german.encode("utf-16"), b"\xef\xbb\xbf" + csv),
         ".tsv": (TEXT.write_csv(separator="\t").encode(),),
         ".txt": (german.encode("utf-16"),),
         ".jsonl": (lines,),
         ".json": (b"[" + lines.replace(b"\n", b",").rstrip(b",") + b"]",),
-        ".parquet": (table_bytes("write_parquet"),),
+        ".parquet": (parquet,),
         ".arrow": (table_bytes("write_ipc"), table_bytes("write_ipc_stream")),
-        ".xlsx": (workbook(), stored(workbook())),
-        ".zip": (packed("s.csv", csv), stored(packed("s.parquet", table_bytes("write_parquet")))),
-        ".db": (database("sqlite"),),
+        ".xlsx": (book, zipped(unzipped(book), zipfile.ZIP_STORED)),
+        ".zip": (zipped({"s.csv": csv}), zipped({"s.parquet": parquet}, zipfile.ZIP_STORED)),
+        ".db": (database_bytes("sqlite"),),
         ".csv.gz": (gzip.compress(csv),),
         ".jsonl.bz2": (bz2.compress(lines),),
         ".csv.xz": (lzma.compress(csv),),
@@ -171,7 +136,7 @@ def test_damaged_files(
 def test_ten_thousand_damaged_files(capfd: pytest.CaptureFixture[str]) -> None:
     """DuckDB files keep their length, because a truncated one may end the process."""
     settings(max_examples=10_000)(given(case=CASES, edits=EDITS, cut=CUT, other=OTHER)(check))()
-    whole = database("duckdb")
+    whole = database_bytes("duckdb")
 
     def try_one(edits: list[tuple[float, bytes, int]], cut: float | None) -> None:
         data = whole

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import gzip
-import io
-import zipfile
 from pathlib import Path
 
 import pyarrow
 import pyarrow.parquet
 import pytest
-from xlsxwriter import Workbook
 
 import custodes.memory
 from custodes.data.loading import arrow, load_table, size, source
@@ -18,8 +15,7 @@ from custodes.data.mapping.schema import Schema
 from custodes.errors import CustodesError, InputError
 from custodes.evaluate.protocol.state import State
 from custodes.question_commands import channel_table
-
-KEEP = "select the columns and rows that you need, or count outcomes of pairs first (count_pairs on a Polars scan)"
+from tests.data.loading.files import fault, unzipped, workbook, zipped
 
 
 @pytest.mark.parametrize(
@@ -32,65 +28,44 @@ KEEP = "select the columns and rows that you need, or count outcomes of pairs fi
         ("s.jsonl", "".join(f'{{"{at}": 1}}\n' for at in range(60)), "60 rows of 60 columns take"),
     ],
 )
-@pytest.mark.parametrize("packed", [False, True])
 def test_short_rows_are_counted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, text: str, expected: str, packed: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, text: str, expected: str
 ) -> None:
-    path = tmp_path / (f"{name}.gz" if packed else name)
-    path.write_bytes(gzip.compress(text.encode()) if packed else text.encode())
+    (tmp_path / name).write_text(text)
+    (tmp_path / f"{name}.gz").write_bytes(gzip.compress(text.encode()))
     for module in (size, custodes.memory):
         monkeypatch.setattr(module, "memory", lambda: 100_000)
-    with pytest.raises(InputError) as error:
-        load_table(path)
-    assert str(error.value).startswith(
-        f"{path.name}: {expected} 0.0 GB of memory; this machine has 0.0 GB. To read the data, "
-    )
-    assert str(error.value).endswith(KEEP)
+    for path in tmp_path.iterdir():
+        message = fault(path)
+        assert message.startswith(f"{path.name}: {expected} 0.0 GB of memory; this machine has 0.0 GB. To read the")
+        assert message.endswith("or count outcomes of pairs first (count_pairs on a Polars scan)")
 
 
 def test_a_file_larger_than_memory_is_not_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "s.parquet").write_bytes(bytes(1000))
     for module in (size, custodes.memory):
         monkeypatch.setattr(module, "memory", lambda: 1000)
-    with pytest.raises(InputError, match=r"^s\.parquet: the file takes 0\.0 GB of memory"):
-        load_table(tmp_path / "s.parquet")
+    assert fault(tmp_path / "s.parquet").startswith("s.parquet: the file takes 0.0 GB of memory")
 
 
-def workbook(path: Path, change: tuple[bytes, bytes], text: str = "x", rows: int = 2) -> Path:
+def edited(path: Path, old: bytes, new: bytes) -> Path:
     """Write a workbook of three columns after one edit of the XML of its sheet."""
-    buffer = io.BytesIO()
-    book = Workbook(buffer, {"in_memory": True})
-    sheet = book.add_worksheet()
-    for row in range(rows):
-        sheet.write_row(row, 0, ["item", "system", "score"] if not row else [text] * 3)
-    book.close()
-    with zipfile.ZipFile(buffer) as old, zipfile.ZipFile(path, "w") as new:
-        for name in old.namelist():
-            content = old.read(name)
-            if "sheet1" in name:
-                assert change[0] in content
-                content = content.replace(*change)
-            new.writestr(name, content)
+    files = unzipped(workbook({"s": [["item", "system", "score"], ["x"] * 3]}))
+    sheet = files["xl/worksheets/sheet1.xml"]
+    assert old in sheet
+    path.write_bytes(zipped(files | {"xl/worksheets/sheet1.xml": sheet.replace(old, new)}))
     return path
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        (b'<c r="C1"', b'<c r="XFD1048576"'),
-        (b'<c r="C1"', b"<c r = 'xfd1048576'"),
-    ],
-)
-def test_a_sheet_that_reaches_too_far(tmp_path: Path, change: tuple[bytes, bytes]) -> None:
-    path = workbook(tmp_path / "s.xlsx", change)
-    with pytest.raises(InputError) as error:
-        load_table(path)
-    assert str(error.value).startswith("s.xlsx: xl/worksheets/sheet1.xml covers ")
-    assert str(error.value).endswith("delete cells far from the table, or save only the table as CSV")
+@pytest.mark.parametrize("place", [b'<c r="XFD1048576"', b"<c r = 'xfd1048576'"])
+def test_a_sheet_that_reaches_too_far(tmp_path: Path, place: bytes) -> None:
+    message = fault(edited(tmp_path / "s.xlsx", b'<c r="C1"', place))
+    assert message.startswith("s.xlsx: xl/worksheets/sheet1.xml covers ")
+    assert message.endswith("delete cells far from the table, or save only the table as CSV")
 
 
 def test_cells_without_places_are_read(tmp_path: Path) -> None:
-    assert load_table(workbook(tmp_path / "s.xlsx", (b'<c r="C1" ', b"<c "))).frame.shape == (1, 3)
+    assert load_table(edited(tmp_path / "s.xlsx", b'<c r="C1" ', b"<c ")).frame.shape == (1, 3)
 
 
 @pytest.mark.parametrize("suffix", ["parquet", "plain", "arrow"])
@@ -107,24 +82,16 @@ def test_labels_are_counted_as_they_are_written_out(
         pyarrow.parquet.write_table(table, path, store_schema=suffix == "parquet")
     assert load_table(path).frame["item"].to_list() == ["x" * 500] * 1000
     monkeypatch.setattr(arrow, "LARGEST", 100_000)
-    with pytest.raises(InputError) as error:
-        load_table(path)
-    assert str(error.value) == (
-        f"{path.name}: the decoded cells take more than 0 MiB; write a file with fewer columns or rows"
-    )
+    assert fault(path).startswith(f"{path.name}: the decoded cells take more than 0 MiB; write a file with fewer")
 
 
 @pytest.mark.parametrize("load", [Schema.load, State.read, lambda path: channel_table(str(path))])
 def test_files_that_are_no_tables_have_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, load: object) -> None:
-    with pytest.raises(
-        InputError, match="^/dev/zero: this is a pipe or device; pass the content on standard input: - < /dev/zero"
-    ):
+    with pytest.raises(InputError, match="^/dev/zero: this is a pipe or device; pass the content on standard input"):
         load("/dev/zero")  # type: ignore[operator]
     monkeypatch.setattr(source, "SMALL", 10)
     (tmp_path / "s").write_bytes(bytes(11))
-    with pytest.raises(
-        InputError, match=r"s: the file has 0 MiB, but a \w+ may have at most 0 MiB; give a smaller file$"
-    ):
+    with pytest.raises(InputError, match=r"s: the file has 0 MiB, but a \w+ may have at most 0 MiB; give a smaller"):
         load(tmp_path / "s")  # type: ignore[operator]
 
 

@@ -15,6 +15,7 @@ from custodes.cli import run
 from custodes.data.loading import load_table
 from custodes.data.reading import read
 from custodes.errors import InputError, OptionError
+from tests.data.loading.files import fault
 
 CSV = b"item,system,ann\n1,A,3\n1,B,4\n"
 JSON = b'[{"item": 1, "system": "A", "ann": 3}, {"item": 1, "system": "B", "ann": 4}]'
@@ -36,16 +37,13 @@ def test_standard_input_is_known_by_its_first_bytes(monkeypatch: pytest.MonkeyPa
 
 def test_standard_input_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
     piped(monkeypatch, CSV)
-    with pytest.raises(OptionError, match="standard input can be read only once; give the other inputs as files"):
-        read("-", "/dev/stdin")
-    with pytest.raises(OptionError, match="standard input can be read only once; give the other inputs as files"):
-        read("-", raters=Path("-"))
+    for sources, options in ((("-", "/dev/stdin"), {}), (("-",), {"raters": Path("-")})):
+        with pytest.raises(OptionError, match="standard input can be read only once; give the other inputs as files"):
+            read(*sources, **options)
     read("-")
-    with pytest.raises(InputError, match="standard input: the file is empty"):
-        read("-")
+    assert fault("-").startswith("standard input: the file is empty")
     monkeypatch.setattr(sys, "stdin", None)
-    with pytest.raises(InputError, match="standard input is closed; give the path of a file"):
-        read("-")
+    assert fault("-") == "standard input is closed; give the path of a file"
 
 
 def test_the_command_line_takes_standard_input(
@@ -70,13 +68,7 @@ def test_notes_on_side_tables_are_told(tmp_path: Path) -> None:
 def test_what_comes_through_a_pipe_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("custodes.data.loading.source.LARGEST", 10)
     piped(monkeypatch, CSV)
-    with pytest.raises(
-        InputError,
-        match=(
-            "^standard input: the input has more than 0 MiB; save the input as a file and give the path of the file$"
-        ),
-    ):
-        read("-")
+    assert fault("-").startswith("standard input: the input has more than 0 MiB; save the input as a file and give")
 
 
 def test_a_pipe_of_the_shell_is_read(tmp_path: Path) -> None:
@@ -92,9 +84,7 @@ def test_a_pipe_of_the_shell_is_read(tmp_path: Path) -> None:
 def test_a_pipe_that_may_wait_and_a_device_without_end_are_not_opened(tmp_path: Path, make: object) -> None:
     path = tmp_path / "s.csv"
     make(path)  # type: ignore[operator]
-    with pytest.raises(InputError) as error:
-        read(path)
-    assert str(error.value) == f"{path}: this is a pipe or device; pass the content on standard input: - < {path}"
+    assert fault(path) == f"{path}: this is a pipe or device; pass the content on standard input: - < {path}"
 
 
 def test_a_file_that_may_not_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -105,8 +95,7 @@ def test_a_file_that_may_not_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyP
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(Path, "read_bytes", refuse)
-    with pytest.raises(InputError, match=r"s\.csv: cannot be read: Permission denied$"):
-        read(path)
+    assert fault(path).endswith("s.csv: cannot be read: Permission denied")
 
 
 def test_a_folder_named_as_a_table_and_a_part_of_a_file_without_parts(tmp_path: Path) -> None:
@@ -114,8 +103,8 @@ def test_a_folder_named_as_a_table_and_a_part_of_a_file_without_parts(tmp_path: 
     with pytest.raises(InputError, match=r"^s\.csv: the folder is empty"):
         read(tmp_path / "s.csv")
     (tmp_path / "t.csv").write_bytes(CSV)
-    with pytest.raises(InputError, match=r"^t\.csv: the file holds one table and has no parts; remove '::wmt/en-de'$"):
-        read(f"{tmp_path}/t.csv::wmt/en-de")
+    message = "t.csv: the file holds one table and has no parts; remove '::wmt/en-de'"
+    assert fault(f"{tmp_path}/t.csv::wmt/en-de") == message
 
 
 def test_files_that_a_pattern_names_are_one_table(tmp_path: Path) -> None:
@@ -130,42 +119,29 @@ def test_files_that_a_pattern_names_are_one_table(tmp_path: Path) -> None:
     table = load_table(tmp_path / "b/x/?.*")
     assert (table.frame.height, table.name) == (4, "?.*")
     (tmp_path / "a[1]/y/s.csv").write_bytes(b"item\n1\n")
-    with pytest.raises(InputError, match=r"s\.csv: x/s\.csv and y/s\.csv differ in columns ann, system"):
-        load_table(tmp_path / "a[1]/*/s.csv")
-    with pytest.raises(InputError, match="no such file"):
-        load_table(tmp_path / "*/z/s.csv")
+    assert "s.csv: x/s.csv and y/s.csv differ in columns ann, system" in fault(tmp_path / "a[1]/*/s.csv")
+    assert "no such file" in fault(tmp_path / "*/z/s.csv")
+
+
+MISMATCHED = "which does not match the suffix; rename the file to end in"
 
 
 @pytest.mark.parametrize(
     ("data", "message"),
     [
         (b"PK\x03\x04", "a damaged or truncated zip file"),
-        (
-            b"PAR1" + b"x" * 9,
-            "the content is a Parquet file, which does not match the suffix; rename the file to end in .parquet",
-        ),
-        (
-            b"ARROW1\0\0",
-            "the content is an Arrow file, which does not match the suffix; rename the file to end in .arrow",
-        ),
-        (
-            b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1",
-            "a spreadsheet in the old .xls format, or a spreadsheet with a password; save",
-        ),
+        (b"PAR1" + b"x" * 9, f"the content is a Parquet file, {MISMATCHED} .parquet"),
+        (b"ARROW1\0\0", f"the content is an Arrow file, {MISMATCHED} .arrow"),
+        (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "a spreadsheet in the old .xls format, or a spreadsheet with a"),
     ],
 )
 def test_binary_files_named_as_text(tmp_path: Path, data: bytes, message: str) -> None:
     (tmp_path / "s.csv").write_bytes(data)
-    with pytest.raises(InputError) as error:
-        read(tmp_path / "s.csv")
-    assert str(error.value).startswith(f"s.csv: {message}")
+    assert fault(tmp_path / "s.csv").startswith(f"s.csv: {message}")
 
 
 @pytest.mark.parametrize("address", ["postgresql://me:sesame@host/db::SELECT 1", "https://me:sesame@example.org/a.csv"])
 @pytest.mark.parametrize("kind", [str, Path])
 def test_an_address_is_no_file_and_its_password_is_not_shown(address: str, kind: type[str] | type[Path]) -> None:
-    with pytest.raises(InputError) as error:
-        read(kind(address))
-    assert str(error.value) == (
-        f"{address.partition(':')[0]}:/...: this is an address, and custodes downloads nothing; give the path of a file"
-    )
+    message = "this is an address, and custodes downloads nothing; give the path of a file"
+    assert fault(kind(address)) == f"{address.partition(':')[0]}:/...: {message}"

@@ -3,43 +3,30 @@
 from __future__ import annotations
 
 import datetime
-import io
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-import xlsxwriter
 
 from custodes.data.loading import load_table
 from custodes.data.loading.spreadsheet import OLE
 from custodes.data.reading import read
-from custodes.errors import InputError, MissingExtraError
+from custodes.errors import MissingExtraError
+from tests.data.loading.files import fault, workbook
 
 HEADER = ["item", "system", "rater", "kind", "score"]
 ROWS = [["001", "A", "ann", "human", 3.5], [7, "A", "bleu", "metric", 0.1], ["001", "B", "ann", "human", 4]]
 
 
-def workbook(path: Path, sheets: dict[str, list[list[Any]]], at: tuple[int, int] = (0, 0)) -> Path:
-    """Write a workbook; a cell that is a tuple holds a formula and its value."""
-    buffer = io.BytesIO()
-    book = xlsxwriter.Workbook(buffer, {"in_memory": True, "default_date_format": "yyyy-mm-dd"})
-    for name, rows in sheets.items():
-        sheet = book.add_worksheet(name)
-        for row, cells in enumerate(rows, start=at[0]):
-            for column, cell in enumerate(cells, start=at[1]):
-                if isinstance(cell, tuple):
-                    sheet.write_formula(row, column, cell[0], None, cell[1])
-                elif cell is not None:
-                    sheet.write(row, column, cell)
-    book.close()
-    path.write_bytes(buffer.getvalue())
+def written(path: Path, sheets: dict[str, list[list[Any]]], at: tuple[int, int] = (0, 0)) -> Path:
+    path.write_bytes(workbook(sheets, at))
     return path
 
 
 @pytest.mark.parametrize("at", [(0, 0), (3, 2)])
 def test_the_sheet_with_cells_is_read(tmp_path: Path, at: tuple[int, int]) -> None:
-    path = workbook(tmp_path / "s.xlsx", {"empty": [], "ratings": [HEADER, *ROWS]}, at)
+    path = written(tmp_path / "s.xlsx", {"empty": [], "ratings": [HEADER, *ROWS]}, at)
     study = read(path)
     assert study.name == "s.xlsx"
     assert study.ratings.frame.select("item", "system", "rater", "score").rows() == [
@@ -51,7 +38,7 @@ def test_the_sheet_with_cells_is_read(tmp_path: Path, at: tuple[int, int]) -> No
 
 
 def test_of_several_sheets_one_is_named(tmp_path: Path) -> None:
-    path = workbook(tmp_path / "s.xlsx", {"ratings": [HEADER, *ROWS], "people": [["rater"], ["ann"]], "empty": []})
+    path = written(tmp_path / "s.xlsx", {"ratings": [HEADER, *ROWS], "people": [["rater"], ["ann"]], "empty": []})
     study = read(f"{path}::ratings", raters=f"{path}::people")
     assert (study.name, study.ratings.frame.height) == ("s.xlsx::ratings", 3)
     for part, message in (
@@ -59,9 +46,7 @@ def test_of_several_sheets_one_is_named(tmp_path: Path) -> None:
         ("::rating", "s.xlsx: no sheet named 'rating' (did you mean 'ratings'?); sheets: ratings, people, empty"),
         ("::empty", "s.xlsx: no cell is filled; give a table with a header and at least one row"),
     ):
-        with pytest.raises(InputError) as error:
-            read(f"{path}{part}")
-        assert str(error.value) == message
+        assert fault(f"{path}{part}") == message
 
 
 def test_dates_formulas_errors_and_empty_rows(tmp_path: Path) -> None:
@@ -73,7 +58,7 @@ def test_dates_formulas_errors_and_empty_rows(tmp_path: Path) -> None:
         ["b", None, day, ("=NA()", "#N/A"), False],
         ["c", None, day, ("=1/0", "#DIV/0!"), False],
     ]
-    table = load_table(workbook(tmp_path / "s.xlsx", {"ratings": rows}))
+    table = load_table(written(tmp_path / "s.xlsx", {"ratings": rows}))
     assert table.frame.rows() == [
         ("a", "2024-01-02 00:00:00", "2", "true"),
         ("b", "2024-01-02 00:00:00", None, "false"),
@@ -94,10 +79,7 @@ def test_dates_formulas_errors_and_empty_rows(tmp_path: Path) -> None:
     [
         (
             [["My study"], HEADER, *ROWS],
-            (
-                "column 2, 3, 4 and 1 more has no name in the first non-empty row (My study); a sheet "
-                "must start with the names of its columns"
-            ),
+            "column 2, 3, 4 and 1 more has no name in the first non-empty row (My study); a sheet must start with",
         ),
         ([["a", "a"], [1, 2]], "two columns are called 'a'; rename or remove one of these columns"),
         ([HEADER], "the table has a header and no rows; give at least one row"),
@@ -105,36 +87,21 @@ def test_dates_formulas_errors_and_empty_rows(tmp_path: Path) -> None:
     ],
 )
 def test_sheets_that_are_refused(tmp_path: Path, rows: list[list[Any]], message: str) -> None:
-    with pytest.raises(InputError) as error:
-        read(workbook(tmp_path / "s.xlsx", {"ratings": rows}))
-    assert str(error.value).startswith(f"s.xlsx: {message}")
+    assert fault(written(tmp_path / "s.xlsx", {"ratings": rows})).startswith(f"s.xlsx: {message}")
 
 
 def test_damaged_workbooks_and_a_missing_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = workbook(tmp_path / "s.xlsx", {"ratings": [HEADER, *ROWS]})
+    path = written(tmp_path / "s.xlsx", {"ratings": [HEADER, *ROWS]})
     whole = path.read_bytes()
     for name, data, message in (
         ("s.xlsx", whole[:-40], "a damaged or truncated zip file"),
         ("s.xlsx", whole.replace(b"xl/workbook.xml", b"xl/workbook.xmm"), "not a spreadsheet, or a damaged one"),
-        (
-            "s.xls",
-            OLE + bytes(600),
-            "a spreadsheet in the old .xls format, or a spreadsheet with a password; save the spreadsheet as .xlsx",
-        ),
-        (
-            "s.csv",
-            whole,
-            "the content is a spreadsheet, which does not match the suffix; rename the file to end in .xlsx",
-        ),
+        ("s.xls", OLE + bytes(600), "a spreadsheet in the old .xls format, or a spreadsheet with a password; save"),
+        ("s.csv", whole, "the content is a spreadsheet, which does not match the suffix; rename the file to end in .x"),
     ):
         (tmp_path / name).write_bytes(data)
-        with pytest.raises(InputError) as error:
-            read(tmp_path / name)
-        assert str(error.value).startswith(f"{name}: {message}")
+        assert fault(tmp_path / name).startswith(f"{name}: {message}")
     path.write_bytes(whole)
     monkeypatch.setitem(sys.modules, "fastexcel", None)
-    with pytest.raises(MissingExtraError) as missing:
+    with pytest.raises(MissingExtraError, match=r"^s\.xlsx: spreadsheets need fastexcel: pip install .* as CSV$"):
         read(path)
-    assert str(missing.value) == (
-        "s.xlsx: spreadsheets need fastexcel: pip install 'custodes[excel]', or save the spreadsheet as CSV"
-    )

@@ -20,7 +20,7 @@ RULES = {
 }
 
 
-def verdicts(n: int = 300, *, bias: float = 0.1, noise: float = 0.1, failures: float = 0.02) -> pl.DataFrame:
+def verdicts(n: int = 200, *, bias: float = 0.1, noise: float = 0.1, failures: float = 0.02) -> pl.DataFrame:
     """Return verdicts of a judge in both orders, twice each; some depend on the position alone, and some are empty."""
     rng = np.random.default_rng(3)
     rows = []

@@ -141,18 +141,12 @@ def test_changed_and_missing_labels_are_refused(ledger: Path) -> None:
 
 def test_half_of_the_labels_must_be_new_for_a_new_generation(ledger: Path) -> None:
     first = ask(candidate(0.75, 0), ledger).ledger
-    more = ask(candidate(0.75, 1, n=300), ledger).ledger
+    more = ask(candidate(0.75, 1, n=399), ledger).ledger
     assert more["generation"].item() == first["generation"].item()
-    assert (more["candidate"].item(), more["labels"].item()) == (2, 300)
-    new = ask(candidate(0.75, 2, n=300, first=150), ledger).ledger
+    assert (more["candidate"].item(), more["labels"].item()) == (2, 399)
+    new = ask(candidate(0.75, 2, n=398, first=200), ledger).ledger  # 199 of 398 labels are new
     assert new["generation"].item() != first["generation"].item()
     assert new["candidate"].item() == 1
-
-
-def test_new_labels_must_be_half_of_all_labels_so_far(ledger: Path) -> None:
-    ask(candidate(0.75, 0), ledger)
-    states = [ask(candidate(0.75, 1, n=n), ledger).ledger["generation"].item() for n in (399, 1000)]
-    assert len(set(states)) == 2
 
 
 def test_two_branches_are_merged_by_keeping_the_lines_of_both(ledger: Path, tmp_path: Path) -> None:
@@ -207,7 +201,7 @@ def test_status_says_what_is_left_and_writes_nothing(ledger: Path) -> None:
     assert "With 60 new labels, a new generation starts." in few.ledger["remaining"].item()
 
 
-@pytest.mark.parametrize("rule", ["kappa>=0.5", "corrected_rate>=0.3", "balanced_accuracy>=0.7", "tpr>=0.7"])
+@pytest.mark.parametrize("rule", ["kappa>=0.5", "corrected_rate>=0.3", "tpr>=0.7"])
 def test_other_statistics_open_the_gate_where_they_are_clearly_above(ledger: Path, rule: str) -> None:
     assert ask(candidate(0.97, 0), ledger, require=rule).outcome == "open"
     statistic, threshold = rule.split(">=")

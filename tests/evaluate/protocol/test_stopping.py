@@ -33,7 +33,6 @@ def test_a_rule_says_what_is_not_as_by_default() -> None:
         ({}, 25, (10, 20, 25)),
         ({}, 20, (10, 20)),
         ({}, 7, (7,)),
-        ({"batch": 5}, 10, (5, 10)),
         ({"batch": 1}, 3, (1, 2, 3)),
         ({"looks": [10, 20, 40]}, 100, (10, 20, 40)),
         ({"looks": [10, 20, 40]}, 30, (10, 20, 30)),
@@ -71,6 +70,8 @@ def test_parts_of_a_rule() -> None:
         ({"boundary": float("nan")}, "boundary"),
         ({"futility": 1.5}, "futility"),
         ({"looks": 10}, "looks=10 .*increasing"),
+        ({"batch": 5, "looks": [10, 20]}, "batch=5 has no effect: looks set the annotations of each round"),
+        ({"futility": 0.5}, "futility=0.5 has no effect: stop is not 'futility'"),
     ],
 )
 def test_bad_values(options: dict, message: str) -> None:
@@ -89,18 +90,6 @@ def test_defaults_of_the_estimator() -> None:
     assert [stopping_of.name for stopping_of in asked_for(None, Stopping(), alone=True)[0]] == ["human"]
     assert [stopping_of.name for stopping_of in asked_for(None, Stopping(), alone=False)[0]] == ["mixture"]
     assert asked_for(["ppi", "ppi"], [Stopping(), Stopping()], alone=False) == ((ESTIMATORS["ppi"],), (Stopping(),))
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"batch": 5, "looks": [10, 20]}, "batch=5 has no effect: looks set the annotations of each round"),
-        ({"futility": 0.5}, "futility=0.5 has no effect: stop is not 'futility'"),
-    ],
-)
-def test_what_would_change_nothing_is_refused(options: dict, message: str) -> None:
-    with pytest.raises(OptionError, match=message):
-        Stopping(**options)
 
 
 @pytest.mark.parametrize("name", [field.name for field in fields(Stopping)])

@@ -17,7 +17,7 @@ from starlette.routing import Route
 from custodes.annotate import arrivals
 from custodes.annotate.service import Service, StudyBusy
 from custodes.annotate.site import forms, guard, owner, pages
-from custodes.annotate.views import Comment, Example, Mark, Undo, View
+from custodes.annotate.views import Comment, Mark, Undo, View
 from custodes.errors import InputError
 
 HEALTHY = 2.0
@@ -30,18 +30,6 @@ REMEMBERED = 100_000
 """Maximum number of tokens for which the study is cached, if several studies are served."""
 
 
-def known(view: View | None) -> View:
-    """Return the view of a token. Raise HTTPException 404 if there is no view, because the token is unknown."""
-    if view is None:
-        raise HTTPException(404)
-    return view
-
-
-async def examples_of(service: Service) -> tuple[Example, ...]:
-    """Return the worked examples of a study, which are read from the study file."""
-    return await run_in_threadpool(lambda: service.examples)
-
-
 class Site:
     """State that the handlers share: the studies by name, and the study of each token."""
 
@@ -49,10 +37,11 @@ class Site:
         self.services, self.public_url = services, public_url
         self._homes: dict[str, Service] = {}
 
-    async def find(self, token: str) -> Service:
-        """Return the study of a token. Raise HTTPException 404 if the token belongs to no study."""
+    async def _visit(self, request: Request) -> tuple[str, Service]:
+        """Return the token of a link and its study. Raise HTTPException 404 if the token belongs to no study."""
+        token = request.path_params["token"]
         if len(self.services) == 1:
-            return next(iter(self.services.values()))  # with a single study, the token is checked later
+            return token, next(iter(self.services.values()))  # with a single study, the token is checked later
         if token not in self._homes:
             for service in self.services.values():
                 if await asyncio.wrap_future(service.view(token)) is not None:
@@ -62,7 +51,15 @@ class Site:
             if len(self._homes) >= REMEMBERED:
                 self._homes.clear()
             self._homes[token] = service
-        return self._homes[token]
+        return token, self._homes[token]
+
+    async def _view(self, request: Request) -> tuple[Service, View, str]:
+        """Return the study, the current view and the path of a link. Raise HTTPException 404 for an unknown token."""
+        token, service = await self._visit(request)
+        view = await asyncio.wrap_future(service.view(token))
+        if view is None:
+            raise HTTPException(404)
+        return service, view, f"/s/{token}"
 
     async def index(self, request: Request) -> Response:
         """Redirect to the entry page if only one study is served and it has an open link; otherwise raise HTTPException
@@ -110,46 +107,42 @@ class Site:
         return RedirectResponse(f"/s/{token}", 303)
 
     async def show(self, request: Request) -> Response:
-        token = request.path_params["token"]
-        service = await self.find(token)
-        view = known(await asyncio.wrap_future(service.view(token)))
+        service, view, path = await self._view(request)
         notice, marks = request.query_params.get("said", ""), "marks" in request.query_params
-        how = {"path": f"/s/{token}", "notice": notice if notice in TOLD else ""}
-        return HTMLResponse(await self.shown(service, view, marks=marks, **how))
+        notice = notice if notice in TOLD else ""
+        return HTMLResponse(await self.shown(service, view, path=path, notice=notice, marks=marks))
 
     async def act(self, request: Request) -> Response:
         fields = await guard.form(request)
-        token = request.path_params["token"]
-        service = await self.find(token)
-        path, notice, status, marks = f"/s/{token}", "", 200, False
+        token, service = await self._visit(request)
+        path = f"/s/{token}"
         try:
             act = forms.act_of(service.plan, fields)
+            view = await asyncio.wrap_future(service.act(token, act))
         except forms.UnreadError as problem:
-            view, notice, status = known(await asyncio.wrap_future(service.view(token))), str(problem), 422
-        else:
-            try:
-                view, notice = known(await asyncio.wrap_future(service.act(token, act))), SAID.get(type(act), "")
-                marks = isinstance(act, Mark)
-            except InputError:
-                raise HTTPException(422) from None
-            except StudyBusy:  # the answer could not be stored; the page contains it and can send it again
-                page = pages.message("busy", service.plan, path=path, fields=fields)
-                return HTMLResponse(page, 503, {"Retry-After": "5"})
-            # Redirect to the page, since reloading the response of a POST would ask for confirmation.
-            if request.headers.get("sec-fetch-mode") == "navigate":
-                query = f"?said={notice}" if notice else "?marks=1" if marks else ""
-                return RedirectResponse(path + query, 303)
-        return HTMLResponse(await self.shown(service, view, path=path, notice=notice, marks=marks), status)
+            _, view, _ = await self._view(request)
+            return HTMLResponse(await self.shown(service, view, path=path, notice=str(problem)), 422)
+        except InputError:
+            raise HTTPException(422) from None
+        except StudyBusy:  # the answer could not be stored; the page contains it and can send it again
+            page = pages.message("busy", service.plan, path=path, fields=fields)
+            return HTMLResponse(page, 503, {"Retry-After": "5"})
+        if view is None:
+            raise HTTPException(404)
+        notice, marks = SAID.get(type(act), ""), isinstance(act, Mark)
+        # Redirect to the page, since reloading the response of a POST would ask for confirmation.
+        if request.headers.get("sec-fetch-mode") == "navigate":
+            return RedirectResponse(path + (f"?said={notice}" if notice else "?marks=1" if marks else ""), 303)
+        return HTMLResponse(await self.shown(service, view, path=path, notice=notice, marks=marks))
 
-    async def shown(self, service: Service, view: View, *, path: str, notice: str, marks: bool) -> str:
+    async def shown(self, service: Service, view: View, *, path: str, notice: str, marks: bool = False) -> str:
         """Render the page of a view. If texts must be compared, the page is rendered in a thread."""
         page = partial(pages.of_view, service.plan, view, path=path, notice=notice, marks=marks)
         return await run_in_threadpool(page) if marks else page()
 
     async def seen(self, request: Request) -> Response:
         fields = await guard.form(request)
-        token = request.path_params["token"]
-        service = await self.find(token)
+        token, service = await self._visit(request)
         try:
             await asyncio.wrap_future(service.seen(token, forms.assignment_of(fields)))
         except forms.UnreadError:
@@ -157,10 +150,9 @@ class Site:
         return Response(status_code=204)
 
     async def help(self, request: Request) -> Response:
-        token = request.path_params["token"]
-        service = await self.find(token)
-        known(await asyncio.wrap_future(service.view(token)))
-        return HTMLResponse(pages.of_help(service.plan, await examples_of(service), path=f"/s/{token}"))
+        service, _, path = await self._view(request)
+        examples = await run_in_threadpool(lambda: service.examples)
+        return HTMLResponse(pages.of_help(service.plan, examples, path=path))
 
     async def media(self, request: Request) -> Response:
         for service in self.services.values():

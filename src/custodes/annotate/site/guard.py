@@ -125,7 +125,9 @@ class Watch:
             await self.app(scope, receive, watched)
         finally:
             name = getattr(scope.get("endpoint"), "__name__", "nothing")
-            LOG.info("%s %s %d %.0f ms", _method(scope), name, status, 1000 * (time.perf_counter() - began))
+            # Clients may send any word as the method.
+            method = scope["method"] if scope["method"] in ("GET", "HEAD", "POST") else "OTHER"
+            LOG.info("%s %s %d %.0f ms", method, name, status, 1000 * (time.perf_counter() - began))
 
 
 def is_own(request: Request, public_url: str) -> bool:
@@ -158,9 +160,3 @@ def _address(scope: Scope) -> str:
     """The network address of the client according to uvicorn. With `--public-url`, this is the address that a proxy on
     this machine reports; otherwise it is the address of the connection."""
     return scope["client"][0] if scope.get("client") else ""
-
-
-def _method(scope: Scope) -> str:
-    """The HTTP method for the log. A method that the site does not use is logged as OTHER, because clients may send any
-    word."""
-    return scope["method"] if scope["method"] in ("GET", "HEAD", "POST") else "OTHER"

@@ -181,30 +181,27 @@ def file_name(name: str) -> str:
     return "".join(letter if letter.isascii() and (letter.isalnum() or letter in "._-") else "_" for letter in name)
 
 
+PAID = {
+    "worker": "label",
+    "source": "source",
+    "external_id": "external_id",
+    "code": "code",
+    "answers": "answers",
+    "batches": "batches",
+    "known_right": "gold_right",
+    "known_asked": "gold_asked",
+    "standing": "standing",
+}
+"""The columns of the file of completion codes, and the fields of `PersonNow` that they contain."""
+
+
 def codes(name: str, annotators: Sequence[PersonNow]) -> Response:
     """Return a CSV file with the annotators and their completion codes, for payment."""
     import polars as pl
 
     from custodes.data.writing import table_bytes
 
-    kinds: dict[str, type[pl.DataType]] = dict.fromkeys(("worker", "source", "external_id"), pl.String)
-    kinds |= {"code": pl.String}
-    kinds |= dict.fromkeys(("answers", "batches", "known_right", "known_asked"), pl.Int64) | {"standing": pl.String}
-    rows = [_paid(one) for one in annotators]
-    content = table_bytes(pl.DataFrame(rows, schema=kinds), "codes.csv", quote_formulas=True)
+    frame = pl.DataFrame({column: [getattr(one, field) for one in annotators] for column, field in PAID.items()})
+    content = table_bytes(frame, "codes.csv", quote_formulas=True)
     headers = {"Content-Disposition": f'attachment; filename="{file_name(name)}-codes.csv"'}
     return Response(content, media_type="text/csv; charset=utf-8", headers=headers)
-
-
-def _paid(person: PersonNow) -> dict[str, object]:
-    return {
-        "worker": person.label,
-        "source": person.source,
-        "external_id": person.external_id,
-        "code": person.code,
-        "answers": person.answers,
-        "batches": person.batches,
-        "known_right": person.gold_right,
-        "known_asked": person.gold_asked,
-        "standing": person.standing,
-    }

@@ -15,9 +15,9 @@ from typing import Any
 from custodes.annotate import arrivals, safe_html
 from custodes.annotate.plan import StudyPlan
 from custodes.annotate.site.forms import BOTH_BAD
-from custodes.annotate.site.translations import ENGLISH, words
 from custodes.annotate.views import Ask, Break, Consent, Done, Example, Instructions, Paused, Side, View, Wait
 from custodes.annotate.visits import LONGEST_COMMENT, SKIPPING
+from custodes.annotate.wording.translations import ENGLISH, words
 
 LONGEST_COMPARED = 3000
 """Maximum number of words of an output whose differences can be highlighted."""
@@ -80,17 +80,6 @@ class AnswerButton:
     keys: tuple[str, ...] = ()
     hint: str = ""
     label: str = ""
-
-
-@dataclass(frozen=True)
-class AspectForm:
-    """The form for one aspect of a question. `field` is the name of the form field. `choices` are the answer buttons;
-    if there are none, the answer is a number. `given` is the previous answer, or None."""
-
-    field: str
-    aspect: str
-    choices: tuple[AnswerButton, ...]
-    given: str | None
 
 
 class Static:
@@ -160,7 +149,7 @@ def of_view(plan: StudyPlan, view: View, *, path: str, notice: str = "", marks: 
         elif may and marks:
             notice = "too_long"
         values |= {
-            "asked": asked(plan, view),
+            "choices": choices_of(plan),
             "reasons": SKIPPING,
             "longest": LONGEST_COMMENT,
             "marked": sides is not None,
@@ -203,16 +192,6 @@ def of_error(status: int) -> str:
     """Render the page for a request that cannot be served."""
     return message(
         {404: "absent", 413: "too_large", 429: "too_many", 500: "broken_down", 503: "unable"}.get(status, "wrong")
-    )
-
-
-def asked(plan: StudyPlan, ask: Ask) -> tuple[AspectForm, ...]:
-    """Return the form of each aspect of a question, in the order of the plan."""
-    choices = choices_of(plan)
-    before = {aspect: str(value) for aspect, value in ask.given.items()}
-    return tuple(
-        AspectForm(field=f"v{place}", aspect=aspect, choices=choices, given=before.get(aspect))
-        for place, aspect in enumerate(plan.question.aspects)
     )
 
 

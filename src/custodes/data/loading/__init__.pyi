@@ -17,5 +17,5 @@ from .source import is_stream as is_stream
 from .source import matches as matches
 from .source import path_and_part as path_and_part
 from .source import small_file as small_file
+from .source import utf8_text as utf8_text
 from .table import LoadedTable as LoadedTable
-from .text import utf8_text as utf8_text

@@ -15,9 +15,8 @@ from typing import Any
 import polars as pl
 
 from custodes.data.loading.records import parse_json
-from custodes.data.loading.source import exists, file_bytes
+from custodes.data.loading.source import exists, file_bytes, utf8_text
 from custodes.data.loading.table import chosen
-from custodes.data.loading.text import utf8_text
 from custodes.errors import InputError, listed
 
 SPLITS = "dataset_dict.json"

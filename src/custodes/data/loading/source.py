@@ -1,7 +1,9 @@
-"""Sources of bytes: a file, standard input, or a shell pipe; written as `PATH::PART`."""
+"""Sources of bytes: a file, standard input, or a shell pipe, written as `PATH::PART`; and the text in bytes, from UTF-8
+or from UTF-16 with a byte order mark."""
 
 from __future__ import annotations
 
+import codecs
 import errno
 import os
 import re
@@ -9,7 +11,7 @@ import stat
 import sys
 from pathlib import Path
 
-from custodes.data.loading.compression import LARGEST, mebibytes
+from custodes.data.loading.compression import LARGEST, mebibytes, packing_of
 from custodes.data.loading.size import check_size
 from custodes.errors import InputError, suggestion
 
@@ -22,6 +24,11 @@ ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 
 SMALL = 64 * 2**20
 """Maximum size in bytes of a file that is not a table (a schema, a channel, the state of a protocol)."""
+
+UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+UTF32 = (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)
+MOST_NUL = 0.1
+"""Proportion of NUL characters above which the bytes are not UTF-8."""
 
 
 def path_and_part(source: str | Path) -> tuple[Path, str | None]:
@@ -138,3 +145,39 @@ def _limited(data: bytes, name: str, limit: int) -> bytes:
             "file"
         )
     return data
+
+
+def utf8_text(data: bytes, name: str) -> str:
+    """The text in bytes, without a byte order mark. The message for invalid UTF-8 gives the position of the byte."""
+    try:
+        return data.decode("utf-8").removeprefix("\ufeff")
+    except UnicodeDecodeError as error:
+        at = error.start
+    where = f"{name}: not UTF-8 at byte {at} (line {data.count(10, 0, at) + 1})"
+    packing = packing_of(data)
+    if packing:
+        raise InputError(f"{where}: the file is compressed with {packing.name}; rename it to end in {packing.suffix}")
+    encoding = "UTF-16" if data.startswith(UTF16) else "ENCODING"
+    raise InputError(f"{where}; save the file as UTF-8, for example with: iconv -f {encoding} -t UTF-8")
+
+
+def table_text(data: bytes, name: str) -> tuple[str, str]:
+    """The text of a table, and the name of the encoding if the encoding is not UTF-8. Excel's 'Unicode text' is UTF-16
+    with a byte order mark."""
+    if not data.startswith(UTF16) or data.startswith(UTF32):
+        return _without_nul(utf8_text(data, name), name), ""
+    try:
+        return _without_nul(data.decode("utf-16"), name), "UTF-16"
+    except UnicodeDecodeError as error:
+        raise InputError(f"{name}: damaged UTF-16 at byte {error.start}; save it again, as UTF-8") from None
+
+
+def _without_nul(text: str, name: str) -> str:
+    """The text, checked for NUL characters. A label may contain NUL, but a file in which every second character is NUL
+    is UTF-16."""
+    if text.count("\0") > len(text) * MOST_NUL:
+        line = text.count("\n", 0, text.index("\0")) + 1
+        raise InputError(
+            f"{name}: a NUL character in line {line}; the file is binary, or UTF-16 without a byte order mark"
+        )
+    return text

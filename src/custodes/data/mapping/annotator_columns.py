@@ -1,9 +1,10 @@
-"""Detection of columns with human ratings by the words in their names, and patterns for these columns."""
+"""Detection of columns with human ratings by the words in their names, patterns for these columns, and kinds of raters
+from the words in a column of kinds or in the name of the column of raters."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import polars as pl
 
@@ -11,16 +12,23 @@ from custodes.data.mapping.column_vocabulary import (
     ASPECTS,
     GENERIC,
     HUMAN,
+    METRIC_ROLES,
+    PEOPLE_ROLES,
     SHORT_ASPECTS,
     averages,
+    is_model_name,
+    kind_words,
     looks_human,
     looks_like_machine,
     looks_like_rater,
     parts,
     stem,
+    word_list,
 )
-from custodes.data.mapping.languages import word_list
 from custodes.data.mapping.pattern import POSITION, literal, matches
+from custodes.data.notes import Note, noted
+from custodes.data.table import label_column
+from custodes.errors import listed
 
 MACHINE_SCORES = frozenset(word_list("metric metrics automatic auto predict predicted model eval grading"))
 RATINGS = frozenset(word_list("scores ratings score rating annotation annotations labels judgments"))
@@ -37,9 +45,9 @@ def people_pattern(people: Sequence[str], columns: Sequence[str]) -> str:
     """
     for start, fields, gap, end in _forms(people):
         kind = "" if "human" in parts(f"{start} {end}") else "human:"
-        for listed in ((), ("rater",), ("aspect",), ("aspect", "rater")):
+        for limited in ((), ("rater",), ("aspect",), ("aspect", "rater")):
             places = [
-                f"{{{name}:{','.join(dict.fromkeys(labels))}}}" if name in listed else f"{{{name}}}"
+                f"{{{name}:{','.join(dict.fromkeys(labels))}}}" if name in limited else f"{{{name}}}"
                 for name, labels in fields.items()
             ]
             written = f"{kind}{literal(start)}{literal(gap).join(places)}{literal(end)}"
@@ -118,9 +126,9 @@ def pooled_aspects(people: Sequence[str]) -> list[str]:
     (['coherence', 'fluency'], [])
     """
     names = [parts(name) for name in people]
-    listed = [stem(part) for words in names for part in words if stem(part) in ASPECTS | SHORT_ASPECTS]
-    if len(set(listed)) > 1:
-        return list(dict.fromkeys(listed))
+    stems = dict.fromkeys(stem(part) for words in names for part in words if stem(part) in ASPECTS | SHORT_ASPECTS)
+    if len(stems) > 1:
+        return list(stems)
     if len({len(words) for words in names}) != 1:
         return []
     varying = [labels for labels in map(dict.fromkeys, zip(*names, strict=True)) if len(labels) > 1]
@@ -245,3 +253,25 @@ def in_halves(column: pl.Series) -> bool:
     """Whether the numbers of a column are whole or halves, as most human ratings are."""
     doubled = numbers_of(column).drop_nulls() * 2
     return bool((doubled == doubled.round()).all())
+
+
+def with_kinds(mapped: pl.DataFrame, roles: Mapping[str, str], *, where: str) -> tuple[pl.DataFrame, list[Note]]:
+    """A mapped table with a column of kinds, if words or the name of the column of raters determine the kinds.
+
+    Words such as `llm` mean metrics. Without a column of kinds, labels in a column such as `annotator` are human
+    (except names of models), and labels in a column such as `metric` are metrics (except names such as `human`).
+    """
+    if "kind" in roles and "kind" in mapped.columns and (words := kind_words(mapped["kind"])) is not None:
+        return mapped.with_columns(words), []
+    source = roles.get("rater", "")
+    named_so = set(parts(source)) & (PEOPLE_ROLES | METRIC_ROLES)
+    if "kind" in mapped.columns or "rater" not in mapped.columns or not named_so:
+        return mapped, []
+    labels = label_column(mapped, "rater", where=where, empty=True)
+    unique = labels.unique(maintain_order=True)
+    of_metrics = bool(named_so & METRIC_ROLES)
+    metrics = [label for label in unique if (not looks_human(label) if of_metrics else is_model_name(label))]
+    kinds = labels.is_in(metrics).replace_strict({True: "metric", False: "human"}, return_dtype=pl.String)
+    others = f", except {listed(metrics)}" if metrics else ""
+    message = f"{where}: raters of column {source!r} are read as human{others}; give --human if this is wrong"
+    return mapped.with_columns(kinds.alias("kind")), noted(("annotators-by-column", not of_metrics, message))

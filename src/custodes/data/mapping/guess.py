@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import product
+from itertools import chain, product
 from os.path import commonprefix
 
 import polars as pl
@@ -25,6 +25,7 @@ from custodes.data.mapping.column_vocabulary import (
     NAMES,
     PEOPLE_ROLES,
     SCORERS,
+    WON,
     averages,
     is_fact,
     is_measure,
@@ -43,6 +44,7 @@ from custodes.data.mapping.guess_texts import (
     has_another_role,
     is_index,
     is_number,
+    is_prose,
     is_text,
     is_time,
     judges,
@@ -52,20 +54,32 @@ from custodes.data.mapping.guess_texts import (
     per_system,
     text_guesses,
     texts_beside,
+    texts_of_pairs,
 )
-from custodes.data.mapping.guess_verdicts import SAMPLED, Guess, other_roles, verdict_guesses
 from custodes.data.mapping.pattern import literal, matches
+from custodes.data.mapping.phrases import may_be_phrases, proposed_phrases
 from custodes.data.mapping.text_columns import TEXTS
 from custodes.data.table import MISSING_TOKENS, counted_cells
 
 LOOKED_AT = 5000
 """Rows from which guesses are derived."""
 
+SAMPLED = 1000
+"""Number of rows used to distinguish phrases and texts from labels."""
+
 NEARLY = r"^(#[A-Z/0-9!?]+|[+-]?\d[\d.,'\u2019\s]*(%|/\s*\d+|\s*[-(:]\s*\D.*)?)$"
 """Cells of score columns that are not numbers: `1.234,5`, `50%`, `4/5`, `4 - good`, `#REF!`."""
 
 PROSE = 4
 """Minimum number of blanks in a cell that is a text rather than a rating in words."""
+
+RATERS = ("rater", "aspect", "kind", "repeat")
+ROLES_GUESSED = ("item", "system", "score", *RATERS, "winner", "order")
+
+Guess = Iterator[tuple[dict[str, str], tuple[str, ...]]]
+"""Roles and patterns to try."""
+Verdicts = Iterator[tuple[dict[str, str], Sequence[str]]]
+"""Roles of the columns of verdicts, and further roles."""
 
 
 def certain(frame: pl.DataFrame, declared: Columns, reads: Callable[[pl.DataFrame, Columns], bool]) -> Columns | None:
@@ -93,22 +107,16 @@ def suggested(
     correct, unless the message `wrong` already names that cell.
     """
     head = frame.head(LOOKED_AT)
-    ratings: Iterator[Columns] = guesses(head, declared, nested)
-    texts = (guess for guess, _ in text_guesses(frame.head(SAMPLED), declared))
+    texts: Iterable[Columns] = (guess for guess, _ in text_guesses(frame.head(SAMPLED), declared))
     scored = any(looks_like_score(name) for name in head.columns if is_number(head[name]))
     if scored:  # a mapping of texts alone would drop the scores, but scores are useless if nothing can be compared
         texts = (guess for guess in texts if _of_one_system(frame, guess))
+    groups = [guesses(head, declared, nested), texts]
     paired = sides(head.columns) and named("winner", head.columns)
-    texts_first = not scored and not paired and texts_beside(frame.head(SAMPLED), [])
-    single = (
-        guesses(head, declared, nested, one_system=True)
-        if any(may_be_scores(head[name]) for name in head.columns)
-        else ()
-    )
-    groups: list[tuple[int, Iterable[Columns]]] = [(2, ratings), (1, single), (2, texts)]
-    if texts_first:
-        groups = [(2, sorted(texts, key=lambda guess: _of_one_system(frame, guess))), (1, single), (2, ratings)]
-    for guess, systems in ((guess, systems) for systems, group in groups for guess in group):
+    if not scored and not paired and texts_beside(frame.head(SAMPLED), []):
+        groups = [sorted(texts, key=lambda guess: _of_one_system(frame, guess)), groups[0]]
+    for guess in chain(*groups):
+        systems = 1 if _of_one_system(frame, guess) else 2
         if (
             guess != declared
             and reads(head, guess, systems)
@@ -126,8 +134,10 @@ def suggested(
 
 
 def _of_one_system(frame: pl.DataFrame, guess: Columns) -> bool:
-    """Whether the outputs in a mapping of texts are of one system only."""
-    if guess.text_pattern or "output_a" in guess.roles:
+    """Whether a mapping names no column of systems, or a column with only one system."""
+    if {"output_a", "system_a"} & guess.roles.keys() or any(
+        "{system" in name for name in (guess.roles.get("text", ""), *guess.patterns)
+    ):
         return False
     system = guess.roles.get("system", "system")
     return system not in frame.columns or frame[system].n_unique() < 2
@@ -166,14 +176,9 @@ def flags(columns: Columns) -> str:
     return " ".join([*options, *(f"--columns {shlex.quote(pattern)}" for pattern in columns.patterns)])
 
 
-def guesses(
-    frame: pl.DataFrame, declared: Columns, nested: Collection[str] = (), *, one_system: bool = False
-) -> Iterator[Columns]:
+def guesses(frame: pl.DataFrame, declared: Columns, nested: Collection[str] = ()) -> Iterator[Columns]:
     """Mappings that may read a table, the most likely mapping first: mappings of verdicts, of long tables and of wide
-    tables.
-
-    With `one_system`, the result has only mappings of scores of a single system, which is named after the file.
-    """
+    tables, and then mappings of scores of a single system, which is named after the file."""
     taken = set(declared.roles.values())
     free = [name for name in frame.columns if name and name not in taken]
     candidates = {
@@ -185,33 +190,29 @@ def guesses(
         candidates["rater"] = [name for name in raters if _may_name(frame[name])]
     if "kind" not in declared.roles:
         candidates["kind"] = [name for name in candidates["kind"] if kind_words(frame[name]) is not None]
-    texts = {} if "text" in declared.roles else texts_beside(frame.head(SAMPLED), [*taken])
-    has_system = "system" in (*declared.roles, *frame.columns)
     two_systems = any(set(NAMES["system"]) & set(parts(name)) for name, _ in sides(free))
-    if one_system:
-        if has_system or two_systems or declared.patterns:
-            return
-        places = _places_of_one(frame, free, numbers, texts)
-    else:
-        items, systems = _places(frame, free, candidates)
-        yield from _of(declared, verdict_guesses(frame, free, candidates, items), frame.columns)
-        if candidates["winner"] and two_systems:
-            return  # no other layout is possible
-        pairs = [(item, system) for item, system in product(items, systems) if item != system][: CHOICES * CHOICES]
-        # If every row is a different item, no two systems can be compared.
-        pairs.sort(key=lambda pair: frame[pair[0]].n_unique() == frame.height)
-        places = [{"item": item, "system": system} for item, system in pairs]
-        if not has_system:
-            yield from _of(declared, per_system(frame, free), frame.columns)
-    for shape, base in product((_long, _wide) if one_system else (_long, _half_long, _wide), places):
+    items, systems = _places(frame, free, candidates)
+    yield from _of(declared, _verdicts(frame, free, candidates, items), frame.columns)
+    if candidates["winner"] and two_systems:
+        return  # no other layout is possible
+    texts = {} if "text" in declared.roles else texts_beside(frame.head(SAMPLED), [*taken])
+    pairs = [(item, system) for item, system in product(items, systems) if item != system][: CHOICES * CHOICES]
+    # If every row is a different item, no two systems can be compared.
+    pairs.sort(key=lambda pair: frame[pair[0]].n_unique() == frame.height)
+    places = [{"item": item, "system": system} for item, system in pairs]
+    places_of_one: list[dict[str, str]] = []
+    if "system" not in (*declared.roles, *frame.columns):
+        yield from _of(declared, per_system(frame, free), frame.columns)
+        if not two_systems and not declared.patterns and any(may_be_scores(column) for column in frame):
+            places_of_one = _places_of_one(frame, free, numbers, texts)
+    for shape, base in (*product((_long, _half_long, _wide), places), *product((_long, _wide), places_of_one)):
         item = base["item"]
         others = [name for name in numbers if name not in base.values() and _tells(frame, name, item)]
         aspects = [
             name for name in candidates["aspect"] if normalised(name) != "question" or _varies(frame, name, item)
         ]
         shapes = list(shape(frame, base, others, {**candidates, "aspect": aspects}, declared, nested))
-        yield from _of(declared, _with_texts(shapes, texts, declared), frame.columns)
-        yield from _of(declared, iter(shapes), frame.columns)
+        yield from _of(declared, chain(_with_texts(shapes, texts, declared), shapes), frame.columns)
 
 
 def _places_of_one(
@@ -219,14 +220,13 @@ def _places_of_one(
 ) -> list[dict[str, str]]:
     """Candidate mappings of the item in a table of one system. A constant column may hold the name of the system."""
     systems = [name for name in named("system", free) if frame[name].n_unique() == 1 and is_text(frame[name])]
-    ids = [name for name in named("item", free) if not is_time(frame[name]) and name not in numbers]
-    ids += [name for name in free if parts(name)[-1] in IDS or (is_index(frame[name]) and not is_measure(name))]
-    ids += [texts["source"]] if "source" in texts else []
+    ids = [
+        *(name for name in named("item", free) if not is_time(frame[name]) and name not in numbers),
+        *(name for name in free if parts(name)[-1] in IDS or (is_index(frame[name]) and not is_measure(name))),
+        *([texts["source"]] if "source" in texts else []),
+    ]
     system = {"system": systems[0]} if systems else {}
     return [{"item": item, **system} for item in dict.fromkeys(ids)]
-
-
-ROLES_GUESSED = ("item", "system", "rater", "score", "aspect", "kind", "repeat", "winner", "order")
 
 
 def _with_texts(
@@ -247,23 +247,19 @@ def _of(declared: Columns, shapes: Guess, names: Sequence[str]) -> Iterator[Colu
     """Guesses, completed by the mapping of the user. Columns that already have the name of their role, and patterns
     without a match, are left out."""
     for roles, patterns in shapes:
-        twice = {"source"} if roles.get("source") == roles.get("item") else set()
-        twice |= {"winner"} if roles.get("winner") == roles.get("system_a") else set()
+        equal = (("source", "item"), ("winner", "system_a"))
+        twice = {role for role, other in equal if roles.get(role) == roles.get(other)}
         if len(set(roles.values())) == len({*roles} - twice):
             mapped = {
                 role: name
                 for role, name in roles.items()
                 if (role != name or role in TEXTS or role in twice) and role not in declared.roles
             }
-            whole = Columns(
-                roles={**mapped, **declared.roles}, patterns=tuple(dict.fromkeys((*declared.patterns, *patterns)))
-            )
-            matched = whole.matched(names)
-            new = tuple(
-                pattern for pattern in whole.patterns if pattern in matched and pattern not in declared.patterns
-            )
-            patterns_left = declared.patterns if "score" in declared.roles else (*declared.patterns, *new)
-            yield Columns(roles=declared.roles, patterns=patterns_left).over(Columns(roles=mapped))
+            every = tuple(dict.fromkeys((*declared.patterns, *patterns)))
+            matched = Columns(roles={**mapped, **declared.roles}, patterns=every).matched(names)
+            new = [pattern for pattern in every if pattern in matched and "score" not in declared.roles]
+            both = tuple(dict.fromkeys((*declared.patterns, *new)))
+            yield Columns(roles=declared.roles, patterns=both).over(Columns(roles=mapped))
 
 
 def _places(
@@ -273,18 +269,112 @@ def _places(
     number of distinct labels."""
     counts = {name: frame[name].n_unique() for name in free if not frame[name].dtype.is_nested()}
     labels = [name for name in counts if not frame[name].dtype.is_float() and not looks_human(name)]
-    words = [name for name in labels if may_be_systems(frame[name]) and not has_another_role(name, "system", "item")]
-    words = [name for name in words if not name.endswith(".*.name") and not is_fact(name)]
-    few = sorted(words, key=counts.__getitem__)
     many = sorted(
         (n for n in labels if counts[n] > 1 and _may_name(frame[n]) and not (is_time(frame[n]) or judges(frame[n]))),
         key=counts.__getitem__,
         reverse=True,
     )
     items = list(dict.fromkeys([*candidates["item"], *(name for name in many if not is_measure(name))]))
-    few = [name for name in few if not items or any(_varies(frame, name, item) for item in items[:CHOICES])]
+    words = [name for name in labels if may_be_systems(frame[name]) and not has_another_role(name, "system", "item")]
+    few = sorted(
+        (
+            name
+            for name in words
+            if not (name.endswith(".*.name") or is_fact(name))
+            and (not items or any(_varies(frame, name, item) for item in items[:CHOICES]))
+        ),
+        key=counts.__getitem__,
+    )
     by_name = [name for name in candidates["system"] if counts.get(name, 2) > 1 and not is_time(frame[name])]
     return items[:CHOICES], list(dict.fromkeys([*by_name, *few]))[:CHOICES]
+
+
+def _verdicts(
+    frame: pl.DataFrame, free: Sequence[str], candidates: Mapping[str, Sequence[str]], items: Sequence[str]
+) -> Guess:
+    """Layouts with two systems and the winner.
+
+    A column is tried as `preference` only if the column has this name or negative numbers. In a column `preference`, 0
+    is a tie.
+    """
+    pairs = [pair for pair in sides(free) if not all(is_prose(frame[name]) for name in pair)][:CHOICES]
+    head = frame.head(SAMPLED)
+    texts = [name for name in free if pairs and may_be_phrases(head[name]) and not is_time(head[name])]
+    phrases = {name: phrase for name in texts if (phrase := proposed_phrases(head[name]))}
+    unique = [name for name in free if frame[name].n_unique() == frame.height and not is_time(frame[name])]
+    ids = [name for name in unique if name not in items and name not in phrases and not is_prose(frame[name])]
+    winners = [name for name in candidates["winner"] if not is_prose(head[name])]
+    outputs = texts_of_pairs(head, [])  # used if no columns name the systems
+    bases = [{"system_a": a, "system_b": b} for a, b in pairs] or ([outputs] if outputs else [])
+    for base, item in product(bases, [*items, *ids[:1]]):
+        several = [name for name in winners if name not in (item, *base.values())]
+        texts = [name for name in phrases if name not in (item, *base.values())]
+        for verdict, others in (
+            *_by_name(frame, base, several, free),
+            *_in_words(frame, several),
+            *_in_phrases(texts, phrases, in_order=bool(candidates["order"])),
+        ):
+            roles = {"item": item, **base, **verdict}
+            yield from _with_outputs(head, roles | _other_roles(roles, candidates, others))
+
+
+def _by_name(frame: pl.DataFrame, base: Mapping[str, str], columns: Sequence[str], free: Sequence[str]) -> Verdicts:
+    """Layouts with the winner and the loser, or with the names of the systems and one column of verdicts per rater."""
+    first = base.get("system_a", "")
+    if not first or any(is_number(frame[name]) for name in base.values()):
+        return
+    if WON.isdisjoint(parts(first)):
+        yield from (({"winner": pattern}, ("repeat", "order")) for pattern in _patterns_of(columns, free))
+    else:
+        yield {"winner": first}, RATERS
+
+
+def _in_words(frame: pl.DataFrame, columns: Sequence[str]) -> Verdicts:
+    """Layouts with one column of verdicts."""
+    for winner in columns[:2]:
+        signs = numbers_of(frame[winner]).lt(0).any()
+        for role in ("preference", "winner") if winner == "preference" else ("winner", "preference"):
+            if role == winner or role == "winner" or signs:
+                yield {role: winner}, (*RATERS, "order")
+
+
+def _in_phrases(columns: Sequence[str], phrases: Mapping[str, str], *, in_order: bool) -> Verdicts:
+    """Layouts with a column of phrases. Phrases mostly name the outputs in the order in which the judge saw them."""
+    for winner in columns:
+        by_position = phrases[winner].replace("{winner}", "{position}")
+        for phrase in (by_position, phrases[winner]) if in_order else (phrases[winner], by_position):
+            yield {"winner": winner, "phrase": phrase}, (*RATERS, "order")
+
+
+def _with_outputs(head: pl.DataFrame, roles: Mapping[str, str]) -> Guess:
+    """Roles that include the two outputs, if the table has columns of outputs; then roles without outputs."""
+    outputs = texts_of_pairs(head, [name for role, name in roles.items() if role != "item"])
+    if outputs:
+        yield {**roles, **outputs}, ()
+    yield dict(roles), ()
+
+
+def _patterns_of(columns: Sequence[str], free: Sequence[str]) -> Iterator[str]:
+    """Patterns such as `{rater}_choice`, each for at least two columns of verdicts."""
+    if len(columns) < 2:
+        return
+    names = []
+    for mark in re.finditer(r"[\W_]+", columns[0]):
+        left, right = columns[0][: mark.end()], columns[0][mark.start() :]
+        names += [f"{literal(left)}{{rater}}", f"{{rater}}{literal(right)}"]
+    yield from (name for name in names if set(matches(name, free)) == set(columns))
+    yield f"{{rater:{','.join(map(literal, columns))}}}"
+
+
+def _other_roles(
+    base: Mapping[str, str], candidates: Mapping[str, Sequence[str]], roles: Sequence[str]
+) -> dict[str, str]:
+    """Further roles, for columns that have the name of one of these roles."""
+    others: dict[str, str] = {}
+    for role in roles:
+        free = [name for name in candidates[role] if name not in base.values() and name not in others.values()]
+        others |= {role: free[0]} if free else {}
+    return others
 
 
 def _long(
@@ -302,7 +392,7 @@ def _long(
         scores = [name for name in scores if name not in rated or name in declared.roles.values()]
     if not scores and len(numbers) == 1 and not ASPECTS & {stem(part) for part in parts(numbers[0])}:
         scores = list(numbers)
-    more = other_roles(base, candidates, ("rater", "aspect", "kind", "repeat"))
+    more = _other_roles(base, candidates, ("rater", "aspect", "kind", "repeat"))
     for score in scores[:2]:
         if "rater" in more and score not in more.values():
             yield {**base, **more, "score": score}, ()
@@ -318,7 +408,7 @@ def _half_long(
     nested: Collection[str],
 ) -> Guess:
     """Layouts with one row per rater and output, and a column per aspect."""
-    more = other_roles(base, candidates, ("rater", "repeat"))
+    more = _other_roles(base, candidates, ("rater", "repeat"))
     aspects = [name for name in numbers if name not in more.values()]
     if (
         "rater" not in more
@@ -346,8 +436,7 @@ def _wide(
     nested: Collection[str],
 ) -> Guess:
     """Layouts with one row per output, and a column per rater."""
-    more = other_roles(base, candidates, ("aspect", "repeat"))
-    more = {role: name for role, name in more.items() if name == role}
+    more = {role: name for role, name in _other_roles(base, candidates, ("aspect", "repeat")).items() if name == role}
     scores = [name for name in numbers if name not in more.values() and (name == "score" or name not in RATED)]
     below, flat = nested_patterns(frame, [name for name in scores if name in nested])
     if below:

@@ -29,11 +29,11 @@ from custodes.data.mapping.column_vocabulary import (
     parts,
     sides,
     stem,
+    word_list,
 )
 from custodes.data.mapping.columns import RATED, Columns
-from custodes.data.mapping.languages import word_list
 from custodes.data.mapping.pattern import literal, matches
-from custodes.data.mapping.text_columns import ANSWERS, PAIR
+from custodes.data.mapping.text_columns import ANSWERS, PAIR, several
 from custodes.data.outputs import turns_of
 from custodes.data.table import counted_cells
 
@@ -89,11 +89,9 @@ def text_guesses(frame: pl.DataFrame, declared: Columns) -> Iterator[tuple[Colum
     seen = []
     sided = [pair for pair in sides(free) if _are_systems(frame, pair)]
     rated |= any(not WON.isdisjoint(parts(better)) for better, _ in sided)
-    shapes = (_conversations, _by_common_word, _rows, _any_columns)
-    for shape in (_pairs,) if sided else shapes:
+    for shape in (_pairs,) if sided else (_conversations, _by_common_word, _rows, _any_columns):
         for roles, sure in shape(frame, free, declared.roles):
-            mapped = {role: name for role, name in roles.items() if role not in declared.roles}
-            columns = declared.over(Columns(roles=mapped))
+            columns = declared.over(Columns(roles=roles))
             if columns not in seen:
                 seen.append(columns)
                 yield columns, sure and not rated
@@ -198,10 +196,9 @@ def is_text(column: pl.Series) -> bool:
 
 def is_time(column: pl.Series) -> bool:
     """Whether the cells are times."""
-    held = column.drop_nulls()
-    if column.dtype.is_temporal():
-        return True
-    return column.dtype == pl.String and held.len() > 0 and bool(held.str.strip_chars().str.contains(TIME).all())
+    cells = column.drop_nulls()
+    written = column.dtype == pl.String and cells.len() > 0 and cells.str.strip_chars().str.contains(TIME).all()
+    return column.dtype.is_temporal() or bool(written)
 
 
 def is_prose(column: pl.Series) -> bool:
@@ -239,52 +236,53 @@ def _of_item(frame: pl.DataFrame, free: Sequence[str], outputs: Sequence[str]) -
     """The roles of columns that describe the item: source, context, references and images."""
     left = [name for name in free if name not in outputs]
     roles: dict[str, str] = {}
-    several = _numbered(left, "references")
     for role in ("references", "source", "context", "images"):
         lists = role in ("references", "images")
         texts = [name for name in left if is_text(frame[name]) or (lists and frame[name].dtype == pl.List(pl.String))]
-        candidates = [several] if role == "references" and several else named(role, texts)
-        prose = [name for name in texts if is_prose(frame[name])]
-        candidates = candidates or [name for name in prose if not CORE.get(role, frozenset()).isdisjoint(parts(name))]
+        candidates = [*(_numbered(left, role) if role == "references" else ()), *named(role, texts)]
+        suggested = CORE.get(role, frozenset())
+        candidates += [name for name in texts if not suggested.isdisjoint(parts(name)) and is_prose(frame[name])]
         if candidates:
             roles[role] = candidates[0]
-            left = [name for name in left if name != candidates[0] and not (several and _of_glob(name, several))]
-    return {role: roles[role] for role in ("source", "references", "context", "images") if role in roles}
+            left = [name for name in left if name not in several(candidates[0], left)]
+    return roles
 
 
-def _numbered(columns: Sequence[str], role: str) -> str:
-    """Glob of numbered columns: `reference_*` for `reference_1` and `reference_2`."""
+def _numbered(columns: Sequence[str], role: str) -> list[str]:
+    """Globs of numbered columns: `reference_*` for `reference_1` and `reference_2`."""
     stems: dict[str, list[str]] = {}
     for name in columns:
         match = re.fullmatch(r"(.*?)[\W_]?\d+", name)
         if match and (match[1].lower() in NAMES[role] or not CORE[role].isdisjoint(parts(match[1]))):
             stems.setdefault(match[1], []).append(name)
-    return next((f"{start}*" for start, names in stems.items() if len(names) > 1 and start not in columns), "")
-
-
-def _of_glob(name: str, glob: str) -> bool:
-    return name.startswith(glob[:-1])
+    return [f"{start}*" for start, names in stems.items() if len(names) > 1 and start not in columns]
 
 
 def _items(frame: pl.DataFrame, free: Sequence[str], source: str | None) -> list[str]:
     """Candidate columns for the item, the most likely column first: ids by name, the source, and columns of labels (the
     most values first)."""
-    labels = [name for name in free if not frame[name].dtype.is_float() and not frame[name].dtype.is_nested()]
-    labels = [name for name in labels if frame[name].n_unique() > 1 and not is_time(frame[name])]
-    labels = [name for name in labels if not is_measure(name)]
+    labels = [
+        name
+        for name in free
+        if not (frame[name].dtype.is_float() or frame[name].dtype.is_nested() or is_time(frame[name]))
+        and frame[name].n_unique() > 1
+        and not is_measure(name)
+    ]
     ids = [name for name in named("item", labels) if not is_prose(frame[name])]
-    ids += [name for name in labels if is_index(frame[name])]
-    many = [name for name in labels if not is_prose(frame[name]) and not has_another_role(name, "item")]
-    many = [name for name in many if not is_fact(name) and not judges(frame[name])]
+    numbers = [name for name in labels if is_index(frame[name])]
+    others = (name for name in labels if not (has_another_role(name, "item") or is_fact(name) or judges(frame[name])))
+    many = [name for name in others if not is_prose(frame[name])]
     many.sort(key=lambda name: frame[name].n_unique(), reverse=True)
-    return list(dict.fromkeys([*ids, *([source] if source else []), *many]))
+    return list(dict.fromkeys([*ids, *numbers, *([source] if source else []), *many]))
 
 
 def _systems(frame: pl.DataFrame, free: Sequence[str]) -> tuple[list[str], list[str]]:
     """Candidate columns for the system, found by name (columns with several labels first), and then candidates found by
     cells."""
-    by_name = [name for name in named("system", free) if not is_time(frame[name]) and not frame[name].dtype.is_nested()]
-    by_name = [name for name in by_name if not is_prose(frame[name]) and _labels_few(frame[name])]
+    columns = [
+        frame[name] for name in named("system", free) if not (frame[name].dtype.is_nested() or is_time(frame[name]))
+    ]
+    by_name = [column.name for column in columns if _labels_few(column) and not is_prose(column)]
     by_name.sort(key=lambda name: frame[name].n_unique() < 2)
     others = [
         name
@@ -318,9 +316,8 @@ def _place(
 ) -> Iterator[tuple[dict[str, str], bool]]:
     """Columns of item and system in a table with one row per output, and whether both columns have common names."""
     by_name, others = _systems(frame, free)
-    systems = [declared["system"]] if "system" in declared else [*by_name, *others][:CHOICES]
-    if "system" in frame.columns:
-        systems = ["system"]
+    of_roles = "system" if "system" in frame.columns else declared.get("system")
+    systems = [of_roles] if of_roles else [*by_name, *others][:CHOICES]
     items = [declared["item"]] if "item" in declared else _items(frame, free, source)[:CHOICES]
     for system, item in product(systems or [None], items):  # type: ignore[list-item]
         if system == item or not _crossed(frame, item, system):
@@ -401,17 +398,17 @@ def _per_item(
     left = [name for name in free if name not in outputs]
     items = [declared["item"]] if "item" in declared else _items(frame, left, of_item.get("source"))
     unique = [name for name in items if frame[name].n_unique() == frame.height]
-    ids = [name for name in unique if is_index(frame[name])]
-    sure = [name for name in unique if name in (*ids, of_item.get("source")) or name in named("item", [name])]
-    if (sure or unique) and (sure or unique)[0] != "item":
-        return {"item": (sure or unique)[0], **of_item}
-    return of_item if unique or not items else None
+    sure = [n for n in unique if n == of_item.get("source") or named("item", [n]) or is_index(frame[n])]
+    if items and not unique:
+        return None
+    item = next(iter(sure or unique), "item")
+    return of_item if item == "item" else {"item": item, **of_item}
 
 
 def _by_common_word(frame: pl.DataFrame, free: Sequence[str], declared: Mapping[str, str]) -> Roles:
     """Layout with one row per item, and columns with a common word for outputs: `output_gpt`, `output_claude`."""
-    texts = [name for name in free if is_text(frame[name]) or not counted_cells(frame[name])[0]]
-    texts = [name for name in texts if not _has_text_role(name)]
+    named_so = [name for name in free if not _has_text_role(name)]
+    texts = [name for name in named_so if is_text(frame[name]) or not counted_cells(frame[name])[0]]
     for pattern in dict.fromkeys(pattern for name in texts for pattern in _shapes(name)):
         columns = {name: way for name, way in matches(pattern, texts).items() if not _has_text_role(way["system"])}
         if len(columns) < 2 or not any(is_prose(frame[name]) for name in columns):

@@ -5,17 +5,28 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import product
+from itertools import chain, product
+from typing import Any
 
 import polars as pl
 
 from custodes.data.labels import MOST_LABELS, POLARITY, is_binary, label_words
 from custodes.data.mapping.annotator_columns import numbers_of
-from custodes.data.mapping.column_vocabulary import KINDS, NAMES, forms, looks_human, named, normalised, parts, sides
+from custodes.data.mapping.column_vocabulary import (
+    JUDGE_WORDS,
+    KINDS,
+    NAMES,
+    forms,
+    looks_human,
+    named,
+    normalised,
+    parts,
+    sides,
+    word_list,
+)
 from custodes.data.mapping.columns import Columns
 from custodes.data.mapping.guess import flags
 from custodes.data.mapping.guess_texts import MOST_SYSTEMS, is_number, is_prose, looks_like_score
-from custodes.data.mapping.languages import JUDGE_WORDS, word_list
 from custodes.data.mapping.pattern import literal
 from custodes.data.table import counted_cells
 
@@ -59,6 +70,7 @@ LONG_LABEL = ("label", "string_value", "verdict", "passed", "result", "score", "
 LONG_ASPECT = word_list(
     "aspect criterion criteria name metric metric_name score_name assessment_name evaluation_name dimension"
 )
+ROLES_OF_LABELS = word_list("item system cluster probability n_outputs repeat rater kind score aspect")
 MOST_WORDS = 200
 """Maximum number of distinct texts of a column of labels or of rater names."""
 
@@ -167,31 +179,19 @@ def label_layout(frame: pl.DataFrame, declared: Columns) -> LabelLayout | None:
     declared : Columns
         Roles and patterns of the caller, which take precedence over guesses.
     """
-    if not set(declared.roles) <= {
-        "item",
-        "system",
-        "cluster",
-        "probability",
-        "n_outputs",
-        "repeat",
-        "rater",
-        "kind",
-        "score",
-        "aspect",
-    }:
+    if not set(declared.roles) <= set(ROLES_OF_LABELS):
         return None
     if any(set(NAMES["system"]) & set(parts(name)) for name, _ in sides(frame.columns)):
         return None  # verdicts on two systems
     if not declared and {*JUDGED.used, *JUDGED.systems} <= set(frame.columns):
-        here = {name: name if name in frame.columns else "" for name in ("cluster", "probability", "n_outputs")}
-        cluster, probability, n_outputs = here.values()
-        return replace(JUDGED, cluster=cluster, probability=probability, n_outputs=n_outputs)
+        facts: dict[str, Any] = {
+            name: name for name in ("cluster", "probability", "n_outputs") if name in frame.columns
+        }
+        return replace(JUDGED, **facts)
     head = frame.head(LOOKED_AT) if frame.height <= LOOKED_AT else frame.sample(LOOKED_AT, seed=0)
     words = {name: label_words(head[name]) for name in frame.columns if _may_hold_labels(head[name])}
     layout = _long(head, words, declared) or _wide(head, words, declared)
-    if layout is None:
-        return None
-    return _with_places(frame, layout, declared)
+    return None if layout is None else _with_places(frame, layout, declared)
 
 
 def _may_hold_labels(column: pl.Series) -> bool:
@@ -212,9 +212,9 @@ def _wide(frame: pl.DataFrame, words: dict[str, pl.Series], declared: Columns) -
         metrics = [name for name, kind in split.items() if kind == "metric"]
         of_systems = "system" in declared.roles or "system" in frame.columns
         in_words = all(name in words for name in human) and _all_words(frame[name] for name in human or metrics)
-        by_criterion = any("aspect" in labels for _, labels in patterns.values())
-        other = any(set(labels) - {"rater", "kind", "aspect"} for _, labels in patterns.values())
-        if other or ((of_systems or by_criterion) and not in_words):
+        placeholders = {placeholder for _, labels in patterns.values() for placeholder in labels}
+        by_criterion = "aspect" in placeholders
+        if placeholders - {"rater", "kind", "aspect"} or ((of_systems or by_criterion) and not in_words):
             return None  # ratings
         binary_judges = [name for name in metrics if name in words and is_binary(words[name].drop_nulls().unique())]
         if not all(name in words and _labels(words[name]) for name in human) or (not human and not binary_judges):
@@ -230,7 +230,11 @@ def _wide(frame: pl.DataFrame, words: dict[str, pl.Series], declared: Columns) -
     taken = set(declared.roles.values())
     free = [name for name in words if name not in taken and not NOT_LABELS & set(parts(name))]
     human = [name for name in free if _human(name) and _labels(words[name]) and not is_prose(frame[name])]
-    judges = [name for name in free if name not in human and JUDGE & set(parts(name)) and not _human_first(name)]
+    judges = [
+        name
+        for name in free
+        if name not in human and JUDGE & set(parts(name)) and (parts(name)[0] in JUDGE or not looks_human(name))
+    ]
     if not judges and (human or not named("text", frame.columns)):
         judges = _flags(frame, [name for name in words if name not in (*taken, *human)], words)
     binary = {name for name in (*human, *judges) if is_binary(words[name].drop_nulls().unique())}
@@ -243,13 +247,14 @@ def _wide(frame: pl.DataFrame, words: dict[str, pl.Series], declared: Columns) -
     judges = [name for name in judges if _labels(words[name]) or is_number(frame[name])]
     if not judges and (named("text", frame.columns) or not human):
         return None  # texts
-    alone = all(_alone(name, frame[name], name in binary) for name in human)
+    # Without a judge, the words or the name of a column must show that the column holds human labels.
+    alone = all(_all_words([frame[name]]) and (name in binary or LABEL_WORDS & set(parts(name))) for name in human)
     if not judges and not alone and not _same_words([words[name] for name in human]):
-        return None
-    if not human and not any(name in binary for name in judges):
         return None
     if not human:
         judges = [name for name in judges if name in binary]
+        if not judges:
+            return None
     criteria = _criteria(human, judges)
     if criteria:
         judges = [name for name in judges if name in criteria]
@@ -292,15 +297,6 @@ def _human(name: str) -> bool:
     return (looks_human(name) or bool(HUMAN & set(parts(name)))) and not JUDGE & set(parts(name)[:1])
 
 
-def _human_first(name: str) -> bool:
-    return looks_human(name) and parts(name)[0] not in JUDGE
-
-
-def _alone(name: str, column: pl.Series, is_known: bool) -> bool:
-    """Whether the words or the name of a column show that it holds human labels, in a table without a judge."""
-    return _all_words([column]) and (is_known or bool(LABEL_WORDS & set(parts(name))))
-
-
 def _same_words(columns: Sequence[pl.Series]) -> bool:
     """Whether at least two columns have most words in common."""
     vocabularies = [set(column.drop_nulls()) for column in columns]
@@ -321,19 +317,17 @@ def _long(frame: pl.DataFrame, words: dict[str, pl.Series], declared: Columns) -
     """Layout with one row per label, and a column for the rater or the kind."""
     if declared.patterns:
         return None
-    roles, names = declared.roles, list(words)
+    roles = declared.roles
 
-    def called(candidates: Sequence[str], among: Sequence[str]) -> list[str]:
-        exact = [name for candidate in candidates for name in among if candidate in forms(name)]
-        return list(dict.fromkeys(exact))
+    def called(candidates: Sequence[str]) -> list[str]:
+        return list(dict.fromkeys(name for word in candidates for name in words if word in forms(name)))
 
-    kinds = [roles["kind"]] if "kind" in roles else called(NAMES["kind"], names)
-    kinds = [name for name in kinds if set(words[name].drop_nulls().unique()) <= KINDS.keys()]
-    kinds = [name for name in kinds if words[name].null_count() == 0]
+    kinds = [roles["kind"]] if "kind" in roles else called(NAMES["kind"])
+    kinds = [name for name in kinds if name in words and set(words[name].unique()) <= KINDS.keys()]
     if not kinds:
         return None
-    taken = {*roles.values(), kinds[0]}
-    labels = [roles["score"]] if "score" in roles else [n for n in called(LONG_LABEL, names) if n not in taken]
+    taken, kind = {*roles.values(), kinds[0]}, words[kinds[0]]
+    labels = [roles["score"]] if "score" in roles else [name for name in called(LONG_LABEL) if name not in taken]
     labels = [name for name in labels if name in words and words[name].drop_nulls().len()]
     binary = [name for name in labels if is_binary(words[name].drop_nulls().unique())]
     unnamed = "system" not in roles and not named("system", frame.columns)  # no table of ratings
@@ -344,37 +338,29 @@ def _long(frame: pl.DataFrame, words: dict[str, pl.Series], declared: Columns) -
     if not chosen:
         return None
     taken.add(chosen[0])
-    raters = (
-        [roles["rater"]]
-        if "rater" in roles
-        else [name for name in named("rater", names) if name not in taken and normalised(name) not in LONG_ASPECT]
-    )
-    if "rater" not in roles:
-        raters = [name for name in raters if not _of_both(words[name], words[kinds[0]])]
-    aspects = (
-        [roles["aspect"]]
-        if "aspect" in roles
-        else [n for n in called(LONG_ASPECT, names) if n not in {*taken, *raters[:1]} and words[n].null_count() == 0]
-    )
-    aspects = [name for name in aspects if _shared(words[name], words[kinds[0]])]
+    raters = [name for name in named("rater", list(words)) if name not in taken and not _of_both(words[name], kind)]
+    raters = [roles.get("rater", ""), *(name for name in raters if normalised(name) not in LONG_ASPECT)]
+    rater = next(filter(None, raters), "")
+    aspects = [roles["aspect"]] if "aspect" in roles else called(LONG_ASPECT)
+    aspects = [
+        name
+        for name in aspects
+        if name in roles.values() or (name not in {*taken, rater} and not words[name].null_count())
+    ]
+    aspects = [name for name in aspects if kind.n_unique() < 2 or _of_both(words.get(name, frame[name]), kind)]
     aspects.sort(key=lambda name: name.rpartition(".")[0] != chosen[0].rpartition(".")[0])
     return LabelLayout(
         label=chosen[0],
         kind=kinds[0],
-        rater=raters[0] if raters else "",
+        rater=rater,
         aspect=aspects[0] if aspects else "",
-        item=roles.get("item") or _shared_item(frame, words[kinds[0]], taken),
+        item=roles.get("item") or _shared_item(frame, kind, taken),
     )
 
 
 def _of_both(column: pl.Series, kind: pl.Series) -> bool:
     """Whether at least one value of a column occurs with both kinds."""
     return bool(pl.DataFrame({"value": column, "kind": kind}).drop_nulls().unique()["value"].is_duplicated().any())
-
-
-def _shared(column: pl.Series, kind: pl.Series) -> bool:
-    """Whether at least one value of a column occurs with both kinds, or the table has only one kind."""
-    return kind.n_unique() < 2 or _of_both(column, kind)
 
 
 def _shared_item(frame: pl.DataFrame, kind: pl.Series, taken: Iterable[str]) -> str:
@@ -396,25 +382,18 @@ def _with_places(frame: pl.DataFrame, layout: LabelLayout, declared: Columns) ->
     """The layout, completed by the columns of items, systems, clusters and inclusion probabilities."""
     roles, used = declared.roles, layout.used
     free = [name for name in frame.columns if name not in used and not frame[name].dtype.is_nested()]
-    if "system" in roles:
-        systems: tuple[str, ...] = (roles["system"],)
-    else:
-        taken = {*roles.values(), *(name for name in free if normalised(name) in VERSIONS)}
-        models = [name for name in named("system", free) if name not in taken]
-        versions = [name for version in VERSIONS for name in free if normalised(name) == version]
-        systems = _systems(frame, models, versions)
+    others = [name for name in free if name not in roles.values()]
+    systems = (roles["system"],) if "system" in roles else _systems(frame, others)
+    others = [name for name in others if name not in systems]
     rows = [layout.rater or layout.kind, layout.aspect] if layout.label else []
     repeat = roles.get("repeat", "")
     key = [name for name in (*systems, *rows, repeat) if name]
-    others = [name for name in free if name not in systems and name not in roles.values()]
     runs = [""] if repeat else ["", *named("repeat", others)[:1]]
     item = roles.get("item") or layout.item
-    likely = [item] if item else list(named("item", others))
-    if not item:
-        likely += [name for name in others if parts(name)[-1] == "id" and not set(parts(name)) & set(CLUSTERS)]
-    keys = list(product(runs, dict.fromkeys(likely)))
-    if not item:
-        keys += [("", name) for name in others if _may_be_key(frame[name])]
+    ids = (name for name in others if parts(name)[-1] == "id" and not set(parts(name)) & set(CLUSTERS))
+    likely = [item] if item else [*named("item", others), *ids]
+    spare = [] if item else [name for name in others if _may_be_key(frame[name])]
+    keys = [*product(runs, dict.fromkeys(likely)), *product([""], spare)]
     run, item = next((pair for pair in keys if _unique(frame, list(filter(None, [*pair, *key])))), ("", item))
     cluster = roles.get("cluster") or next(
         (
@@ -440,9 +419,8 @@ def _with_places(frame: pl.DataFrame, layout: LabelLayout, declared: Columns) ->
 
 def _may_be_key(column: pl.Series) -> bool:
     """Whether cells may be item labels: integers, or short texts."""
-    if column.dtype == pl.String:
-        return bool((column.str.len_chars() <= LONGEST_KEY).all())
-    return column.dtype.is_integer()
+    short = column.dtype == pl.String and (column.str.len_chars() <= LONGEST_KEY).all()
+    return column.dtype.is_integer() or bool(short)
 
 
 def _unique(frame: pl.DataFrame, key: Sequence[str]) -> bool:
@@ -450,13 +428,13 @@ def _unique(frame: pl.DataFrame, key: Sequence[str]) -> bool:
     return rows.null_count().row(0)[0] == 0 and not bool(rows.is_duplicated().any())
 
 
-def _systems(frame: pl.DataFrame, models: Sequence[str], versions: Sequence[str]) -> tuple[str, ...]:
+def _systems(frame: pl.DataFrame, free: Sequence[str]) -> tuple[str, ...]:
     """The columns of model and version that have several values. If both columns are constant, the result is the column
     of the model."""
-    varying = {name: 1 < frame[name].n_unique() <= MOST_SYSTEMS for name in (*models, *versions)}
-    model = next((name for name in models if varying[name]), "")
-    version = next((name for name in versions if varying[name]), "")
-    if model or version:
-        return tuple(filter(None, (model, version)))
-    constant = next((name for name in models if frame[name].n_unique() == 1 and parts(name)[-1] != "version"), "")
-    return (constant,) if constant else ()
+    versions = [name for version in VERSIONS for name in free if normalised(name) == version]
+    models = [name for name in named("system", free) if name not in versions]
+    varying = [
+        [name for name in names if 1 < frame[name].n_unique() <= MOST_SYSTEMS][:1] for names in (models, versions)
+    ]
+    constant = [name for name in models if frame[name].n_unique() == 1 and parts(name)[-1] != "version"]
+    return tuple(chain(*varying)) or tuple(constant[:1])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -16,8 +17,16 @@ from custodes.data.notes import Note, noted
 from custodes.data.patterns import Patterns
 from custodes.data.study import Study
 from custodes.errors import InputError, OptionError, listed
-from custodes.evaluate.annotators.annotator_answers import MOST_LABELS, AnnotatorAnswers, annotator_answers
+from custodes.evaluate.annotators.annotator_answers import (
+    MOST_LABELS,
+    SLOT,
+    AnnotatorAnswers,
+    AnnotatorType,
+    annotator_answers,
+    persons,
+)
 from custodes.evaluate.annotators.annotator_statistics import (
+    FEW_DOUBLES,
     FEW_TASKS,
     FEWEST,
     FIRST,
@@ -25,7 +34,10 @@ from custodes.evaluate.annotators.annotator_statistics import (
     NO_AGREEMENT,
     SECOND,
     Tests,
+    agreement_columns,
     annotator_columns,
+    concentration_columns,
+    pair_columns,
 )
 from custodes.evaluate.annotators.consensus import (
     FEW_ITEMS,
@@ -36,8 +48,6 @@ from custodes.evaluate.annotators.consensus import (
     consensus,
     label_columns,
 )
-from custodes.evaluate.annotators.identity import SLOT, AnnotatorType, persons
-from custodes.evaluate.annotators.reliability import FEW_DOUBLES, agreement_columns, concentration_columns, pair_columns
 from custodes.evaluate.comparable import label_of
 from custodes.evaluate.parallel import each
 from custodes.progress import Progress, silent
@@ -279,7 +289,7 @@ def annotators(
             if note.rule == "annotators-without-ratings":
                 silent = note.message.partition(":")[0]
                 raise InputError(f"{study.name}: {silent}; add their ratings, or use the leaderboard of metrics")
-        raise OptionError(study.whose_people())
+        raise OptionError(study.advice_on_annotators())
     parts, data_notes = annotator_answers(chosen, chosen.humans)
     if not parts:
         raise InputError(
@@ -357,19 +367,17 @@ def _answer(
     return tables, tests, _notes(part, chosen, why, reason, slots, untested)
 
 
-def _claims(tests: list[Tests], alpha: float) -> list[dict[str, Any]]:
-    """Return the adjusted p-values and the flags of every part; the adjustment covers all tests of the study."""
+def _claims(tests: list[Tests], alpha: float) -> Iterator[dict[str, Any]]:
+    """Yield the adjusted p-values and the flags of every part; the adjustment covers all tests of the study."""
     flat = np.concatenate([p_values for side, little, _ in tests for p_values in (side, little)])
     adjusted = iter(np.split(adjust(flat, correction="holm"), np.cumsum([len(p) for *both, _ in tests for p in both])))
-    result = []
     for _, _, first in tests:
         side, little = next(adjusted), next(adjusted)
         flags = [
             [FIRST if is_first else SECOND] * bool(p_side <= alpha) + [LITTLE] * bool(p_little <= alpha)
             for p_side, p_little, is_first in zip(side, little, first, strict=True)
         ]
-        result.append({"p_position": side, "p_careless": little, "flags": flags})
-    return result
+        yield {"p_position": side, "p_careless": little, "flags": flags}
 
 
 def _notes(

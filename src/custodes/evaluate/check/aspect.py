@@ -11,8 +11,7 @@ from custodes.data.comparisons import Comparisons
 from custodes.errors import listed
 from custodes.evaluate.agreement.differences import Tester, chance_tests
 from custodes.evaluate.agreement.statistic import Sample
-from custodes.evaluate.check.problems import Problem
-from custodes.evaluate.check.rules import SERIOUS_NOTES, problem
+from custodes.evaluate.check.rules import SERIOUS_NOTES, Problem, problem
 from custodes.evaluate.comparable import label_of
 from custodes.evaluate.rater_comparison import RaterComparison
 from custodes.stats import correlation

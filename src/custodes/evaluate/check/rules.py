@@ -1,15 +1,19 @@
-"""Severity and message of every rule of `check`."""
+"""Problems that checks find: severity and message of every rule, the table, and the base class of results."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Literal
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal, NamedTuple
 
+import polars as pl
+
+from custodes.answers.result import Result
+from custodes.answers.tables import View, label, labels, table
+from custodes.answers.views import parts, titled
 from custodes.data.interim_analyses import STOPPED
 from custodes.data.preferences import HALF
 from custodes.data.raters import INCOMPLETE, UNDECLARED, UNLIKE
 from custodes.data.study import POOLED, REPEATED, TASTES
-from custodes.evaluate.check.problems import Problem
 
 TRUNCATED = "truncated"
 """Rule on scores of truncated texts; the note of a metric with such scores has the same rule."""
@@ -77,6 +81,15 @@ RULES: dict[str, tuple[Literal["error", "warning", "info"], str]] = {
         "{raters} gave verdicts in both orders on some comparisons, but in only one order on other "
         "comparisons (numbers in brackets). Verdicts in one order may contain position bias; query the missing "
         "order, or give a row without a preference if the judge did not answer",
+    ),
+    "look-alikes": (
+        "warning",
+        "some {what} have names that look equal but count as different: {names}; use one spelling",
+    ),
+    "annotators-as-metrics": (
+        "warning",
+        "these raters look human but are evaluated as metrics: {raters}; if they are human, select them with the "
+        "option human or declare them as human in the raters file; otherwise leave them out of metrics",
     ),
     "near-duplicates": ("info", "these metrics are nearly identical (correlation above {correlation}): {pairs}"),
     "mean-of-others": ("warning", "{rater!r} is the mean of the {others}"),
@@ -148,3 +161,58 @@ def problem(rule: str, examples: Sequence[str] = (), **values: Any) -> Problem:
     """
     severity, sentence = RULES[rule]
     return Problem(severity, rule, sentence.format(**values), examples)
+
+
+class Problem(NamedTuple):
+    """A row of the table `problems`."""
+
+    severity: Literal["error", "warning", "info"]
+    rule: str
+    message: str
+    examples: Sequence[str] = ()
+
+
+def of_all_aspects(problems: pl.DataFrame) -> pl.DataFrame:
+    """Return the problems; problems that differ only in the aspect become one row with all aspects."""
+    if "aspect" not in problems.columns or problems.is_empty():
+        return problems
+    joined = problems.with_columns(pl.col("examples").list.join("\n")).group_by(
+        *[name for name in problems.columns if name != "aspect"], maintain_order=True
+    )
+    rows = joined.agg(pl.col("aspect").unique(maintain_order=True).str.join(", "))
+    return rows.with_columns(pl.col("examples").str.split("\n")).select(problems.columns)
+
+
+def _views(problems: pl.DataFrame) -> Iterator[View]:
+    rows = of_all_aspects(problems)
+    header = ("severity", "rule", "message")
+    for part, of_part in parts(rows, "aspect" if "aspect" in rows.columns else ""):
+        cells = tuple(of_part.select(header).iter_rows())
+        yield View(title=titled("problems", part), header=header, labels=("Severity", "Rule", "What"), rows=cells)
+
+
+def problem_table(doc: str, *, page: str) -> Any:
+    """Return the declaration of the table of problems; `page` names the documentation page that explains the rules."""
+    return table(
+        doc,
+        label("severity", "error, warning or info"),
+        label("rule", f"stable name of the rule, explained on the page of {page}"),
+        label("message", "description of the problem and advice", "What"),
+        labels("examples", "names that the problem concerns", essential=False),
+        view=_views,
+    )
+
+
+class OfProblems(Result):
+    """A result with a table `problems`."""
+
+    problems: pl.DataFrame
+
+    def note_texts(self) -> Iterator[str]:
+        """Return one line if there are no problems; notes are in the table `problems`."""
+        return iter(() if self.problems.height else ("no problems found",))
+
+    @property
+    def status(self) -> int:
+        """Exit status: 1 if there are warnings or errors, otherwise 0."""
+        return int(not {"warning", "error"}.isdisjoint(self.problems["severity"]))

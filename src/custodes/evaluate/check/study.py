@@ -1,9 +1,9 @@
-"""Rules for a whole study, including studies of annotators or metrics alone."""
+"""Rules for a whole study, including studies of annotators or metrics alone, and rules on refused comparisons."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import chain
+from math import erfc, sqrt
 
 import polars as pl
 
@@ -12,20 +12,27 @@ from custodes.data.confusable_labels import confusable, escape_confusable
 from custodes.data.mapping.annotator_columns import beside_people
 from custodes.data.mapping.column_vocabulary import looks_human
 from custodes.data.notes import Note
+from custodes.data.preferences import EMPTY, UNREADABLE
 from custodes.data.scale import BEYOND, MissingCode
 from custodes.data.study import NO_METRIC, Study
 from custodes.errors import listed
-from custodes.evaluate.check.copies import copied_systems
-from custodes.evaluate.check.problems import Problem
-from custodes.evaluate.check.refusals import asked_of, refusals
-from custodes.evaluate.check.rules import SERIOUS_NOTES, SILENT, TRUNCATED, WARNED, problem
-from custodes.evaluate.check.texts import constant_outputs, text_problems, texts_alone
+from custodes.evaluate.check.outputs import constant_outputs, copied_systems, text_problems, texts_alone
+from custodes.evaluate.check.rules import SERIOUS_NOTES, SILENT, TRUNCATED, WARNED, Problem, problem
 from custodes.evaluate.comparable import label_of, too_few
 from custodes.evaluate.rates.notes import WARNINGS
 from custodes.evaluate.rates.rates import rates
 
 ROUNDING = 1e-9
 """Two numbers are equal up to rounding if their relative difference is smaller than this value."""
+
+
+MOST_REFUSED = 0.05
+"""Proportion of refusals of a pair of systems above which refusals may change the decision on the pair."""
+
+REFUSAL_LEVEL = 0.05
+
+ASKED = {"rater": pl.String, "item": pl.String, "system_a": pl.String, "system_b": pl.String, "refused": pl.Boolean}
+"""Columns of a table with one row per question to an annotator; `system_b` is null if a single output was rated."""
 
 
 def study_problems(study: Study, chosen: Study, notes: Sequence[Note]) -> Iterator[Problem]:
@@ -42,11 +49,11 @@ def study_problems(study: Study, chosen: Study, notes: Sequence[Note]) -> Iterat
     elif not chosen.humans and SILENT not in {note.rule for note in chosen.notes}:
         kinds = chosen.raters.kind
         unknown = "no-annotators" if set(kinds.values()) != {"metric"} else "no-human-ratings"
-        yield problem(unknown, why=chosen.whose_people(), metrics=listed(kinds))
+        yield problem(unknown, why=chosen.advice_on_annotators(), metrics=listed(kinds))
     if len(chosen.systems) < 2 and texts is None and not chosen.labels:
         yield problem("nothing-compared", why=too_few(chosen, "a comparison needs two systems"))
-    names = chain(named_alike(study), people_as_metrics(study, set(chosen.metrics)))
-    yield from (Problem("warning", *row) for row in names)
+    yield from _look_alikes(study)
+    yield from _people_as_metrics(study, set(chosen.metrics))
     yield from _beyond_declared(chosen)
     yield from _missing_codes(chosen)
     yield from _orders(chosen)
@@ -119,22 +126,17 @@ def label_problems(chosen: Study, rng: Rng) -> Iterator[Problem]:
             yield Problem("warning" if note.rule in WARNINGS else "info", note.rule, note.message)
 
 
-Finding = tuple[str, str, Sequence[str]]
-"""Rule, message and examples of a problem."""
-
-
-def named_alike(study: Study) -> Iterator[Finding]:
+def _look_alikes(study: Study) -> Iterator[Problem]:
     """Yield systems, raters and aspects with labels that look equal but count as different."""
     labels = {"systems": study.systems, "raters": tuple(study.raters.kind), "aspects": study.aspects}
     for what, names in labels.items():
         sets = confusable(names)
         if sets:
             examples = listed((" = ".join(map(escape_confusable, one)) for one in sets), limit=4)
-            message = f"some {what} have names that look equal but count as different: {examples}; use one spelling"
-            yield "look-alikes", message, [label for one in sets for label in one]
+            yield problem("look-alikes", [label for one in sets for label in one], what=what, names=examples)
 
 
-def people_as_metrics(study: Study, metrics: set[str]) -> Iterator[Finding]:
+def _people_as_metrics(study: Study, metrics: set[str]) -> Iterator[Problem]:
     """Yield metrics with names that look like names of annotators."""
     kinds = study.raters.kind
     open_ = [name for name in kinds if name in metrics and kinds[name] != "metric"]
@@ -142,9 +144,82 @@ def people_as_metrics(study: Study, metrics: set[str]) -> Iterator[Finding]:
     named = {name for name in metrics if looks_human(name, declared=kinds[name] == "metric")}
     people = [name for name in kinds if name in named | beside]
     if people:
-        message = (
-            f"these raters look human but are evaluated as metrics: {listed(people)}; if they are human, "
-            "select them with the option human or declare them as human in the raters file; otherwise "
-            "leave them out of metrics"
+        yield problem("annotators-as-metrics", people, raters=listed(people))
+
+
+def asked_of(study: Study) -> pl.DataFrame:
+    """Return the comparisons that annotators were asked to judge, including second opinions, with the columns `ASKED`.
+
+    The table is empty if there is no refusal.
+    """
+    names = [name for name in ASKED if name != "refused"]
+    both = (study.preferences, study.second)
+    lost = [preferences.missing.filter(~pl.col("why").is_in([EMPTY, UNREADABLE])) for preferences in both]
+    if not any(preferences.height for preferences in lost):
+        return pl.DataFrame(schema=ASKED)
+    frames = [rows.select(*names, refused=pl.lit(False)) for rows in (preferences.frame for preferences in both)]
+    frames += [rows.select(*names, refused=pl.lit(True)) for rows in lost]
+    people = pl.concat(frames).filter(pl.col("rater").is_in(list(study.humans)))
+    return people.group_by(names, maintain_order=True).agg(pl.col("refused").any())
+
+
+def refusals(questions: pl.DataFrame) -> Iterator[Problem]:
+    """Yield pairs with many refusals, and systems that are refused significantly more often than others.
+
+    The test is stratified by annotator (Cochran 1954, Mantel and Haenszel 1959), because annotators differ in refusal
+    rates. The level is `REFUSAL_LEVEL`, with Bonferroni correction over systems.
+    """
+    if not questions["refused"].any():
+        return
+    pairs = _rates(questions, "system_a", "system_b")
+    many = pairs.filter(pl.col("rate") > MOST_REFUSED)
+    if many.height:
+        rates_of_pairs = listed(
+            (f"{pair} {n} of {total} ({rate:.0%})" for pair, n, total, rate in many.iter_rows()), limit=3
         )
-        yield "annotators-as-metrics", message, people
+        counts = {"n": many.height, "n_pairs": pairs.height}
+        yield problem("refusals", many["of"].to_list(), most=MOST_REFUSED, pairs=rates_of_pairs, **counts)
+    sides = pl.concat([questions.with_columns(system=pl.col(name)) for name in ("system_a", "system_b")])
+    systems = _rates(sides.drop_nulls("system"), "system")
+    p_values = {name: _p_value(questions, name) for name in systems["of"]}
+    tested = sum(p is not None for p in p_values.values())
+    differ = [name for name, p in p_values.items() if p is not None and p * tested <= REFUSAL_LEVEL]
+    if differ:
+        rates = listed(f"{name} {rate:.0%}" for name, *_, rate in systems.iter_rows())
+        yield problem("refusals-differ", differ, systems=listed(differ), rates=rates)
+
+
+def _rates(questions: pl.DataFrame, *by: str) -> pl.DataFrame:
+    """Return the refusals, questions and refusal rate of each pair or system (column `of`), highest rate first."""
+    counts = questions.group_by(by, maintain_order=True).agg(
+        pl.col("refused").sum(), questions=pl.len(), rate=pl.col("refused").mean()
+    )
+    named = pl.concat_str(by, separator=" and ", ignore_nulls=True).alias("of")
+    return counts.sort("rate", *by, descending=[True, *(False for _ in by)]).select(
+        named, "refused", "questions", "rate"
+    )
+
+
+def _p_value(questions: pl.DataFrame, system: str) -> float | None:
+    """Return the p-value of the hypothesis that the refusals of each annotator do not depend on the system.
+
+    None if no annotator with refusals was asked about this system and about other systems.
+    """
+    n, r, k = pl.col("n"), pl.col("r"), pl.col("k")
+    by_person = (
+        questions.with_columns(has=(pl.col("system_a") == system) | (pl.col("system_b") == system).fill_null(False))
+        .group_by("rater")
+        .agg(
+            n=pl.len(), r=pl.col("refused").sum(), k=pl.col("has").sum(), both=(pl.col("has") & pl.col("refused")).sum()
+        )
+        .filter(n > 1)
+        .select(
+            pl.col("both").sum(),
+            expected=(r * k / n).sum(),
+            variance=(r * (n - r) * k * (n - k) / (n * n * (n - 1))).sum(),
+        )
+    )
+    both, expected, variance = by_person.row(0)
+    if not variance:
+        return None
+    return erfc((both - expected - 0.5) / sqrt(2 * variance)) / 2

@@ -149,7 +149,7 @@ class Complementarity(Result):
         ),
         count(
             "ranked",
-            "number of entries of a ranking that all these raters ranked: systems, or items at the utterance level",
+            "number of systems (at the utterance level, of items) that all these raters ranked",
             essential=False,
         ),
         score("dimension", f"number of components that explain {SHARE:.0%} of the variance", interval=True),

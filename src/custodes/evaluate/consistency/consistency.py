@@ -191,7 +191,8 @@ class Consistency(Result):
         ),
         share(
             "failure_rate",
-            "proportion of queried verdicts that are empty or unreadable; in a row for a reason, for this reason",
+            "proportion of queried verdicts that are empty or unreadable; in a row of the factor `reason`, those that "
+            "failed for this reason",
             "Failed",
             interval=True,
         ),

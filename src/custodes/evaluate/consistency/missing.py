@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -65,7 +65,8 @@ def _of_rater(
     times: Floats,
     confidence: float,
     rng: np.random.Generator,
-) -> list[dict[str, Any]]:
+) -> Iterator[dict[str, Any]]:
+    """Yield the columns of the rows of one rater, for each factor."""
     pairs, item, pair = part.design.pairs, rows["item"].to_numpy(), rows["pair"].to_numpy()
     unit, order = rows["unit"].to_numpy(), rows["order"].to_numpy()
     failed = rows["preference"].is_null().to_numpy()
@@ -84,7 +85,6 @@ def _of_rater(
         rows["why"].eq(EMPTY).fill_null(False).to_numpy(),
         rows["why"].ne(EMPTY).fill_null(False).to_numpy(),
     ]
-    tables = []
     for by, values, members in splits:
         levels = [k for k, mask in enumerate(members) if mask.any()]
         if not levels or (by not in (ALL, REASON) and len(levels) < 2):
@@ -97,21 +97,18 @@ def _of_rater(
         lost = np.stack([np.bincount(unit[mask & failed], minlength=part.n_units) for mask in inside])
         drawn = (bootstrap.weighted_sums(times, counts) for counts in (lost, queried))
         shares = with_interval("failure_rate", ratio(*drawn), confidence, clusters=part.n_units, bounds=intervals.SHARE)
-        tables.append(
-            {
-                "rater": [rater] * len(levels),
-                "factor": [by] * len(levels),
-                "level": [values[k] for k in levels],
-                "queried": queried.sum(axis=1),
-                **{
-                    name: np.array([np.nan if by == REASON else kind_rows[member].mean() for member in inside])
-                    for name, kind_rows in zip(("tie_rate", "empty_rate", "unreadable_rate"), kinds, strict=True)
-                },
-                **shares,
-                "p_value": np.full(len(levels), p_value),
-            }
-        )
-    return tables
+        yield {
+            "rater": [rater] * len(levels),
+            "factor": [by] * len(levels),
+            "level": [values[k] for k in levels],
+            "queried": queried.sum(axis=1),
+            **{
+                name: np.array([np.nan if by == REASON else kind_rows[member].mean() for member in inside])
+                for name, kind_rows in zip(("tie_rate", "empty_rate", "unreadable_rate"), kinds, strict=True)
+            },
+            **shares,
+            "p_value": np.full(len(levels), p_value),
+        }
 
 
 def _by_reason(rows: pl.DataFrame) -> list[tuple[str, list[str], list[Any]]]:

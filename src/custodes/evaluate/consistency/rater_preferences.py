@@ -86,8 +86,8 @@ def rater_preferences(study: Study, setting: Setting) -> list[RaterPreferences]:
         part.asked.height or part.signs.shape[1] or repeated_labels(study, part.aspect).height for part in parts
     ):
         raise InputError(
-            f"{study.name}: there are no verdicts, no scores of two outputs of one item, and no output that a rater "
-            "labelled several times; give verdicts, scores or repeated labels (judge --repeats 3)"
+            f"{study.name}: there is nothing to compare: no verdicts, no item with scores of two outputs, and no "
+            "output that a rater labelled several times; give verdicts, scores or repeated labels (judge --repeats 3)"
         )
     return parts
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -33,30 +33,29 @@ def self_preference(
     if not any(present.values()):
         return {}
     if not (chosen.humans and chosen.metrics):
-        return {aspect: _untested(aspect, present, NO_PEOPLE) for aspect in chosen.aspects}
+        return {aspect: [*_untested(aspect, present, NO_PEOPLE)] for aspect in chosen.aspects}
     try:
         comparisons = with_outputs(compared(chosen, setting))
     except CustodesError as error:
-        return {aspect: _untested(aspect, present, str(error)) for aspect in chosen.aspects}
+        return {aspect: [*_untested(aspect, present, str(error))] for aspect in chosen.aspects}
     return {
-        comparison.aspect: _of_aspect(present, comparison, alpha=alpha, confidence=confidence)
+        comparison.aspect: [*_of_aspect(present, comparison, alpha=alpha, confidence=confidence)]
         for comparison in comparisons
     }
 
 
-def _untested(aspect: str, present: Mapping[str, Sequence[str]], reason: str) -> list[Finding]:
-    return [
-        Finding(aspect, rater, OWN, system, reason=reason) for rater, systems in present.items() for system in systems
-    ]
+def _untested(aspect: str, present: Mapping[str, Sequence[str]], reason: str) -> Iterator[Finding]:
+    for rater, systems in present.items():
+        yield from (Finding(aspect, rater, OWN, system, reason=reason) for system in systems)
 
 
 def _of_aspect(
     present: Mapping[str, Sequence[str]], comparison: RaterComparison, *, alpha: float, confidence: float
-) -> list[Finding]:
-    findings: list[Finding] = []
+) -> Iterator[Finding]:
     for rater, systems in present.items():
         if rater not in comparison.metrics:
-            findings += _untested(comparison.aspect, {rater: systems}, PERSON) if rater in comparison.people else []
+            if rater in comparison.people:
+                yield from _untested(comparison.aspect, {rater: systems}, PERSON)
             continue
         placement = placement_of(comparison, comparison.metrics.index(rater))
         for system in systems:
@@ -67,8 +66,7 @@ def _of_aspect(
             ends = [POINTS * float(win_rate_without(placement, shift)[0][s]) if defined else np.nan for shift in shifts]
             reason = REASONS[Reason(tested.reason[0][s])]
             p_value = np.nan if reason else float(tested.p_adjusted[0][s])
-            findings.append(Finding(comparison.aspect, rater, OWN, system, ends[0], ends[1], ends[2], p_value, reason))
-    return findings
+            yield Finding(comparison.aspect, rater, OWN, system, ends[0], ends[1], ends[2], p_value, reason)
 
 
 def self_preference_rows(findings: Sequence[Finding]) -> list[dict[str, Any]]:

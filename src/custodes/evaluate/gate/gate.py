@@ -19,9 +19,8 @@ from custodes.data.study import Study
 from custodes.errors import OptionError, listed
 from custodes.evaluate.agreement.statistic import Sample, drawn_flips
 from custodes.evaluate.gate.judge_rules import judge_rows
-from custodes.evaluate.gate.junit import junit
-from custodes.evaluate.gate.label_rules import CORRECTED_RATE, LabelTests, label_tests
-from custodes.evaluate.gate.outcomes import IN_JUNIT, STATUS, line_of, more_data, outcome_of, rule_lines
+from custodes.evaluate.gate.label_rules import CORRECTED_RATE, LabelTest, LabelTests, label_tests
+from custodes.evaluate.gate.outcomes import IN_JUNIT, STATUS, junit, line_of, more_data, outcome_of, rule_lines
 from custodes.evaluate.gate.reuse import CLOSED, OPEN, UNTESTED, LedgerTests, ledger_answer
 from custodes.evaluate.gate.rules import (
     ALLOWED,
@@ -31,6 +30,7 @@ from custodes.evaluate.gate.rules import (
     HOLDS,
     INCONCLUSIVE,
     OF_LABELS,
+    SCORED,
     GateRule,
     Measured,
     kind_of_rules,
@@ -249,7 +249,7 @@ def gate(
     if kind != "labels":
         why = "it applies only to rules on labels, such as tpr>=0.9"
         refuse_ignored(gate, why, sampling=sampling, **({} if alone else {"positive": positive}))
-    selected = study.select(**selection_of(setting), one_side=kind != "scores or preferences")
+    selected = study.select(**selection_of(setting), one_side=kind != SCORED)
     if metric is None and len(selected.metrics) != 1:
         raise OptionError(
             f"gate: no metric is named; give metric='NAME' (--metric). Metrics: {listed(selected.metrics)}"
@@ -270,28 +270,29 @@ def gate(
         )
     selection = selection_of(setting)
     selection["metrics"] = [name, *(rule.against for rule in rules if rule.against is not None)]
+    chosen = study.select(**selection, one_side=kind != SCORED)
     if alone:
         options = {**setting, **selection_of(DEFAULTS), "resamples": resamples, "rng": rng, "progress": progress}
-        judge = study.select(**selection, one_side=True)
-        tested = judge_rows(judge, rules, name, positive=positive, confidence=confidence, options=options)
+        tested = judge_rows(chosen, rules, name, positive=positive, confidence=confidence, options=options)
         return Gate.of([Gate.part(aspect, rules=part) for aspect, part in tested.items()], selected.notes)
     if kind == "labels":
-        chosen = study.select(**selection, one_side=True)
-        label_parts = label_tests(
-            chosen,
-            rules,
-            name,
-            positive=positive,
-            sampling=sampling,
-            confidence=confidence,
-            rng=np.random.default_rng(rng),
+        label_parts = list(
+            label_tests(
+                chosen,
+                rules,
+                name,
+                positive=positive,
+                sampling=sampling,
+                confidence=confidence,
+                rng=np.random.default_rng(rng),
+            )
         )
         if ledger is None:
             return _of_labels(chosen, label_parts, name, confidence=confidence)
         return _with_ledger(
             chosen, label_parts, name, ledger, level=1 - confidence, expected=ledger_digest, record=not status
         )
-    comparisons = [comparison.of_people for comparison in compared(study.select(**selection), setting)]
+    comparisons = [comparison.of_people for comparison in compared(chosen, setting)]
     generator = np.random.default_rng(rng)
     flips_of, weights_of = drawn_flips(generator), _shared_weights(comparisons, resamples, generator)
 
@@ -306,14 +307,16 @@ def gate(
         confidence=confidence,
     )
     bounds = iter(zip(tests.estimate, tests.low, tests.high, tests.p_value, strict=True))
-    parts = []
-    for comparison, part in zip(comparisons, results, strict=True):
-        rows = []
-        for rule, measurement in zip(rules, part, strict=True):
-            numbers = next(bounds)
-            reason = _inconclusive(measurement, rule.threshold, *numbers[1:3], tests.level)
-            rows.append(rule.row(name, measurement.statistic, measurement.n, numbers, reason=reason))
-        parts.append(Gate.part(comparison.aspect, rules=rows))
+
+    def row(rule: GateRule, measurement: Measured) -> dict[str, Any]:
+        numbers = next(bounds)
+        reason = _inconclusive(measurement, rule.threshold, *numbers[1:3], tests.level)
+        return rule.row(name, measurement.statistic, measurement.n, numbers, reason=reason)
+
+    parts = [
+        Gate.part(comparison.aspect, rules=[row(*pair) for pair in zip(rules, part, strict=True)])
+        for comparison, part in zip(comparisons, results, strict=True)
+    ]
     return Gate.of(parts, [note for comparison in comparisons for note in comparison.notes])
 
 
@@ -321,17 +324,15 @@ def _of_labels(study: Study, parts: Sequence[LabelTests], metric: str, *, confid
     """Return the result for rules on labels; intervals and p-values have Bonferroni's correction over all tests."""
     tests = max(1, sum(test.defined for part in parts for test in part.tests))
     level = 1 - (1 - confidence) / tests
-    rows = []
-    for part in parts:
-        of_part = []
-        for test in part.tests:
-            value, low, high = test.interval(level)
-            p_value = min(1.0, tests * test.p_value) if test.defined else np.nan
-            reason = test.reason or CONTAINED + more_data(value, low, high, test.rule.threshold, "human labels")
-            numbers = (value, low, high, p_value)
-            of_part.append(test.rule.row(metric, test.statistic, test.n, numbers, system=test.system, reason=reason))
-        rows.append(Gate.part(part.aspect, rules=of_part))
-    return Gate.of(rows, study.notes)
+
+    def row(test: LabelTest) -> dict[str, Any]:
+        value, low, high = test.interval(level)
+        p_value = min(1.0, tests * test.p_value) if test.defined else np.nan
+        reason = test.reason or CONTAINED + more_data(value, low, high, test.rule.threshold, "human labels")
+        numbers = (value, low, high, p_value)
+        return test.rule.row(metric, test.statistic, test.n, numbers, system=test.system, reason=reason)
+
+    return Gate.of([Gate.part(part.aspect, rules=list(map(row, part.tests))) for part in parts], study.notes)
 
 
 def _with_ledger(
@@ -339,13 +340,14 @@ def _with_ledger(
 ) -> Gate:
     """Return the result for a candidate of a ledger: the joint outcome of all rules, without estimates."""
     outcome, reason, state = ledger_answer(path, LedgerTests.of(metric, parts), level=level, **more)
-    rows = []
-    for k, part in enumerate(parts):
-        of_part = [
-            test.rule.row(metric, test.statistic, test.n, system=test.system, outcome=outcome, reason=reason)
-            for test in part.tests
-        ]
-        rows.append(Gate.part(part.aspect, rules=of_part, **({} if k else {"ledger": [state]})))
+
+    def row(test: LabelTest) -> dict[str, Any]:
+        return test.rule.row(metric, test.statistic, test.n, system=test.system, outcome=outcome, reason=reason)
+
+    rows = [
+        Gate.part(part.aspect, rules=list(map(row, part.tests)), ledger=() if k else [state])
+        for k, part in enumerate(parts)
+    ]
     return Gate.of(rows, study.notes)
 
 

@@ -138,8 +138,8 @@ def label_tests(
     sampling: Sampling,
     confidence: float,
     rng: np.random.Generator,
-) -> list[LabelTests]:
-    """Return the tests of all rules in each aspect of a selected study.
+) -> Iterator[LabelTests]:
+    """Yield the tests of all rules in each aspect of a selected study.
 
     Parameters
     ----------
@@ -159,7 +159,6 @@ def label_tests(
             "(not_worse_than); omit one of these two options"
         )
     settings = EstimateSettings(sampling=sampling, confidence=confidence, rng=rng)
-    result = []
     for outputs in labelled_outputs(study, consensus="vote"):
         view = outputs.as_binary(positive) if positive else outputs
         judges = {judge.name: judge for judge in judges_of(view, "youden" if len(view.words) == 2 else None)}
@@ -169,8 +168,7 @@ def label_tests(
             .group_by("unit")
             .agg(pl.col("item").min())
         )
-        result.append(LabelTests(outputs.aspect, tests, _human_labels(outputs), first.sort("unit")["item"].to_list()))
-    return result
+        yield LabelTests(outputs.aspect, tests, _human_labels(outputs), first.sort("unit")["item"].to_list())
 
 
 def _human_labels(outputs: LabelledOutputs) -> dict[tuple[str, str], str]:
@@ -214,7 +212,7 @@ def _tests(
     if rule.against is not None:
         yield _difference(test, view, (judges[metric], judges[rule.against]), settings, statistic, needs_two)
         return
-    part = judges[metric].of_thresholds.rates(view, np.ones(len(view.system), dtype=bool), **settings)
+    part = judges[metric].of_thresholds.rates(view, **settings)
     functions = measure_functions(len(view.words), part.n_labelled, ordered=view.ordered)
     if statistic not in functions:
         yield test(np.nan, part.n_labelled, reason=needs_two)

@@ -47,9 +47,9 @@ WITHOUT_HUMANS: Mapping[str, tuple[str, ...]] = {
 }
 """Statistics of a judge that need no human ratings, and the relations allowed in their rules. All are proportions."""
 
-ALONE = "a judge alone"
+SCORED, ALONE = "scores or preferences", "a judge alone"
 FAMILIES: Mapping[str, Collection[str]] = {
-    "scores or preferences": ALLOWED,
+    SCORED: ALLOWED,
     "labels": OF_LABELS,
     ALONE: WITHOUT_HUMANS,
 }
@@ -172,7 +172,7 @@ def kind_of_rules(study: Study, rules: Sequence[GateRule], statistic: str | None
         raise OptionError(
             f"not_worse_than={not_worse_than!r} needs human ratings, but the other rules use none; use two gates"
         )
-    return next(iter(kinds), "labels" if study.labels else "scores or preferences")
+    return next(iter(kinds), "labels" if study.labels else SCORED)
 
 
 def one_metric(study: Study, pattern: str, *, option: str) -> str:

@@ -134,7 +134,7 @@ class Plan(Result):
         difference("margin", "proportion of wins minus proportion of losses"),
         score("correlation", "correlation of metric and human preferences"),
         share("saving_most", "upper bound of the proportion of annotations that a metric saves: correlation²"),
-        share("saving", "upper bound of this proportion with the available metric ratings"),
+        share("saving", "upper bound of the proportion of annotations saved, with the available metric ratings"),
     )
 
 

@@ -88,7 +88,7 @@ class Protocol(Result):
         STOPPING,
         count("replications", "number of replays", essential=False),
         score("annotations", "number of all annotations", sd=True, essential=False, best="low"),
-        share("share", "proportion of the available annotations, mean over pairs", sd=True, best="low"),
+        share("share", "annotations used, as a proportion of those available; mean over pairs", sd=True, best="low"),
         *error_columns(*MEANINGS, sd=True),
         share(
             "correct_fixed",
@@ -133,7 +133,7 @@ class Protocol(Result):
         count("round", "number of the round, from 1"),
         count("look", "number of annotations of an undecided pair at this round"),
         score("annotations", "number of annotations so far"),
-        share("share", "proportion of the available annotations"),
+        share("share", "annotations used so far, as a proportion of those available"),
         share("decided", "proportion of pairs decided so far"),
         share("correct", "value of `correct` in `protocol` if the study ended after this round"),
         score("kld", "value of `kld` in `protocol` if the study ended after this round", "KLD (nats)"),

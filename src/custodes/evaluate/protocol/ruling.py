@@ -3,7 +3,7 @@ analyses."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -75,8 +75,8 @@ class PairState:
 
 def rulings(
     rule: Rule, pairs: Sequence[PairState], *, beside: Sequence[PairState], units: Ints
-) -> list[tuple[Ruling, str]]:
-    """Return the results of pairs at one interim analysis, with the reason for closing each pair.
+) -> Iterator[tuple[Ruling, str]]:
+    """Yield the results of pairs at one interim analysis, with the reason for closing each pair.
 
     The reason is 'rule', 'items' or empty (the pair stays open). `beside` has all pairs (including `pairs`) that
     contribute answers: estimators may use several pairs, and items of several pairs may share clusters. `units`
@@ -100,7 +100,6 @@ def rulings(
     last = np.array([min(rule.looks[-1], pair.usable) for pair in pairs])
     decision, is_open, _ = rule_on(rule, counts, look=look, last=last, items=items, judged=judged)
     estimates = estimates_on(rule, counts, look=look, items=items, judged=judged)
-    results = []
     for k, pair in enumerate(pairs):
         n = pair.looks[-1][1]
         why = "rule" if not is_open[k] else "items" if n >= last[k] else ""
@@ -108,8 +107,7 @@ def rulings(
         used = tuple(place for place, answer in enumerate(pair.places[: pair.begin]) if answer != ABSENT)
         wins, ties, losses = counts.human[k].tolist()
         judgement = (int(decision[k]), not why, float(estimates.theta[k]))
-        results.append((Ruling(pair.number, look, n, wins, ties, losses, *judgement, *margin, used), why))
-    return results
+        yield Ruling(pair.number, look, n, wins, ties, losses, *judgement, *margin, used), why
 
 
 def _margin(

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import Any
 
 import numpy as np
 
-from custodes.evaluate.rates.estimates import Interval, JudgeRates, bounded
+from custodes.data.study import Study
+from custodes.evaluate.rates.estimates import EstimateSettings, Interval, JudgeLabels, JudgeRates, bounded
 from custodes.evaluate.rates.outputs import LabelledOutputs
+from custodes.evaluate.slices import slices_of
 from custodes.stats.arrays import Bools, Floats, Ints
 from custodes.stats.bootstrap import unit_sums
 from custodes.stats.clusters import number_by_unit
@@ -101,38 +103,34 @@ def difference_rows(
     *,
     confidence: float,
     rng: np.random.Generator,
-) -> list[dict[str, Any]]:
-    """Return the rows of the table `differences` for one metric, with unadjusted p-values."""
-    rows = []
+) -> Iterator[dict[str, Any]]:
+    """Yield the rows of the table `differences` for one metric, with unadjusted p-values."""
     for (name_a, a), (name_b, b) in combinations(by_system.items(), 2):
         corrected = rate_difference(a, b, outputs, rng)
         human = human_difference(a, b, outputs, rng)
         tpr, tnr = error_differences(a, b)
-        rows.append(
-            {
-                "metric": metric,
-                "system_a": name_a,
-                "system_b": name_b,
-                "label": label,
-                "judge_difference": a.judge.value - b.judge.value,
-                **estimate_with_bounds("human_difference", bounded(human, confidence)),
-                **estimate_with_bounds("corrected_difference", bounded(corrected, confidence)),
-                "p_value": _p_value(corrected),
-                **estimate_with_bounds("tpr_difference", bounded(tpr, confidence)),
-                **estimate_with_bounds("tnr_difference", bounded(tnr, confidence)),
-                "p_tpr": _p_value(tpr),
-                "p_tnr": _p_value(tnr),
-            }
-        )
-    return rows
+        yield {
+            "metric": metric,
+            "system_a": name_a,
+            "system_b": name_b,
+            "label": label,
+            "judge_difference": a.judge.value - b.judge.value,
+            **estimate_with_bounds("human_difference", bounded(human, confidence)),
+            **estimate_with_bounds("corrected_difference", bounded(corrected, confidence)),
+            "p_value": _p_value(corrected),
+            **estimate_with_bounds("tpr_difference", bounded(tpr, confidence)),
+            **estimate_with_bounds("tnr_difference", bounded(tnr, confidence)),
+            "p_tpr": _p_value(tpr),
+            "p_tnr": _p_value(tnr),
+        }
 
 
 def _p_value(values: Floats) -> float:
     return float(two_sided_p(values[1:])) if np.isfinite(values).all() else np.nan
 
 
-def decided(rows: list[dict[str, Any]], *, alpha: float) -> list[dict[str, Any]]:
-    """Return the rows of all metrics with adjusted p-values (Holm), decisions and the favoured system.
+def decided(rows: list[dict[str, Any]], *, alpha: float) -> Iterator[dict[str, Any]]:
+    """Yield the rows of all metrics with adjusted p-values (Holm), decisions and the favoured system.
 
     Tests of the corrected difference are adjusted over the pairs and labels of a metric. Tests of error rates are
     adjusted over all metrics, all pairs and both error rates.
@@ -141,7 +139,6 @@ def decided(rows: list[dict[str, Any]], *, alpha: float) -> list[dict[str, Any]]
     for metric in dict.fromkeys(metrics.tolist()):
         adjusted[metrics == metric] = adjust(adjusted[metrics == metric], correction="holm")
     errors = adjust(np.array([[row["p_tpr"], row["p_tnr"]] for row in rows]).ravel(), correction="holm").reshape(-1, 2)
-    result = []
     for row, p, (p_tpr, p_tnr) in zip(rows, adjusted, errors, strict=True):
         size = row["corrected_difference"]
         decision = "" if np.isnan(p) else "=" if p > alpha else "+" if size > 0 else "-"
@@ -149,10 +146,7 @@ def decided(rows: list[dict[str, Any]], *, alpha: float) -> list[dict[str, Any]]
         signs = {np.sign(row["tpr_difference"])} if p_tpr <= alpha else set()
         signs |= {-np.sign(row["tnr_difference"])} if p_tnr <= alpha else set()
         favoured = {1.0: row["system_a"], -1.0: row["system_b"]}.get(signs.pop(), "") if len(signs) == 1 else ""
-        result.append(
-            row | {"p_adjusted": p, "p_tpr": p_tpr, "p_tnr": p_tnr, "decision": decision, "favoured": favoured}
-        )
-    return result
+        yield row | {"p_adjusted": p, "p_tpr": p_tpr, "p_tnr": p_tnr, "decision": decision, "favoured": favoured}
 
 
 def equivalent(by_system: Sequence[JudgeRates], *, alpha: float) -> bool:
@@ -162,47 +156,47 @@ def equivalent(by_system: Sequence[JudgeRates], *, alpha: float) -> bool:
     return all(part.low > -EQUIVALENCE_MARGIN and part.high < EQUIVALENCE_MARGIN for part in intervals)
 
 
-def slice_row(
-    outputs: LabelledOutputs,
-    metric: str,
-    name: str,
-    inside: JudgeRates,
-    outside: JudgeRates,
-    *,
-    confidence: float,
-    rng: np.random.Generator,
-) -> dict[str, Any]:
-    """Return a row of the table `slices`, with unadjusted p-values of the comparison with all other outputs."""
-    tpr, tnr = error_differences(inside, outside)
-    rate = rate_difference(inside, outside, outputs, rng)
-    return {
-        "metric": metric,
-        "slice": name,
-        "n": inside.n_judged,
-        "n_labelled": inside.n_labelled,
-        **estimate_with_bounds("judge_rate", inside.judge),
-        **estimate_with_bounds("corrected_rate", inside.corrected),
-        **estimate_with_bounds("tpr", bounded(inside.error_rates[0], confidence)),
-        **estimate_with_bounds("tnr", bounded(inside.error_rates[1], confidence)),
-        "p_rate": _p_value(rate),
-        "p_tpr": _p_value(tpr),
-        "p_tnr": _p_value(tnr),
-        "signs": {"p_rate": rate[0], "p_tpr": tpr[0], "p_tnr": tnr[0]},
-    }
+def slice_rows(
+    study: Study, outputs: LabelledOutputs, judge: JudgeLabels, by: str, settings: EstimateSettings
+) -> Iterator[dict[str, Any]]:
+    """Yield the rows of the table `slices`, with unadjusted p-values of the comparison with all other outputs."""
+    names, position = slices_of(study, outputs.table, by)
+    evaluated, confidence = judge.of_thresholds, settings["confidence"]
+    for k, name in enumerate(names):
+        if not np.isfinite(evaluated.labels[position == k]).any():
+            continue
+        inside, outside = (
+            evaluated.rates(outputs, rows, **settings) for rows in (position == k, (position != k) & (position >= 0))
+        )
+        tpr, tnr = error_differences(inside, outside)
+        rate = rate_difference(inside, outside, outputs, settings["rng"])
+        yield {
+            "metric": judge.name,
+            "slice": name,
+            "n": inside.n_judged,
+            "n_labelled": inside.n_labelled,
+            **estimate_with_bounds("judge_rate", inside.judge),
+            **estimate_with_bounds("corrected_rate", inside.corrected),
+            **estimate_with_bounds("tpr", bounded(inside.error_rates[0], confidence)),
+            **estimate_with_bounds("tnr", bounded(inside.error_rates[1], confidence)),
+            "p_rate": _p_value(rate),
+            "p_tpr": _p_value(tpr),
+            "p_tnr": _p_value(tnr),
+            "signs": {"p_rate": rate[0], "p_tpr": tpr[0], "p_tnr": tnr[0]},
+        }
 
 
 FINDINGS = {"p_rate": "rate", "p_tpr": "TPR", "p_tnr": "TNR"}
 
 
-def with_findings(rows: list[dict[str, Any]], *, alpha: float) -> list[dict[str, Any]]:
-    """Return the rows of the table `slices` for all metrics, with adjusted p-values and significant differences.
+def with_findings(rows: list[dict[str, Any]], *, alpha: float) -> Iterator[dict[str, Any]]:
+    """Yield the rows of the table `slices` for all metrics, with adjusted p-values and significant differences.
 
     P-values are adjusted over slices and tests (Holm).
     """
     names = list(FINDINGS)
     p_values = np.array([[row[name] for name in names] for row in rows], dtype=np.float64)
     adjusted = adjust(p_values.ravel(), correction="holm").reshape(-1, len(names))
-    result = []
     for row, p in zip(rows, adjusted, strict=True):
         significant: Bools = p <= alpha
         words = [
@@ -211,5 +205,4 @@ def with_findings(rows: list[dict[str, Any]], *, alpha: float) -> list[dict[str,
             if is_significant
         ]
         values = {key: value for key, value in row.items() if key != "signs"}
-        result.append(values | dict(zip(names, p.tolist(), strict=True)) | {"finding": ", ".join(words)})
-    return result
+        yield values | dict(zip(names, p.tolist(), strict=True)) | {"finding": ", ".join(words)}

@@ -351,9 +351,12 @@ class JudgeLabels:
     scores: Floats | None = None
     threshold: float = np.nan
 
-    def rates(self, outputs: LabelledOutputs, rows: Bools, **settings: Unpack[EstimateSettings]) -> JudgeRates:
-        """Return the rates of the outputs in `rows` (n,)."""
-        part = judge_rates(outputs, np.where(rows, self.labels, np.nan), strata=self.strata, **settings)
+    def rates(
+        self, outputs: LabelledOutputs, rows: Bools | None = None, **settings: Unpack[EstimateSettings]
+    ) -> JudgeRates:
+        """Return the rates of the outputs in `rows` (n,), by default of all outputs."""
+        labels = self.labels if rows is None else np.where(rows, self.labels, np.nan)
+        part = judge_rates(outputs, labels, strata=self.strata, **settings)
         if self.name == HUMAN:
             return replace(part, pairs=None, judge=UNDEFINED, unlabelled=0.0)
         unknown = self.scores is not None and not np.isfinite(self.threshold)

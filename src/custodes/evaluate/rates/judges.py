@@ -1,8 +1,9 @@
-"""Agreement of a judge's labels with human labels: the table shared by `rates` and `agreement`."""
+"""Agreement of the labels of a judge with human labels, and the alternative annotator test."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,6 @@ from custodes.answers.tables import count, label, score, share, table
 from custodes.data.comparisons import HUMAN
 from custodes.evaluate.rates.comparisons import estimate_with_bounds
 from custodes.evaluate.rates.estimates import (
-    UNDEFINED,
     EstimateSettings,
     Interval,
     JudgeLabels,
@@ -20,7 +20,9 @@ from custodes.evaluate.rates.estimates import (
 )
 from custodes.evaluate.rates.outputs import LabelledOutputs
 from custodes.evaluate.slices import Ratios
-from custodes.stats.intervals import wilson_interval
+from custodes.stats.arrays import Bools, Floats, Ints
+from custodes.stats.intervals import student_quantile, wilson_interval
+from custodes.stats.rates.alternative_annotator_test import FEWEST_ANNOTATORS, FEWEST_OUTPUTS, Replacement, replacement
 from custodes.stats.rates.scores import area_under_roc, roc, score_strata
 
 MEASURES = {
@@ -39,6 +41,13 @@ MEASURES = {
 }
 PROPORTIONS = ("tpr", "tnr", "ppv", "npv", "accuracy", "balanced_accuracy", "f1", "auc")
 ESSENTIAL = ("tpr", "tnr", "accuracy", "kappa")
+
+
+MOST_POINTS = 200
+"""Maximum number of points of a ROC curve in the table `roc`."""
+
+PASSED = 0.5
+"""Minimum winning rate with which a judge may replace an annotator (Calderon, Reichart and Dror 2025)."""
 
 
 def judge_table() -> Any:
@@ -75,12 +84,10 @@ def compared_judges(outputs: LabelledOutputs, threshold: str = "youden") -> Iter
 
 def judge_rows(outputs: LabelledOutputs, settings: EstimateSettings) -> list[dict[str, Any]]:
     """Return the rows of the table `judges`."""
-    everything = np.ones(len(outputs.system), dtype=bool)
-    rows = []
-    for judge in compared_judges(outputs):
-        whole = judge.of_thresholds.rates(outputs, everything, **settings)
-        rows.append(judge_row(outputs, judge, whole, confidence=settings["confidence"]))
-    return rows
+    return [
+        judge_row(outputs, judge, judge.of_thresholds.rates(outputs, **settings), confidence=settings["confidence"])
+        for judge in compared_judges(outputs)
+    ]
 
 
 def equal_labels(outputs: LabelledOutputs) -> Ratios:
@@ -102,17 +109,8 @@ def equal_labels(outputs: LabelledOutputs) -> Ratios:
 def judge_row(outputs: LabelledOutputs, judge: JudgeLabels, part: JudgeRates, *, confidence: float) -> dict[str, Any]:
     """Return a row of the table `judges`."""
     measures = part.measures(confidence=confidence, ordered=outputs.ordered)
-    area = UNDEFINED
-    if judge.scores is not None:
-        usable = outputs.labelled & ~np.isnan(judge.scores)
-        area = Interval(
-            *area_under_roc(
-                judge.scores[usable],
-                outputs.gold[usable, 1] > 0.5,
-                units=outputs.unit[usable],
-                confidence=confidence,
-            )
-        )
+    scores, positive, units = _labelled(outputs, judge)
+    area = Interval(*area_under_roc(scores, positive, units=units, confidence=confidence))
     return {
         "metric": judge.name,
         "label": outputs.words[1] if len(outputs.words) == 2 else "",
@@ -129,13 +127,9 @@ def judge_row(outputs: LabelledOutputs, judge: JudgeLabels, part: JudgeRates, *,
     }
 
 
-MOST_POINTS = 200
-"""Maximum number of points of a ROC curve in the table `roc`."""
-
-
 def roc_rows(outputs: LabelledOutputs, judge: JudgeLabels) -> list[dict[str, Any]]:
     """Return the rows of the table `roc`, thinned to `MOST_POINTS` points; empty for a judge without scores."""
-    scores, positive = _labelled(outputs, judge)
+    scores, positive, _ = _labelled(outputs, judge)
     if not 0 < positive.sum() < len(positive):
         return []
     curve = roc(scores, positive)
@@ -158,7 +152,7 @@ def calibration_rows(outputs: LabelledOutputs, judge: JudgeLabels, *, confidence
     """Return the rows of the table `calibration`, with the rate of positive human labels in bins of equal size."""
     from scipy.special import ndtri
 
-    scores, positive = _labelled(outputs, judge)
+    scores, positive, _ = _labelled(outputs, judge)
     if not len(scores):
         return []
     bins = score_strata(scores, n_labelled=len(scores))
@@ -170,9 +164,79 @@ def calibration_rows(outputs: LabelledOutputs, judge: JudgeLabels, *, confidence
     return [{"metric": judge.name} | dict(zip(names, row, strict=True)) for row in columns]
 
 
-def _labelled(outputs: LabelledOutputs, judge: JudgeLabels) -> tuple[Any, Any]:
-    """Return the scores and the binary human labels of outputs that have a score and a human label."""
-    if judge.scores is None:
-        return np.empty(0), np.empty(0, dtype=bool)
-    usable = outputs.labelled & ~np.isnan(judge.scores)
-    return judge.scores[usable], outputs.gold[usable, 1] > 0.5
+def _labelled(outputs: LabelledOutputs, judge: JudgeLabels) -> tuple[Floats, Bools, Ints]:
+    """Return the scores, the binary human labels and the clusters of outputs that have a score and a human label."""
+    scores = np.full(len(outputs.unit), np.nan) if judge.scores is None else judge.scores
+    usable = outputs.labelled & ~np.isnan(scores)
+    return scores[usable], outputs.gold[usable, 1] > 0.5, outputs.unit[usable]
+
+
+def replacement_rows(
+    outputs: LabelledOutputs, *, epsilon: float, alpha: float, confidence: float
+) -> Iterator[tuple[dict[str, Any], list[dict[str, Any]]]]:
+    """Yield a row of `replacement`, and the rows of `replacement_annotators`, for each metric that gives labels.
+
+    Nothing is yielded if no output has labels of two annotators.
+    """
+    several = np.sum(~np.isnan(outputs.annotated), axis=0) >= 2
+    if not several.any():
+        return
+    rows = outputs.only(several)
+    annotators = _numbers(rows, rows.annotated)
+    for name, labels, is_score in zip(rows.metrics, rows.judged, rows.is_score, strict=True):
+        if is_score and not rows.ordered:
+            continue
+        judge = labels if is_score else _numbers(rows, labels)
+        test = partial(replacement, judge, annotators, ordered=rows.ordered, epsilon=epsilon, level=alpha)
+        published = test(units=np.arange(len(judge)))
+        by_cluster = test(units=rows.unit) if rows.clustered else published
+        yield (
+            _judge_row(name, published, by_cluster, rows, epsilon, confidence),
+            list(_annotator_rows(name, by_cluster, rows, alpha)),
+        )
+
+
+def _numbers(outputs: LabelledOutputs, codes: Floats) -> Floats:
+    """Return labels as numbers: the values of ordered labels, the codes of labels without an order."""
+    if not outputs.ordered:
+        return codes
+    values = np.array([float(word) for word in outputs.words])
+    return np.where(np.isnan(codes), np.nan, values[np.nan_to_num(codes).astype(np.intp)])
+
+
+def _judge_row(
+    name: str, published: Replacement, test: Replacement, outputs: LabelledOutputs, epsilon: float, confidence: float
+) -> dict[str, Any]:
+    tested = int(np.isfinite(test.p).sum())
+    enough = tested >= FEWEST_ANNOTATORS
+    clusters = len(np.unique(outputs.unit))
+    reach = student_quantile(confidence, clusters) * test.error
+    probability = test.advantage_probability
+    return {
+        "metric": name,
+        "annotators": tested,
+        "epsilon": epsilon,
+        "winning_rate": test.winning_rate if enough else np.nan,
+        "may_replace": test.winning_rate >= PASSED if enough else None,
+        "advantage_probability": probability,
+        "advantage_probability_low": max(probability - reach, 0.0),
+        "advantage_probability_high": min(probability + reach, 1.0),
+        "winning_rate_outputs": published.winning_rate if enough else np.nan,
+        "reason": ""
+        if enough
+        else f"fewer than {FEWEST_ANNOTATORS} annotators with {FEWEST_OUTPUTS} outputs that have another human label",
+    }
+
+
+def _annotator_rows(name: str, test: Replacement, outputs: LabelledOutputs, alpha: float) -> Iterator[dict[str, Any]]:
+    for k, annotator in enumerate(outputs.annotators):
+        if np.isfinite(test.p[k]):
+            yield {
+                "metric": name,
+                "annotator": annotator,
+                "n": int(test.n[k]),
+                "advantage": test.advantage[k],
+                "difference": test.difference[k],
+                "p_adjusted": test.p[k],
+                "replaceable": bool(test.p[k] <= alpha),
+            }

@@ -19,7 +19,7 @@ from custodes.arguments import between
 from custodes.data.notes import Note, noted
 from custodes.data.study import Study
 from custodes.errors import InputError, OptionError, listed
-from custodes.evaluate.parallel import each, labelled_generators
+from custodes.evaluate.parallel import labelled_generators, merged
 from custodes.evaluate.rates.estimates import positive_rate
 from custodes.evaluate.rates.outputs import LabelledOutputs, binary_outputs, judge_position, labelled_outputs
 from custodes.evaluate.slices import slices_of
@@ -189,10 +189,7 @@ def labelling(
         return Labelling.part(outputs.aspect, **rows), notes
 
     parts = labelled_outputs(selected, consensus="vote")
-    answers = each(answer, parts, rng=np.random.default_rng(rng), progress=progress, desc="labelling")
-    return Labelling.of(
-        [tables for tables, _ in answers], [*selected.notes, *(note for _, notes in answers for note in notes)]
-    )
+    return merged(Labelling, answer, parts, rng=rng, notes=selected.notes, progress=progress, desc="labelling")
 
 
 def _slices(
@@ -380,8 +377,7 @@ class _LabellingPlan:
         rows = [row for row in needed if row["quantity"] == target]
         if target in ("tpr", "tnr"):
             return np.array([max(0, (row["by_judge"] or 0) - row["labelled"]) for row in rows])
-        of_system = [(i,) for i in range(len(self.systems))]
-        places = combinations(range(len(self.systems)), 2) if target == "difference" else of_system
+        places = combinations(range(len(self.systems)), 2 if target == "difference" else 1)
         most = np.zeros(len(self.systems), dtype=np.int64)
         for systems, row in zip(places, rows, strict=True):
             for i in systems:
@@ -393,24 +389,16 @@ class _LabellingPlan:
 
         `n` has the number for each system, or one total number.
         """
-        free = self.n - self.labelled
-        if len(n) == len(self.systems) and target not in ("tpr", "tnr"):
-            rows = zip(self.shares, self.labelled, free, n, strict=True)
-            return np.array(
-                [
-                    allocation(share, labelled=labelled, available=available, n=int(of_system), least=FEWEST)
-                    for share, labelled, available, of_system in rows
-                ]
-            )
         if target in ("tpr", "tnr"):
-            of_label = self.error_share(positive=target == "tpr")
-            parts = np.nan_to_num(ratio(self.n, self.n.sum(axis=0))) * of_label
+            shares = np.nan_to_num(ratio(self.n, self.n.sum(axis=0))) * self.error_share(positive=target == "tpr")
         else:
-            parts = self.shares / len(self.systems)
-        added = allocation(
-            parts.ravel(), labelled=self.labelled.ravel(), available=free.ravel(), n=int(n.sum()), least=FEWEST
-        )
-        return added.reshape(-1, 2)
+            shares = self.shares / len(self.systems)
+        groups = (cells.reshape(len(n), -1) for cells in (shares, self.labelled, self.n - self.labelled))
+        added = [
+            allocation(share, labelled=labelled, available=available, n=int(of_group), least=FEWEST)
+            for share, labelled, available, of_group in zip(*groups, n, strict=True)
+        ]
+        return np.array(added).reshape(-1, 2)
 
     def allocated(self, added: Ints) -> Iterator[dict[str, Any]]:
         """Yield the rows of the table `allocation`."""

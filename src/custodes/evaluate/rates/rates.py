@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
 from functools import partial
 from typing import Any, Literal, Unpack
@@ -17,13 +18,13 @@ from custodes.data.comparisons import HUMAN
 from custodes.data.notes import Note
 from custodes.data.study import Study
 from custodes.errors import OptionError, shown
-from custodes.evaluate.parallel import each
+from custodes.evaluate.parallel import merged
 from custodes.evaluate.rates.comparisons import (
     decided,
     difference_rows,
     equivalent,
     estimate_with_bounds,
-    slice_row,
+    slice_rows,
     with_findings,
 )
 from custodes.evaluate.rates.estimates import (
@@ -33,11 +34,17 @@ from custodes.evaluate.rates.estimates import (
     judges_of,
     parsed_threshold,
 )
-from custodes.evaluate.rates.judges import MEASURES, calibration_rows, compared_judges, judge_row, judge_table, roc_rows
+from custodes.evaluate.rates.judges import (
+    MEASURES,
+    calibration_rows,
+    compared_judges,
+    judge_row,
+    judge_table,
+    replacement_rows,
+    roc_rows,
+)
 from custodes.evaluate.rates.notes import FEW_LABELS, judge_notes, label_notes, rate_notes
 from custodes.evaluate.rates.outputs import Consensus, LabelledOutputs, labelled_outputs
-from custodes.evaluate.rates.replaced import replacement_rows
-from custodes.evaluate.slices import slices_of
 from custodes.progress import Progress, silent
 from custodes.stats.rates.posterior import Sampling
 
@@ -139,18 +146,21 @@ class Rates(Result):
         share("tnr", MEASURES["tnr"], "TNR", interval=True),
         p_value(
             "p_rate",
-            "p-value of the test that all other outputs have an equal corrected rate, adjusted for all slices and "
+            "p-value of the test that the slice and all other outputs have equal corrected rates, adjusted for all "
+            "slices and "
             "tests (Holm)",
             essential=False,
         ),
         p_value(
             "p_tpr",
-            "p-value of the test that all other outputs have an equal TPR, adjusted for all slices and tests (Holm)",
+            "p-value of the test that the slice and all other outputs have equal TPR, adjusted for all slices and "
+            "tests (Holm)",
             essential=False,
         ),
         p_value(
             "p_tnr",
-            "p-value of the test that all other outputs have an equal TNR, adjusted for all slices and tests (Holm)",
+            "p-value of the test that the slice and all other outputs have equal TNR, adjusted for all slices and "
+            "tests (Holm)",
             essential=False,
         ),
         label("finding", "quantities in which the slice differs significantly from all other outputs"),
@@ -175,8 +185,8 @@ class Rates(Result):
         score("epsilon", "margin by which the metric may be worse than an annotator, because a metric costs less"),
         share(
             "winning_rate",
-            "proportion of annotators for whom the test rejects that they are better than the metric by epsilon or "
-            "more; with clusters as independent units",
+            "proportion of annotators for whom the test rejects the hypothesis that the annotator is better than the "
+            "metric by epsilon or more; clusters are the independent units",
             "Winning rate",
         ),
         flag("may_replace", "whether the winning rate is at least .5", "May replace"),
@@ -212,7 +222,7 @@ class Rates(Result):
             "p_adjusted",
             "adjusted p-value of the hypothesis that the annotator is better by epsilon or more (Benjamini–Yekutieli)",
         ),
-        flag("replaceable", "whether the test rejects this hypothesis"),
+        flag("replaceable", "whether the test rejects the hypothesis that the annotator is better by epsilon or more"),
         essential=False,
     )
     roc: pl.DataFrame = table(
@@ -318,10 +328,7 @@ def rates(
         )
     if sampling != "random" and not any(part.metrics for part in parts):
         raise OptionError(f"sampling={sampling!r} needs labels of a metric, but {selected.name} has only human labels")
-    answers = list(each(answer, parts, rng=np.random.default_rng(rng), progress=progress, desc="rates"))
-    return Rates.of(
-        [tables for tables, _ in answers], [*selected.notes, *(note for _, notes in answers for note in notes)]
-    )
+    return merged(Rates, answer, parts, rng=rng, notes=selected.notes, progress=progress, desc="rates")
 
 
 def _answer(
@@ -346,45 +353,37 @@ def _answer(
         )
     settings = EstimateSettings(sampling=sampling, confidence=confidence, rng=rng)
     views = [chosen] if binary else [outputs.as_binary(word) for word in outputs.words]
-    rate_rows, pair_rows, part_rows = list[dict[str, Any]](), list[dict[str, Any]](), list[dict[str, Any]]()
-    judge_rows, cells = list[dict[str, Any]](), list[dict[str, Any]]()
-    curves, bins = list[dict[str, Any]](), list[dict[str, Any]]()
+    rows = defaultdict[str, list[dict[str, Any]]](list)
     notes = [*outputs.notes, *label_notes(chosen, positive)]
-    everything = np.ones(len(chosen.system), dtype=bool)
     for view in views:
         for judge in judges_of(view, (threshold or "youden") if binary else None):
             by_system, method = _by_system(view, judge, settings, calibration, alpha=alpha)
-            rate_rows += [_rate_row(judge.name, name, view.words[1], part, method) for name, part in by_system.items()]
+            label_name = view.words[1]
+            rows["rates"] += [_rate_row(judge.name, name, label_name, part, method) for name, part in by_system.items()]
             notes += rate_notes(view, judge, by_system)
-            pair_rows += difference_rows(view, judge.name, view.words[1], by_system, confidence=confidence, rng=rng)
+            rows["differences"] += difference_rows(
+                view, judge.name, label_name, by_system, confidence=confidence, rng=rng
+            )
             if by and binary:
-                part_rows += _slice_rows(study, view, judge, by, settings)
+                rows["slices"] += slice_rows(study, view, judge, by, settings)
             if binary and judge.name != HUMAN:
-                whole = judge.of_thresholds.rates(view, everything, **settings)
-                judge_rows.append(judge_row(view, judge, whole, confidence=confidence))
-                cells += _cells(view, judge.name, whole)
+                whole = judge.of_thresholds.rates(view, **settings)
+                rows["judges"].append(judge_row(view, judge, whole, confidence=confidence))
+                rows["confusion"] += _cells(view, judge.name, whole)
                 notes += judge_notes(view, judge, whole, sampling, method, calibration)
-                curves += roc_rows(view, judge)
-                bins += calibration_rows(view, judge, confidence=confidence)
-    if not binary:
-        for judge in compared_judges(chosen):
-            whole = judge.rates(chosen, everything, **settings)
-            judge_rows.append(judge_row(chosen, judge, whole, confidence=confidence))
-            cells += _cells(chosen, judge.name, whole)
-    replaced = list(replacement_rows(outputs, epsilon=epsilon, alpha=alpha, confidence=confidence))
-    tables = Rates.part(
-        outputs.aspect,
-        rates=rate_rows,
-        judges=judge_rows,
-        differences=decided(pair_rows, alpha=alpha) if pair_rows else (),
-        slices=with_findings(part_rows, alpha=alpha) if part_rows else (),
-        confusion=cells,
-        replacement=[row for row, _ in replaced],
-        replacement_annotators=[row for _, rows in replaced for row in rows],
-        roc=curves,
-        calibration=bins,
-    )
-    return tables, notes
+                rows["roc"] += roc_rows(view, judge)
+                rows["calibration"] += calibration_rows(view, judge, confidence=confidence)
+    for judge in () if binary else compared_judges(chosen):
+        whole = judge.rates(chosen, **settings)
+        rows["judges"].append(judge_row(chosen, judge, whole, confidence=confidence))
+        rows["confusion"] += _cells(chosen, judge.name, whole)
+    for row, annotator_rows in replacement_rows(outputs, epsilon=epsilon, alpha=alpha, confidence=confidence):
+        rows["replacement"].append(row)
+        rows["replacement_annotators"] += annotator_rows
+    for name, adjusted in (("differences", decided), ("slices", with_findings)):
+        if rows[name]:
+            rows[name] = list(adjusted(rows[name], alpha=alpha))
+    return Rates.part(outputs.aspect, **rows), notes
 
 
 def _by_system(
@@ -398,7 +397,7 @@ def _by_system(
     method = "rogan-gladen" if settings["sampling"] == "by-label" else "post-stratified"
     several = len(rates_of) > 1 and calibration == "shared"
     if several and equivalent(list(rates_of.values()), alpha=alpha):
-        whole = judge.of_thresholds.rates(outputs, np.ones(len(outputs.system), dtype=bool), **settings)
+        whole = judge.of_thresholds.rates(outputs, **settings)
         if whole.pairs is not None:
             confidence = settings["confidence"]
             shared = {
@@ -453,25 +452,3 @@ def _cells(outputs: LabelledOutputs, metric: str, part: JudgeRates) -> Iterator[
                 "n": part.pairs.counts.labelled[i, j],
                 "proportion": part.pairs.of_all.estimate[i, j] if part.n_labelled else np.nan,
             }
-
-
-def _slice_rows(
-    study: Study, outputs: LabelledOutputs, judge: JudgeLabels, by: str, settings: EstimateSettings
-) -> Iterator[dict[str, Any]]:
-    names, position = slices_of(study, outputs.table, by)
-    evaluated = judge.of_thresholds
-    for k, name in enumerate(names):
-        if np.isfinite(evaluated.labels[position == k]).any():
-            inside, outside = (
-                evaluated.rates(outputs, rows, **settings)
-                for rows in (position == k, (position != k) & (position >= 0))
-            )
-            yield slice_row(
-                outputs,
-                judge.name,
-                name,
-                inside,
-                outside,
-                confidence=settings["confidence"],
-                rng=settings["rng"],
-            )

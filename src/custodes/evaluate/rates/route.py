@@ -14,7 +14,7 @@ from custodes.answers.tables import count, flag, label, probability, score, shar
 from custodes.data.notes import Note, noted
 from custodes.data.study import Study
 from custodes.errors import InputError, OptionError, shown
-from custodes.evaluate.parallel import each
+from custodes.evaluate.parallel import merged
 from custodes.evaluate.rates.estimates import sampling_p_value
 from custodes.evaluate.rates.judged_outputs import JudgedOutputs, judged_outputs
 from custodes.evaluate.rates.notes import SAMPLING_ALPHA
@@ -52,7 +52,7 @@ class Route(Result):
         score("threshold", "smallest confidence of an accepted judgement"),
         share("accepted", "proportion of outputs whose judgement is accepted"),
         count("n_labelled", "number of accepted judgements with a human label", "Human labels"),
-        share("disagreement", "proportion of these judgements that differ from the human label"),
+        share("disagreement", "proportion of the accepted judgements with a human label that differ from it"),
         share("disagreement_bound", "upper bound of the disagreement (Clopper–Pearson)", "Upper bound"),
         count("add", "number of outputs to label next", "Label next"),
         label("reason", "reason if no judgement is accepted"),
@@ -63,7 +63,7 @@ class Route(Result):
         score("threshold", "smallest confidence of an accepted judgement"),
         share("accepted", "proportion of outputs whose judgement would be accepted"),
         count("n_labelled", "number of judgements with at least this confidence and a human label", "Human labels"),
-        share("disagreement", "proportion of these judgements that differ from the human label"),
+        share("disagreement", "proportion of the accepted judgements with a human label that differ from it"),
         share("disagreement_bound", "upper bound of the disagreement (Clopper–Pearson)", "Upper bound"),
         label("outcome", "`passes`, `fails`, `too few labels`, or `not tested` (after a failure)"),
         essential=False,
@@ -72,7 +72,7 @@ class Route(Result):
         "One row per judge, if `threshold` is set: do accepted judgements disagree with human labels too often?",
         label("metric", "name of the judge"),
         count("n_labelled", "number of accepted judgements with a human label", "Human labels"),
-        share("disagreement", "proportion of these judgements that differ from the human label"),
+        share("disagreement", "proportion of the accepted judgements with a human label that differ from it"),
         score("e_value", "largest value of the e-process over the labels, in the order of the rows"),
         flag("alarm", "whether the e-process reached 1 / alpha"),
         count("alarm_at", "number of human labels at the alarm"),
@@ -188,16 +188,8 @@ def route(
         }
         return Route.part(outputs.aspect, **tables), [*part.notes, *_notes(part, calibrated=threshold is None)]
 
-    answers = each(
-        answer,
-        labelled_outputs(selected, consensus="vote"),
-        rng=np.random.default_rng(rng),
-        progress=progress,
-        desc="route",
-    )
-    return Route.of(
-        [tables for tables, _ in answers], [*selected.notes, *(note for _, notes in answers for note in notes)]
-    )
+    parts = labelled_outputs(selected, consensus="vote")
+    return merged(Route, answer, parts, rng=rng, notes=selected.notes, progress=progress, desc="route")
 
 
 def _of_threshold(part: JudgedOutputs, threshold: float, *, confidence: float) -> dict[str, Any]:

@@ -26,8 +26,7 @@ from custodes.evaluate.slices import BY
 from custodes.evaluate.verdict import overall
 from custodes.evaluate.verdict.faults import faults
 from custodes.evaluate.verdict.favoritism import favours, flips
-from custodes.evaluate.verdict.metrics import chance, design, serious, trust, uncertain
-from custodes.evaluate.verdict.metrics_alone import metric_sentences
+from custodes.evaluate.verdict.metrics import chance, design, metric_sentences, serious, trust, uncertain
 from custodes.evaluate.verdict.rates import rate_sentences
 from custodes.evaluate.verdict.slices import slices
 from custodes.evaluate.verdict.systems import best, labels
@@ -123,8 +122,8 @@ def verdict(
     Examples
     --------
     >>> import custodes as cu
-    >>> told = cu.verdict(cu.read("demo"), resamples=50, aspect="coherence")
-    >>> told.verdict["kind"].unique(maintain_order=True).to_list()[0]
+    >>> result = cu.verdict(cu.read("demo"), resamples=50, aspect="coherence")
+    >>> result.verdict["kind"].unique(maintain_order=True).to_list()[0]
     'best'
     """
     if study.labels:

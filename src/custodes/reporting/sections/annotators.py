@@ -16,7 +16,7 @@ from custodes.data.preferences import Preferences
 from custodes.data.study import Study
 from custodes.errors import InputError
 from custodes.evaluate.annotators.annotators import Annotators, annotators
-from custodes.evaluate.check.refusals import asked_of, refusals
+from custodes.evaluate.check.study import asked_of, refusals
 from custodes.evaluate.decision_graph import PAIR
 from custodes.plots.annotators import competence, with_interval
 from custodes.reporting.section import Context, Figure, Section, empty_rows, spec_of

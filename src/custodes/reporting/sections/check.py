@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from custodes.answers.tables import label
 from custodes.evaluate.check.check import check
-from custodes.evaluate.check.problems import of_all_aspects
+from custodes.evaluate.check.rules import of_all_aspects
 from custodes.reporting.section import Context, Section
 from custodes.reporting.tables import columns_with_values, table_html
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from custodes.errors import CustodesError, InputError, MissingExtraError, OptionError, listed, shown
+from custodes.errors import CustodesError, InputError, MissingExtraError, OptionError, listed, reject, shown
 
 BACKENDS = ("auto", "onnx", "transformers")
 
@@ -70,10 +70,10 @@ class ModelFiles:
 def find(model: str, backend: str, revision: str) -> ModelFiles:
     """Return the files of the encoder `model`: a folder, an ONNX file next to its tokenizer.json, or a repository of
     the hub."""
-    if backend not in BACKENDS:
-        raise OptionError(f"backend={shown(backend)}; allowed: {', '.join(BACKENDS)}")
-    if not model:
-        raise OptionError(f"no model is given; give {EXAMPLES}")
+    reject(
+        (backend not in BACKENDS, f"backend={shown(backend)}; allowed: {', '.join(BACKENDS)}"),
+        (not model, f"no model is given; give {EXAMPLES}"),
+    )
     try:
         place = Path(model).expanduser()
         there = place.exists()
@@ -118,16 +118,21 @@ def _onnx(model: str, names: Sequence[str], backend: str) -> str | None:
         return None
     models = [name for name in names if name.endswith(".onnx")]
     usual = [name for name in PLACES if name in models]
-    if len(models) > 1 and not usual:
-        raise InputError(
-            f"{shown(model)}: the folder has several ONNX models ({listed(models)}); give the path of one file"
-        )
-    if not models and backend == "onnx":
-        raise InputError(f"{shown(model)}: the folder has no ONNX model; export one (docs: score with an encoder)")
-    if not models and not _of_transformers(names):
-        raise InputError(
-            f"{shown(model)}: the folder has no ONNX model and no weights that transformers can read; give {EXAMPLES}"
-        )
+    reject(
+        (
+            len(models) > 1 and not usual,
+            f"{shown(model)}: the folder has several ONNX models ({listed(models)}); give the path of one file",
+        ),
+        (
+            not models and backend == "onnx",
+            f"{shown(model)}: the folder has no ONNX model; export one (docs: score with an encoder)",
+        ),
+        (
+            not models and not _of_transformers(names),
+            f"{shown(model)}: the folder has no ONNX model and no weights that transformers can read; give {EXAMPLES}",
+        ),
+        error=InputError,
+    )
     return next(iter([*usual, *models]), None)
 
 

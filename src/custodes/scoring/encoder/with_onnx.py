@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from custodes.errors import InputError, MissingExtraError, OptionError, listed, shown
+from custodes.errors import InputError, MissingExtraError, OptionError, listed, reject, shown
 from custodes.scoring.encoder.backend import Device, Vectors, threads
 from custodes.scoring.encoder.files import said
 from custodes.stats.arrays import Ints
@@ -72,16 +72,24 @@ class OnnxModel:
     def _checked_inputs(self) -> dict[str, Any]:
         inputs = {node.name: node for node in self._session.get_inputs()}
         strange = [name for name, node in inputs.items() if name not in INPUTS or node.type not in TYPES]
-        if strange or "input_ids" not in inputs:
-            raise InputError(
+        fixed = [
+            " x ".join(map(str, node.shape))
+            for node in inputs.values()
+            if any(isinstance(size, int) for size in node.shape)
+        ]
+        reject(
+            (
+                strange or "input_ids" not in inputs,
                 f"{shown(self.name)}: the model has the inputs {listed(inputs)}, but an encoder of texts has "
-                f"input_ids and optionally {', '.join(INPUTS[1:])}"
-            )
-        if fixed := [node.shape for node in inputs.values() if any(isinstance(size, int) for size in node.shape)]:
-            size = " x ".join(map(str, fixed[0]))
-            raise InputError(
-                f"{shown(self.name)}: the model accepts only inputs of shape {size}; export the model with dynamic axes"
-            )
+                f"input_ids and optionally {', '.join(INPUTS[1:])}",
+            ),
+            (
+                fixed,
+                f"{shown(self.name)}: the model accepts only inputs of shape {listed(fixed[:1])}; export the model "
+                "with dynamic axes",
+            ),
+            error=InputError,
+        )
         return {name: TYPES[node.type] for name, node in inputs.items()}
 
     def _chosen_output(self, layer: int) -> str:

@@ -4,13 +4,11 @@
 from custodes.registry import members
 from custodes.scoring.metric import Metric
 
-from custodes.scoring.metrics.surface import LENGTH, NOVELTY
+from custodes.scoring.metrics.words import LENGTH, NOVELTY, JS, JS_SOURCE, EXACT, F1
 from custodes.scoring.metrics.translations import SACREBLEU
 from custodes.scoring.metrics.rouge import ROUGE
 from custodes.scoring.metrics.cider import CIDER
-from custodes.scoring.metrics.divergence import JS, JS_SOURCE
 from custodes.scoring.metrics.distances import WER, CORPUS_WER, EDIT
-from custodes.scoring.metrics.answers import EXACT, F1
 from custodes.scoring.metrics.bertscore import BERTSCORE
 from custodes.scoring.metrics.cosine import COSINES
 from custodes.scoring.metrics.worker import WORKER

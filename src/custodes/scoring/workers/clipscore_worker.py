@@ -4,23 +4,21 @@
 # ///
 """CLIPScore of captions (Hessel et al. 2021), or RefCLIPScore with --references; each row has the path of one image."""
 
-import argparse
-
-from worker_protocol import DEVICE, serve  # first: output of libraries must not enter an answer
+from worker_protocol import DEVICE, parsed, serve  # first: output of libraries must not enter an answer
 
 import torch
 import transformers
 from PIL import Image
 
-parser = argparse.ArgumentParser(description=__doc__)
-parser.add_argument("--model", default="openai/clip-vit-base-patch32", help="a name on the hub, or a folder")
-parser.add_argument("--prefix", default="A photo depicts ", help="prefix of every caption, as in the paper")
-parser.add_argument(
-    "--references",
-    action="store_true",
-    help="RefCLIPScore: harmonic mean of CLIPScore and the similarity to the most similar reference",
+options = parsed(
+    __doc__,
+    model={"default": "openai/clip-vit-base-patch32", "help": "a name on the hub, or a folder"},
+    prefix={"default": "A photo depicts ", "help": "prefix of every caption, as in the paper"},
+    references={
+        "action": "store_true",
+        "help": "RefCLIPScore: harmonic mean of CLIPScore and the similarity to the most similar reference",
+    },
 )
-options = parser.parse_args()
 
 model = transformers.CLIPModel.from_pretrained(options.model).eval().to(DEVICE)
 tokenizer = transformers.AutoTokenizer.from_pretrained(options.model)

@@ -4,18 +4,18 @@
 # ///
 """COMET, CometKiwi and xCOMET; needs the source, and references if the model was trained with references."""
 
-import argparse
 import os
 
-from worker_protocol import DEVICE, serve  # first: output of libraries must not enter an answer
+from worker_protocol import DEVICE, parsed, serve  # first: output of libraries must not enter an answer
 
 import comet
 import torch
 
-parser = argparse.ArgumentParser(description=__doc__)
-parser.add_argument("--model", default="Unbabel/wmt22-comet-da", help="a name on the hub, or the path of a checkpoint")
-parser.add_argument("--references", action="store_true", help="use references with a model for which they are optional")
-options = parser.parse_args()
+options = parsed(
+    __doc__,
+    model={"default": "Unbabel/wmt22-comet-da", "help": "a name on the hub, or the path of a checkpoint"},
+    references={"action": "store_true", "help": "use references with a model for which they are optional"},
+)
 
 path = options.model if os.path.exists(options.model) else comet.download_model(options.model)
 model = comet.load_from_checkpoint(path).eval().to(DEVICE)

@@ -4,7 +4,6 @@
 # ///
 """METEOR 1.5 (Denkowski and Lavie 2014) by its Java program from pycocoevalcap; all references are used together."""
 
-import argparse
 import hashlib
 import importlib.util
 import os
@@ -14,15 +13,14 @@ import sys
 import time
 from pathlib import Path
 
-from worker_protocol import serve  # first: output of libraries must not enter an answer
+from worker_protocol import parsed, serve  # first: output of libraries must not enter an answer
 
-parser = argparse.ArgumentParser(description=__doc__)
-parser.add_argument(
-    "--jar", help=("path of meteor-1.5.jar, next to its folder data (default: the file of pycocoevalcap)")
+options = parsed(
+    __doc__,
+    jar={"help": "path of meteor-1.5.jar, next to its folder data (default: the file of pycocoevalcap)"},
+    language={"default": "en"},
+    memory={"default": "2G", "help": "maximum memory of Java"},
 )
-parser.add_argument("--language", default="en")
-parser.add_argument("--memory", default="2G", help="maximum memory of Java")
-options = parser.parse_args()
 
 package = importlib.util.find_spec("pycocoevalcap")
 folder = Path(next(iter(package.submodule_search_locations))) / "meteor" if package else Path()

@@ -4,20 +4,19 @@
 # ///
 """MetricX-23 and MetricX-24 (Juraska et al.): an error score of a translation from 0 to 25; lower is better."""
 
-import argparse
-
-from worker_protocol import DEVICE, serve  # first: output of libraries must not enter an answer
+from worker_protocol import DEVICE, parsed, serve  # first: output of libraries must not enter an answer
 
 import torch
 import transformers
 
-parser = argparse.ArgumentParser(description=__doc__)
-parser.add_argument("--model", default="google/metricx-24-hybrid-large-v2p6", help="a name on the hub, or a folder")
-parser.add_argument("--tokenizer", default="google/mt5-xl", help="a name on the hub, or a folder")
-parser.add_argument("--year", choices=["23", "24"], default="24", help="input format of the model")
-parser.add_argument("--qe", action="store_true", help="without a reference")
-parser.add_argument("--longest", type=int, default=1536, help="maximum number of tokens; 1024 for MetricX-23")
-options = parser.parse_args()
+options = parsed(
+    __doc__,
+    model={"default": "google/metricx-24-hybrid-large-v2p6", "help": "a name on the hub, or a folder"},
+    tokenizer={"default": "google/mt5-xl", "help": "a name on the hub, or a folder"},
+    year={"choices": ["23", "24"], "default": "24", "help": "input format of the model"},
+    qe={"action": "store_true", "help": "without a reference"},
+    longest={"type": int, "default": 1536, "help": "maximum number of tokens; 1024 for MetricX-23"},
+)
 
 REWARD = 250089  # the token <extra_id_10> of mT5, whose logit at the first step is the score
 tokenizer = transformers.AutoTokenizer.from_pretrained(options.tokenizer)

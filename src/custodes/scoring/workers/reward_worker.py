@@ -4,18 +4,18 @@
 # ///
 """Reward model (a classifier with one label); the source is the prompt, and the output is the answer."""
 
-import argparse
 import sys
 
-from worker_protocol import DEVICE, serve  # first: output of libraries must not enter an answer
+from worker_protocol import DEVICE, parsed, serve  # first: output of libraries must not enter an answer
 
 import torch
 import transformers
 
-parser = argparse.ArgumentParser(description=__doc__)
-parser.add_argument("--model", required=True, help="a name on the hub, or a folder")
-parser.add_argument("--dtype", default="float32", help="bfloat16 for large models on GPUs")
-options = parser.parse_args()
+options = parsed(
+    __doc__,
+    model={"required": True, "help": "a name on the hub, or a folder"},
+    dtype={"default": "float32", "help": "bfloat16 for large models on GPUs"},
+)
 
 tokenizer = transformers.AutoTokenizer.from_pretrained(options.model)
 model = transformers.AutoModelForSequenceClassification.from_pretrained(options.model)

@@ -1,5 +1,6 @@
 """Protocol of the worker scripts: requests and answers are lines of JSON; see docs/howto/run-a-worker.md."""
 
+import argparse
 import json
 import os
 import threading
@@ -18,6 +19,14 @@ def listen(stream):
 
 
 threading.Thread(target=listen, args=[os.fdopen(os.dup(0), "rb")], daemon=True).start()
+
+
+def parsed(description, **arguments):
+    """Parse the options of a script, given as name to arguments of `add_argument`."""
+    parser = argparse.ArgumentParser(description=description)
+    for name, more in arguments.items():
+        parser.add_argument(f"--{name}", **more)
+    return parser.parse_args()
 
 
 def serve(score, **hello):

@@ -1,4 +1,5 @@
-"""Texts of the annotators' pages, in each language. To add a language, add a dict with the same keys."""
+"""Texts for annotators in each language: pages, sentences of the templates, and attention checks. To add a language,
+add a dict with the same keys."""
 
 from __future__ import annotations
 
@@ -132,6 +133,26 @@ ENGLISH = {
     "offline": "No connection. This page tries again automatically.",
     "kept": "No connection. Your answer will be sent as soon as you are online again. Please keep this page open.",
     "early": "Your answer came too fast and was not counted: the texts had only just appeared. Please answer again.",
+    # Default texts of the plan, sentences in place of placeholders, and attention checks.
+    "question_compare": "Which response is better?",
+    "question_rate": "How good is this response?",
+    "noun": "response",
+    "identity_worker_id": "We identify you by your worker id. We never learn your name.",
+    "identity_links": "We identify you by your personal link.",
+    "identity_open": "We identify you by a random number.",
+    "pay": "You receive {answer} for each answer, which is {batch} for a complete batch.",
+    "no_pay": "There is no payment for this study.",
+    "no_contact": "Please write to the person who sent you the link.",
+    "checks": "Some questions are control questions with a known answer. Control questions show whether participants "
+    "read the texts. If you answer too many of them incorrectly, your participation ends.",
+    "qualification": "The first {number} questions have known answers. You can continue if you answer at least "
+    "{passed} of them correctly.",
+    "check_other": "This text is not a response. It checks whether participants read both texts. Please answer that "
+    "the other text is better.",
+    "check_equal": "This text is not a response. It checks whether participants read both texts. Please answer that "
+    "both texts are equal.",
+    "check_rating": "This text is not a response. It checks whether participants read the texts. Please give the "
+    "rating {least}.",
 }
 
 GERMAN = {
@@ -268,6 +289,26 @@ GERMAN = {
     "geöffnet.",
     "early": "Ihre Antwort kam zu schnell und wurde nicht gezählt: Die Texte waren gerade erst erschienen. Bitte "
     "antworten Sie noch einmal.",
+    # Default texts of the plan, sentences in place of placeholders, and attention checks.
+    "question_compare": "Welche Antwort ist besser?",
+    "question_rate": "Wie gut ist diese Antwort?",
+    "noun": "Antwort",
+    "identity_worker_id": "Wir erkennen Sie an Ihrer Worker-ID. Ihren Namen erfahren wir nie.",
+    "identity_links": "Wir erkennen Sie an Ihrem persönlichen Link.",
+    "identity_open": "Wir erkennen Sie an einer zufälligen Nummer.",
+    "pay": "Sie erhalten {answer} für jede Antwort, das sind {batch} für einen vollständigen Durchgang.",
+    "no_pay": "Diese Studie wird nicht bezahlt.",
+    "no_contact": "Bitte schreiben Sie an die Person, die Ihnen den Link geschickt hat.",
+    "checks": "Einige Fragen sind Kontrollfragen, deren Antwort bekannt ist. Kontrollfragen zeigen, ob die "
+    "Teilnehmenden die Texte lesen. Wenn Sie zu viele davon falsch beantworten, endet Ihre Teilnahme.",
+    "qualification": "Bei den ersten {number} Fragen ist die Antwort bekannt. Sie können weitermachen, wenn Sie "
+    "mindestens {passed} davon richtig beantworten.",
+    "check_other": "Dieser Text ist keine Antwort. Er prüft, ob die Teilnehmenden beide Texte lesen. Bitte antworten "
+    "Sie, dass der andere Text besser ist.",
+    "check_equal": "Dieser Text ist keine Antwort. Er prüft, ob die Teilnehmenden beide Texte lesen. Bitte antworten "
+    "Sie, dass beide Texte gleich sind.",
+    "check_rating": "Dieser Text ist keine Antwort. Er prüft, ob die Teilnehmenden die Texte lesen. Bitte geben Sie "
+    "die Bewertung {least}.",
 }
 
 LANGUAGES = {"en": ENGLISH, "de": GERMAN}

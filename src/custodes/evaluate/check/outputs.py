@@ -1,4 +1,4 @@
-"""Rules on systems that equal the reference, and on systems that equal another system."""
+"""Rules on outputs: systems that equal the reference or another system, and missing, constant or duplicate texts."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ import polars as pl
 from custodes.data.repeated import fingerprint
 from custodes.data.study import Study
 from custodes.errors import listed
-from custodes.evaluate.check.problems import Problem
-from custodes.evaluate.check.rules import problem
+from custodes.evaluate.check.rules import Problem, problem
 
 FEWEST_ITEMS = 20
 """Minimum number of items of a system; with fewer items, equal scores or texts may be chance."""
@@ -29,6 +28,10 @@ COMMON_TIES = 0.75
 DISTINCT = 0.25
 """Minimum number of different scores divided by the number of items; below, equal scores may be chance."""
 FEWEST_DISTINCT = 5
+
+
+FEWEST_OUTPUTS = 3
+"""Minimum number of outputs of a system; with fewer outputs, equal texts may be chance."""
 
 
 def copied_systems(chosen: Study) -> Iterator[Problem]:
@@ -144,3 +147,50 @@ def _equal_systems(rows: pl.DataFrame) -> Iterator[tuple[str, ...]]:
         ties = both.select((pl.col("score") == pl.col("score_other")).mean()).item()
         if ties is None or ties <= COMMON_TIES:
             yield tuple(sorted(systems))
+
+
+def texts_alone(study: Study) -> pl.DataFrame | None:
+    """Return the texts of a study that has no scores or verdicts; None for other studies."""
+    return None if study.outputs is None or study.raters.frame.height else study.outputs.texts
+
+
+def systems_of_texts(texts: pl.DataFrame) -> pl.DataFrame:
+    """Return the table `texts`: numbers of outputs, missing outputs and duplicates, and mean length of each system."""
+    words = pl.col("text").str.strip_chars()
+    filled = texts.with_columns(blank=words == "", n=words.str.count_matches(r"\S+"))
+    equal = (pl.len().over("item", "text") > 1) & ~pl.col("blank")
+    n_items = pl.lit(texts["item"].n_unique(), dtype=pl.Int64)
+    return (
+        filled.with_columns(equal=equal)
+        .group_by("system", maintain_order=True)
+        .agg(
+            items=n_items,
+            outputs=(~pl.col("blank")).sum(),
+            missing=n_items - (~pl.col("blank")).sum(),
+            duplicates=pl.col("equal").sum(),
+            distinct=pl.col("text").filter(~pl.col("blank")).n_unique(),
+            words=pl.col("n").filter(~pl.col("blank")).mean(),
+        )
+        .sort("system")
+    )
+
+
+def constant_outputs(study: Study) -> Iterator[Problem]:
+    """Yield systems with the same output for every item."""
+    if study.outputs is None:
+        return
+    rows = systems_of_texts(study.outputs.texts)
+    constant = rows.filter(pl.col("distinct") == 1, pl.col("outputs") >= FEWEST_OUTPUTS)["system"].to_list()
+    if constant:
+        yield problem("constant-outputs", constant, systems=listed(constant))
+
+
+def text_problems(texts: pl.DataFrame) -> Iterator[Problem]:
+    """Yield problems of texts: missing outputs and duplicates."""
+    rows = systems_of_texts(texts)
+    for rule, name in (("missing-outputs", "missing"), ("duplicate-outputs", "duplicates")):
+        counts = dict(rows.filter(pl.col(name) > 0).select("system", name).iter_rows())
+        if counts:
+            systems = listed((f"{system} ({n})" for system, n in counts.items()), limit=5)
+            yield problem(rule, [*counts], n=sum(counts.values()), cells=rows["items"].sum(), systems=systems)
+    yield problem("texts-only", n=rows.height, items=texts["item"].n_unique())

@@ -1,0 +1,193 @@
+"""Metrics of words without a library: length, novelty, divergence of word distributions, and answers as in SQuAD."""
+
+from __future__ import annotations
+
+import re
+import string
+from collections import Counter
+from collections.abc import Callable, Sequence
+from functools import partial
+from math import log2
+from typing import Any
+
+import numpy as np
+
+from custodes.arguments import at_least, one_of
+from custodes.scoring.metric import Metric, MetricInputs, Place, Scored, Scorer, Traits
+from custodes.scoring.preparing import TOKENIZERS, compared, ngrams, signed
+
+Gram = tuple[str, ...]
+UNITS = ("words", "characters")
+ARTICLES = re.compile(r"\b(a|an|the)\b")
+PUNCTUATION = str.maketrans("", "", string.punctuation)
+
+
+def _load_length(place: Place, *, unit: str) -> Scorer:
+    one_of("unit", unit, UNITS)
+
+    def score(texts: MetricInputs) -> Scored:
+        counts = [len(text.split()) if unit == "words" else len(text) for text in texts.outputs]
+        return Scored(values=np.array(counts, dtype=float).reshape(-1, 1))
+
+    return Scorer(signature=signed("custodes", "length", {"unit": unit}), traits=LENGTH.traits, score=score)
+
+
+def _load_ngrams(
+    place: Place,
+    *,
+    name: str,
+    traits: Traits,
+    compare: Callable[[Counter[Gram], Counter[Gram]], float],
+    undefined: str,
+    n: int,
+    tokenize: str,
+) -> Scorer:
+    """Return a comparison of the n-grams of an output with those of its source or of each reference."""
+    at_least("n", n, 1)
+    split = TOKENIZERS[one_of("tokenize", tokenize, TOKENIZERS)]
+    reason = f"{undefined} has fewer than {n} word{'s' if n > 1 else ''}"
+
+    def score(texts: MetricInputs) -> Scored:
+        others = [[source] for source in texts.sources] if "source" in traits.needs else texts.references
+        return compared(texts, others, prepare=lambda text: ngrams(split(text), n), compare=compare, undefined=reason)
+
+    return Scorer(signature=signed("custodes", name, {"n": n, "tokenize": tokenize}), traits=traits, score=score)
+
+
+def new_share(output: Counter[Gram], source: Counter[Gram]) -> float:
+    """Return the proportion of the output's distinct n-grams that are not in the source; NaN without n-grams."""
+    return len(output.keys() - source.keys()) / len(output) if output else np.nan
+
+
+def jensen_shannon(one: Counter[Gram], other: Counter[Gram]) -> float:
+    """Return the divergence of two distributions in bits: 0 if they are equal, 1 if they are disjoint.
+
+    The result is NaN if one of the distributions has no counts.
+
+    >>> jensen_shannon(Counter("ab"), Counter("ab")), jensen_shannon(Counter("ab"), Counter("cd"))
+    (0.0, 1.0)
+    """
+    ours, theirs = one.total(), other.total()
+    if not ours or not theirs:
+        return float("nan")
+    few, many = (one, other) if len(one) <= len(other) else (other, one)
+    shared = 0.0  # 1 - divergence; words that occur in only one text contribute nothing to it
+    for gram in few.keys() & many.keys():
+        p, q = one[gram] / ours, other[gram] / theirs
+        middle = (p + q) / 2
+        shared += middle - (p * log2(p / middle) + q * log2(q / middle)) / 2
+    return min(1.0, max(0.0, 1.0 - shared))
+
+
+def normalised(text: str, *, articles: bool) -> list[str]:
+    """Return the words of an answer in lower case, without ASCII punctuation.
+
+    English articles are removed as well, unless `articles` is true.
+
+    >>> normalised("The U.S. of A", articles=False)
+    ['us', 'of']
+    """
+    plain = text.lower().translate(PUNCTUATION)
+    return (plain if articles else ARTICLES.sub(" ", plain)).split()
+
+
+def exact_match(answer: Sequence[str], right: Sequence[str]) -> float:
+    """Return 1 if the words are equal, otherwise 0."""
+    return float(answer == right)
+
+
+def token_f1(answer: Sequence[str], right: Sequence[str]) -> float:
+    """Return the F-score of the words, counted with repetition.
+
+    If at least one text has no words, the score is 1 if both texts have no words, otherwise 0.
+    """
+    if not answer or not right:
+        return float(answer == right)
+    common = sum((Counter(answer) & Counter(right)).values())
+    return 2 * common / (len(answer) + len(right))
+
+
+def _load_answer(
+    place: Place, *, name: str, compare: Callable[[Sequence[str], Sequence[str]], float], articles: bool
+) -> Scorer:
+    prepare = partial(normalised, articles=articles)
+    return Scorer(
+        signature=signed("custodes", name, {"articles": articles}),
+        traits=ANSWER,
+        score=lambda texts: compared(texts, texts.references, prepare=prepare, compare=compare),
+    )
+
+
+LENGTH = Metric(
+    name="length",
+    gives="Number of words or characters of the output: a baseline for metrics.",
+    source="words are separated by spaces",
+    load=_load_length,
+    traits=Traits(low=0.0),
+    parameters={"unit": "words"},
+)
+
+
+def _ngram_metric(name: str, n: int, traits: Traits, gives: str, source: str, **options: Any) -> Metric:
+    return Metric(
+        name=name,
+        gives=gives,
+        source=source,
+        load=partial(_load_ngrams, name=name, traits=traits, **options),
+        traits=traits,
+        parameters={"n": n, "tokenize": "words"},
+    )
+
+
+NOVELTY = _ngram_metric(
+    "novelty",
+    2,
+    Traits(needs=("source",), low=0.0, high=1.0),
+    "Proportion of the output's distinct word n-grams that do not occur in the source.",
+    "Fabbri et al. 2021 (SummEval), See et al. 2017",
+    compare=new_share,
+    undefined="the output",
+)
+
+JS = _ngram_metric(
+    "js",
+    1,
+    Traits(needs=("references",), rules=("best", "first", "mean"), higher_is_better=False, low=0.0, high=1.0),
+    "Jensen–Shannon divergence between the word distributions of output and reference, in bits; 0 if equal.",
+    "Lin et al. 2006; Louis and Nenkova 2013",
+    compare=jensen_shannon,
+    undefined="the output or the reference",
+)
+
+JS_SOURCE = _ngram_metric(
+    "js-source",
+    1,
+    Traits(needs=("source",), higher_is_better=False, low=0.0, high=1.0),
+    "Jensen–Shannon divergence of the word distributions of output and source, in bits; needs no references.",
+    "Louis and Nenkova 2009",
+    compare=jensen_shannon,
+    undefined="the output or the source",
+)
+
+ANSWER = Traits(needs=("references",), rules=("best", "first", "mean"), low=0.0, high=1.0)
+
+
+def _answer_metric(name: str, gives: str, compare: Callable[[Sequence[str], Sequence[str]], float]) -> Metric:
+    return Metric(
+        name=name,
+        gives=gives,
+        source="Rajpurkar et al. 2016 (SQuAD)",
+        load=partial(_load_answer, name=name, compare=compare),
+        traits=ANSWER,
+        parameters={"articles": False},
+    )
+
+
+EXACT = _answer_metric(
+    "exact", "Whether the answer equals a correct answer, ignoring case, punctuation and English articles.", exact_match
+)
+F1 = _answer_metric(
+    "f1",
+    "F-score of the words that the answer shares with a correct answer; texts are prepared as for `exact`.",
+    token_f1,
+)
