@@ -125,9 +125,9 @@ def test_favoritism_is_told_without_a_verdict(fitted: Combine, low: float, high:
         "mean_abs_favi_low": pl.when(single).then(0.3).otherwise(low),
         "mean_abs_favi_high": pl.when(single).then(0.5).otherwise(high),
     }
-    told = errors(replace(fitted, favoritism=fitted.favoritism.with_columns(**ends)))
+    sentences = errors(replace(fitted, favoritism=fitted.favoritism.with_columns(**ends)))
     rows = {(row["target"], row["method"]): row for row in fitted.favoritism.iter_rows(named=True)}
-    for aspect, sentence in told:
+    for aspect, sentence in sentences:
         assert sentence.startswith(f"On {aspect}, ridge regression decides ")
         for method, value in (("ridge", (low, high)), ("best", (0.3, 0.5))):
             row = rows[aspect, method]

@@ -127,20 +127,22 @@ def _layout(rows: nw.LazyFrame[Any], columns: Columns) -> LabelLayout:
             f"{WHERE}: the table has no column of labels ({listed(flat)}); name the columns of labels, as in "
             "columns={'score': ['human:{rater:sme}', 'metric:{rater:grader}']}"
         )
-    if layout.repeat and sample[layout.repeat].n_unique() > 1:
-        raise InputError(
-            f"{WHERE}: column {layout.repeat!r} numbers repeated labels of an output; count one repeat only"
-        )
-    if layout.cluster and not layout.item:
-        raise InputError(
-            f"{WHERE}: clusters hold several outputs, and no column numbers these outputs; name such a column with "
-            "item=NAME"
-        )
-    if layout.n_outputs:
-        raise InputError(
-            f"{WHERE}: column {layout.n_outputs!r} holds counts, so the outputs are counted already; "
-            f"give the table to rates"
-        )
+    for wrong, message in (
+        (
+            layout.repeat and sample[layout.repeat].n_unique() > 1,
+            f"column {layout.repeat!r} numbers repeated labels of an output; count one repeat only",
+        ),
+        (
+            layout.cluster and not layout.item,
+            "clusters hold several outputs, and no column numbers these outputs; name such a column with item=NAME",
+        ),
+        (
+            layout.n_outputs,
+            f"column {layout.n_outputs!r} holds counts, so the outputs are counted already; give the table to rates",
+        ),
+    ):
+        if wrong:
+            raise InputError(f"{WHERE}: {message}")
     return layout
 
 

@@ -34,17 +34,15 @@ from custodes.data.mapping.nested import exploded, flattened
 from custodes.data.mapping.schema import Schema
 from custodes.data.mapping.text_columns import TEXTS
 from custodes.data.notes import Note, noted
-from custodes.data.origin import digest_of
 from custodes.data.probes import read_probes
 from custodes.data.raters import INCOMPLETE
 from custodes.data.readers import OURS, PATH_READERS, TABLE_READERS
 from custodes.data.readers.labels import read_labels
 from custodes.data.readers.logs import holds_records, top_keys
-from custodes.data.readers.plugins import plugged_readers
 from custodes.data.readers.ratings import read_ratings
-from custodes.data.readers.reader import Invalid, PathReader, TableReader
+from custodes.data.readers.reader import Invalid, PathReader, TableReader, plugged_readers
 from custodes.data.study import Study
-from custodes.data.table import to_polars
+from custodes.data.table import digest_of, to_polars
 from custodes.data.writing import RATED
 from custodes.errors import CustodesError, InputError, OptionError, listed, shown, suggestion
 
@@ -184,7 +182,7 @@ def _opened(source: Any, *, reader: str | None, invalid: Invalid) -> Study | Loa
 
         return demo_study()
     if isinstance(source, str) and source == DEMO_TEXTS:
-        from custodes.data.demo_texts import demo_texts
+        from custodes.data.simulate import demo_texts
 
         return LoadedTable(frame=demo_texts(), name=DEMO_TEXTS)
     named = PATH_READERS.get(reader or "")

@@ -12,7 +12,7 @@ import polars as pl
 
 from custodes.arguments import value_list
 from custodes.data.comparisons import HUMAN
-from custodes.data.roles import SECOND
+from custodes.data.table import SECOND
 from custodes.errors import InputError, OptionError, listed, shown, suggestion
 
 WAYS = {
@@ -47,9 +47,8 @@ def in_engine(where: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
             try:
                 return function(*args, **kwargs)
             except Exception as problem:
-                package = next(
-                    (candidate for kind in type(problem).__mro__ if (candidate := _package(kind)) in ALL), ""
-                )
+                packages = (kind.__module__.partition(".")[0] for kind in type(problem).__mro__)
+                package = next((name for name in packages if name in ALL), "")
                 if not package and not isinstance(problem, MemoryError | OSError):
                     raise
                 raise InputError(f"{where}: {_told(problem, SPOKEN_BY.get(package, package))}") from None
@@ -57,10 +56,6 @@ def in_engine(where: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
         return called
 
     return made
-
-
-def _package(kind: type[BaseException]) -> str:
-    return kind.__module__.partition(".")[0]
 
 
 def _told(problem: Exception, engine: str) -> str:

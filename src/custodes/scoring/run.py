@@ -12,8 +12,8 @@ from custodes.answers.result import Provenance
 from custodes.arguments import at_least
 from custodes.cache import Cache, KeptScore
 from custodes.data.notes import Note
-from custodes.data.origin import digest_of
 from custodes.data.study import Study
+from custodes.data.table import digest_of
 from custodes.errors import InputError
 from custodes.progress import Progress, silent
 from custodes.scoring.corpus import Corpus

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -128,17 +129,18 @@ def step_down(
             break
         total, squares, number = np.zeros((3, k))
         for n, statistics in batches:
-            largest_before = np.zeros(n)
+            running = np.zeros(n)
             for some in chunks(int(places[-1]) + 1, _CACHE * n):
                 draws = statistics(order[some])
                 here = places[(places >= some.start) & (places < some.stop)]
-                # Maxima over each hypothesis to test and the hypotheses before it, back to the previous one to test.
-                starts = np.concatenate([[0], here - some.start + 1])
-                largest = np.maximum.reduceat(draws, starts[starts < len(draws)], axis=0)
-                largest[0] = np.maximum(largest[0], largest_before)
-                np.maximum.accumulate(largest, axis=0, out=largest)
-                largest_before = largest[-1].copy()
-                sums = tail_sums(largest[: len(here)], order[here])
+                # Maxima over each hypothesis to test and the hypotheses before it. A loop over rows takes a fourth of
+                # the time of maximum.accumulate.
+                largest, stops = np.empty((len(here), n)), (here - some.start + 1).tolist()
+                for place, (start, stop) in enumerate(pairwise([0, *stops, len(draws)])):
+                    for row in draws[start:stop]:
+                        np.maximum(running, row, out=running)
+                    largest[place : place + 1] = running
+                sums = tail_sums(largest, order[here])
                 total[here] += sums[0]
                 squares[here] += sums[1]
                 number[here] += n
@@ -404,17 +406,22 @@ def _family(
     p_value, p_adjusted, bound, excluded = np.full((4, len(estimate)), np.nan)
     at_threshold = np.zeros(len(estimate), dtype=np.bool_)
 
+    def reached(draws: Floats, part: Ints) -> Ints:
+        # By rows: count_nonzero with an axis is several times slower.
+        rows = zip(draws, threshold[part].tolist(), strict=True)
+        return np.array([np.count_nonzero(row >= value) for row, value in rows], dtype=np.int64)
+
     def record(part: Ints, draws: Floats) -> None:
         n = draws.shape[1]
         rank = int((1 - confidence) * (n + 1) + _SAME)  # draws (with the data) that may reach it
-        p_value[part] = (np.count_nonzero(draws >= threshold[part, np.newaxis], axis=1) + 1) / (n + 1)
+        p_value[part] = (reached(draws, part) + 1) / (n + 1)
         excluded[part] = (rank + _SAME) / (n + 1)
         if rank:
             draws.partition(n - rank, axis=1)
             bound[part] = draws[:, n - rank]
 
     def count(largest: Floats, part: Ints) -> tuple[Ints, Ints]:
-        number = np.asarray(np.count_nonzero(largest >= threshold[part, np.newaxis], axis=1))
+        number = reached(largest, part)
         return number, number
 
     order = np.argsort(threshold, kind="stable")[: (~np.isnan(threshold)).sum()]  # NaN comes last
