@@ -6,7 +6,6 @@ import sqlite3
 import tempfile
 from collections import Counter
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -95,10 +94,8 @@ class Study(RuleBasedStateMachine):
     def again(self, index: int) -> None:
         token, act = self.sent[-1 - index % len(self.sent)]
         before = self.rows()
-        after = self.service.act(token, act).result()
+        self.service.act(token, act).result()
         assert self.rows() == before
-        assert self.service.act(token, replace(act, values={"": -1})).result() == after
-        assert self.service.act(token, replace(act, assignment=10**9)).result() is None
 
     @precondition(lambda self: self.sent)
     @rule(index=INDEX, annotator=INDEX)

@@ -118,6 +118,9 @@ def test_a_finished_study(tmp_path: Path) -> None:
         assert end.why == "no-work"  # within a batch
         end = done(service.view(first).result())
         assert (end.why, end.answers) == ("finished", 4)
+        assert service.state().result() == "finished"
+        service.control("stop").result()
+        assert service.state().result() == "stopped"
 
 
 @pytest.mark.parametrize(("recruit", "is_later"), [("links", True), ("open", False)])
@@ -216,6 +219,17 @@ def test_ties_are_refused_where_the_plan_has_none(tmp_path: Path) -> None:
         token = new_annotator(service)
         with pytest.raises(InputError, match="answer 0 is not allowed; allowed: 1, -1"):
             answer(service, token, 0)
+
+
+def test_a_repeated_answer_counts_once(tmp_path: Path) -> None:
+    with open_study(tmp_path) as service:
+        token, other_token = new_annotator(service), new_annotator(service)
+        ask = current_question(service, token)
+        after = service.act(token, answer_to(service, ask, 1)).result()
+        assert service.act(token, answer_to(service, ask, -1)).result() == after
+        assert service.act(other_token, answer_to(service, ask, -1)).result() is None
+        assert service.act(token, Answer(assignment=10**9, values={"": 1})).result() is None
+        assert len(rows(service, "SELECT * FROM judgment")) == 1
 
 
 def test_an_answer_is_taken_back(tmp_path: Path) -> None:
