@@ -22,7 +22,7 @@ from custodes.data.notes import Note
 from custodes.data.outcome_counts import BY_ORDER, SIGNS, Origin, OutcomeCounts
 from custodes.data.panel import pair_positions
 from custodes.data.table import digest_of
-from custodes.errors import InputError, OptionError, listed, shown
+from custodes.errors import InputError, OptionError, listed, reject, shown
 from custodes.files import write_atomically
 from custodes.strict_json import decode, digest, prepare_decoder
 
@@ -247,39 +247,40 @@ def _check_additive(one: OutcomeCounts, other: OutcomeCounts) -> None:
     both = sorted(human & set(other.metrics) | human_other & set(one.metrics))
     shared = {*one.metrics, *human} & {*other.metrics, *human_other}
     opposite = sorted((set(how.get("lower", ())) ^ set(how_other.get("lower", ()))) & shared)
-    for wrong, message in (
+    names = f"{one.origin.name} and {other.origin.name} cannot be added"
+    reject(
         (
             one.origin.digest and one.origin.digest == other.origin.digest,
-            "both files hold the same counts; give each file once",
+            f"{names}: both files hold the same counts; give each file once",
         ),
         (
             (one.by_order is None) != (other.by_order is None),
-            "one file counts scores and one counts verdicts; give counts of one kind",
+            f"{names}: one file counts scores and one counts verdicts; give counts of one kind",
         ),
         (
             bool(one.metrics) != bool(other.metrics),
-            "only one file counts metrics; count both tables with the same raters",
+            f"{names}: only one file counts metrics; count both tables with the same raters",
         ),
         *(
             (
                 how.get(rule) != how_other.get(rule),
-                f"{rule} is {shown(how.get(rule))} in one file and {shown(how_other.get(rule))} in the other file; "
-                "count both tables with the same options",
+                f"{names}: {rule} is {shown(how.get(rule))} in one file and {shown(how_other.get(rule))} in the other "
+                "file; count both tables with the same options",
             )
             for rule in RULES
         ),
         (
             both,
-            f"these raters are human in one file and metrics in the other file: {listed(both)}; give each rater one "
-            "kind",
+            f"{names}: these raters are human in one file and metrics in the other file: {listed(both)}; give each "
+            "rater one kind",
         ),
         (
             opposite,
-            f"lower is better for {listed(opposite)} in only one file; count both tables with the same option lower",
+            f"{names}: lower is better for {listed(opposite)} in only one file; count both tables with the same "
+            "option lower",
         ),
-    ):
-        if wrong:
-            raise InputError(f"{one.origin.name} and {other.origin.name} cannot be added: {message}")
+        error=InputError,
+    )
 
 
 def _by_order(parts: Sequence[OutcomeCounts]) -> pl.DataFrame | None:

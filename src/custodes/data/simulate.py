@@ -16,7 +16,7 @@ from custodes.data.raters import Raters
 from custodes.data.ratings import SCHEMA as RATINGS_SCHEMA
 from custodes.data.ratings import Ratings
 from custodes.data.study import Study
-from custodes.errors import OptionError, listed, shown, suggestion
+from custodes.errors import OptionError, listed, reject, shown, suggestion
 from custodes.memory import check_memory
 from custodes.stats.arrays import Floats
 
@@ -310,10 +310,13 @@ def _check(
     metrics: Sequence[SimulatedMetric],
     groups: Sequence[str],
 ) -> None:
-    if not isinstance(metrics, Sequence) or not all(isinstance(simulated, SimulatedMetric) for simulated in metrics):
-        raise OptionError(f"simulate: metrics={shown(metrics)}: give a list of cu.SimulatedMetric(...)")
-    if not (annotators or metrics):
-        raise OptionError("simulate: there are no raters; give annotators or metrics")
+    reject(
+        (
+            not isinstance(metrics, Sequence) or not all(isinstance(metric, SimulatedMetric) for metric in metrics),
+            f"simulate: metrics={shown(metrics)}: give a list of cu.SimulatedMetric(...)",
+        ),
+        (not (annotators or metrics), "simulate: there are no raters; give annotators or metrics"),
+    )
     for system, values in quality.items():
         _check_numbers(dict(zip(aspects, values, strict=False)), where=f"quality[{system!r}]")
         if len(values) != len(aspects):

@@ -13,7 +13,7 @@ import polars as pl
 from custodes.arguments import value_list
 from custodes.data.comparisons import HUMAN
 from custodes.data.table import SECOND
-from custodes.errors import InputError, OptionError, listed, shown, suggestion
+from custodes.errors import InputError, OptionError, listed, reject, shown, suggestion
 
 WAYS = {
     "duckdb": "raise its memory_limit, or set temp_directory (--spill) to a disk with room",
@@ -119,10 +119,10 @@ def batched(rows: nw.LazyFrame[Any], column: str, batches: int | None, *, where:
     n = int(collected(rows.select(nw.len())).item()) if batches != 1 else 1
     if batches is None:
         batches = 1 + n // BATCH_ROWS
-    if batches < 1:
-        raise OptionError(f"{where}: batches={batches} must be at least 1")
-    if batches > max(1, n):
-        raise OptionError(f"{where}: batches={batches} exceeds the {n} rows with a rating; give a smaller number")
+    reject(
+        (batches < 1, f"{where}: batches={batches} must be at least 1"),
+        (batches > max(1, n), f"{where}: batches={batches} exceeds the {n} rows with a rating; give a smaller number"),
+    )
     if batches == 1:
         return [rows]
     part = pl.col(column).hash() % batches

@@ -199,7 +199,14 @@ class Flips:
 
 
 def flip_tests(
-    estimate: Floats, left: Floats, *, present: Bools, flips: Flips, confidence: float, alpha: float
+    estimate: Floats,
+    left: Floats,
+    *,
+    present: Bools,
+    flips: Flips,
+    confidence: float,
+    alpha: float,
+    pairs: tuple[Ints, Ints] | None = None,
 ) -> Family:
     """Sign-flip tests of estimates that are nearly means over blocks of units.
 
@@ -226,6 +233,10 @@ def flip_tests(
         Level of the intervals.
     alpha : float
         Level of the family of tests.
+    pairs : tuple of two arrays of int of shape (k,), optional
+        If given, the tests are of the differences of pairs: of the first and of the second of m estimates that have
+        data in the same blocks. `estimate` is then (m,), `left` (blocks, m) and `present` (blocks, 1). The signed sums
+        of a pair are differences of m signed sums, which takes a fraction of the time of k signed sums.
 
     Returns
     -------
@@ -245,25 +256,28 @@ def flip_tests(
     >>> result.p_value.round(3).tolist()  # (2 + 1) / (64 + 1): all signs equal, one way or the other
     [0.046]
     """
+    of_each = pseudo_values(estimate, left, present) if pairs is not None else None
+    if pairs is not None:
+        first, second = pairs
+        estimate, present = estimate[first] - estimate[second], np.broadcast_to(present, (len(left), len(first)))
     n = present.sum(axis=0)
     count = np.maximum(n, 2)
     defined = np.isfinite(estimate) & (n > 1)
-    total, squares = np.zeros((2, len(n)))
-    shares = np.zeros(left.shape[::-1])
+    total, squares, size, scale = np.zeros((4, len(n)))
+    shares = np.zeros((len(n) if pairs is None else 0, len(left)))
     for some in chunks(len(n), len(left)):
-        values, used = left[:, some].T, present[:, some].T
-        defined[some] &= (np.isfinite(values) | ~used).all(axis=1)
-        used = used & defined[some, np.newaxis]
-        values = np.where(used, values, 0.0)
-        mean = values.sum(axis=1) / np.maximum(n[some], 1)
-        middle = np.where(defined[some], estimate[some], 0.0) + (n[some] - 1) * mean
-        pseudo = np.where(used, middle[:, np.newaxis] - (n[some] - 1)[:, np.newaxis] * values, 0.0)
-        pseudo[np.abs(pseudo) <= _SAME] = 0.0
+        values = left[:, some] if pairs is None else left[:, first[some]] - left[:, second[some]]
+        defined[some] &= (np.isfinite(values) | ~present[:, some]).all(axis=0)
+        used = present[:, some] & defined[some]
+        pseudo = pseudo_values(estimate[some], values, used)
         total[some], squares[some] = pseudo.sum(axis=1), np.einsum("ku,ku->k", pseudo, pseudo)
         # |sum of the signed values| over its largest possible value, a monotone function of |t|: flips change no
         # squares.
-        largest = np.sqrt(count[some] * squares[some])
-        shares[some] = pseudo * np.nan_to_num(ratio(np.ones(len(pseudo)), largest))[:, np.newaxis]
+        scale[some] = np.nan_to_num(ratio(np.ones(len(pseudo)), np.sqrt(count[some] * squares[some])))
+        pseudo *= scale[some, np.newaxis]
+        size[some] = np.abs(pseudo.sum(axis=1))
+        if pairs is None:
+            shares[some] = pseudo
     freedom = count - 1.0
     equal = len(np.unique(count[defined])) < 2
     factor = (8 * freedom + 1) / (8 * freedom + 3)
@@ -286,10 +300,20 @@ def flip_tests(
 
     def batch(signs: NDArray[np.int8]) -> Batch:
         columns = np.ascontiguousarray(signs.T, dtype=np.float64)
-        return len(signs), lambda part: scaled(np.abs(shares[part] @ columns), part)
+        if of_each is None:
+            return len(signs), lambda part: scaled(np.abs(shares[part] @ columns), part)
+        sums = of_each @ columns
+
+        def statistics(part: Ints) -> Floats:
+            differences = sums[first[part]]
+            differences -= sums[second[part]]
+            differences *= scale[part, np.newaxis]
+            return scaled(np.abs(differences, out=differences), part)
+
+        return len(signs), statistics
 
     least = np.exp2(1.0 - n)  # the smallest p-value with all flips; with random flips a p-value may be smaller
-    size = np.where(defined & (least <= 1 - confidence), np.minimum(np.abs(shares.sum(axis=1)), 1.0), np.nan)
+    size = np.where(defined & (least <= 1 - confidence), np.minimum(size, 1.0), np.nan)
     error = np.sqrt(np.maximum(squares - total**2 / count, 0.0) / (count * freedom))
     return _family(
         np.where(defined, estimate, np.nan),
@@ -302,6 +326,22 @@ def flip_tests(
         critical=critical,
         least=least,
     )
+
+
+def pseudo_values(estimate: Floats, left: Floats, present: Bools) -> Floats:
+    """Jackknife pseudo-values (k, blocks) of estimates (k,), from estimates without each block (blocks, k).
+
+    They are 0 for blocks that are not `present` (blocks, k), and 0 instead of rounding errors.
+
+    >>> pseudo_values(np.array([2.0]), np.array([[2.5], [1.5]]), np.ones((2, 1), dtype=bool)).tolist()
+    [[1.5, 2.5]]
+    """
+    n = present.sum(axis=0)
+    values = np.where(present & np.isfinite(left), left, 0.0)
+    middle = np.nan_to_num(estimate) + (n - 1) * values.sum(axis=0) / np.maximum(n, 1)
+    pseudo = np.where(present, middle - (n - 1) * values, 0.0).T
+    pseudo[np.abs(pseudo) <= _SAME] = 0.0
+    return np.ascontiguousarray(pseudo)
 
 
 def bootstrap_tests(

@@ -177,7 +177,8 @@ def _squares(sides: list[_Levels], drawn: NDArray[Any]) -> Floats:
         return np.stack([side.squares(drawn) for side in sides])
     weights = drawn.astype(np.float64)
     tables = [table_sums(side.level, side.group, shape=side.shape).astype(np.float64) for side in sides]
-    return np.einsum("bg,bsg->sb", weights, weighted_sums(weights, np.stack([table.T @ table for table in tables])))
+    products = np.stack([table.T @ table for table in tables])
+    return np.asarray(np.einsum("bg,bsg->sb", weights, weighted_sums(weights, products)))
 
 
 def _pooled_spearman(human: Floats, metrics: Floats, group: Ints, drawn: NDArray[Any], _: Floats) -> Floats:

@@ -12,15 +12,7 @@ import polars as pl
 from custodes.data.items import SCHEMA as ITEM_SCHEMA
 from custodes.data.items import one_value_per_item
 from custodes.data.mapping.annotator_columns import with_kinds
-from custodes.data.mapping.column_vocabulary import (
-    AVERAGES,
-    GENERIC,
-    SCORERS,
-    is_fact,
-    looks_human,
-    parts,
-    stem,
-)
+from custodes.data.mapping.column_vocabulary import AVERAGES, GENERIC, SCORERS, is_fact, looks_human, parts, stem
 from custodes.data.mapping.nested import flattened, nested_columns
 from custodes.data.mapping.pattern import KINDS, ColumnPattern, is_path, split_columns
 from custodes.data.mapping.phrases import check_phrases, read_phrases

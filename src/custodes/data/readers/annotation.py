@@ -1,7 +1,8 @@
 """Annotation studies (`custodes annotate`): a SQLite file that is read through views, also while a server uses the
 file.
 
-The views of the file have the formats of other readers, with at least the columns of `VIEWS`.
+The views of the file have the formats of other readers, with at least the columns of `VIEWS`. Interim analyses can also
+be read from a table that was exported from a study.
 """
 
 from __future__ import annotations

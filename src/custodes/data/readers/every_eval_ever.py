@@ -1,6 +1,7 @@
 """Every Eval Ever: JSON Lines with one line per sample and metric, and an aggregate JSON file in the same folder.
 
-Layout of version 0.3.0 of the schema (`eval.schema.json`, `instance_level_eval.schema.json`).
+Layout of version 0.3.0 of the schema (`eval.schema.json`, `instance_level_eval.schema.json`). This module also writes
+this layout.
 """
 
 from __future__ import annotations

@@ -1,6 +1,9 @@
 """Texts, in a table with one row per item or one row per output. A row per item has `outputs: {system: text}` (or
 `{text, image}` in place of a text). A row per output has `system, text` (and `output_image`). Optional columns are
-`source`, `references`, `image` or `images`, `context` (a text, or a list of turns with role and text) and `meta`."""
+`source`, `references`, `image` or `images`, `context` (a text, or a list of turns with role and text) and `meta`.
+
+Other readers use `outputs_of`, `messages` and `spoken` for the texts in logs and in files of verdicts.
+"""
 
 from __future__ import annotations
 

@@ -179,7 +179,7 @@ def _curvature(pairs: _Pairs, surprise: Floats) -> Floats:
     n = len(pairs.x)
     weight = surprise * (1 - surprise) / max(1, len(surprise))
     degree = np.bincount(pairs.loser, weight, n) + np.bincount(pairs.winner, weight, n)
-    start = np.append(0, np.cumsum(np.bincount(pairs.winner, minlength=n)))
+    start: Ints = np.append(0, np.cumsum(np.bincount(pairs.winner, minlength=n)))
     joined = csr_array((weight, pairs.loser, start), shape=(n, n)) @ pairs.x
     half = pairs.x.T @ (degree[:, np.newaxis] / 2 * pairs.x - joined)
     return np.asarray(half + half.T)
