@@ -41,6 +41,16 @@ def test_metrics_stand_best_first_with_letters_and_sides() -> None:
     assert any(note.rule == "standing" and "Kendall" in note.message for note in result.notes)
 
 
+def test_choices_between_two_systems_are_compared_with_guessing() -> None:
+    rng = np.random.default_rng(0)
+    human = rng.normal(size=(60, 2))
+    metrics = [human + 0.3 * rng.normal(size=human.shape), rng.normal(size=human.shape), -human]
+    result = agreement(study_of(np.stack([human, *metrics])), resamples=100)
+    assert set(result.standing["statistic"]) == {"sample_accuracy"}
+    sides = dict(result.standing.select("metric", "side").iter_rows())
+    assert sides == {"m1": "above", "m2": "unclear", "m3": "below"}
+
+
 def test_letters_go_by_the_test_of_all_pairs_at_alpha() -> None:
     result = ranked([1.0, 1.6, 2.2, 3.0], items=40)
     tests = result.comparisons.filter(statistic="kendall_item")
