@@ -225,7 +225,7 @@ def of_rows(rows: list[tuple[int, str, int, str]]) -> pl.DataFrame:
 def test_the_order_of_rows_changes_nothing(rows: list[tuple[int, str, int, str]], method: str, seed: int) -> None:
     frame = of_rows(rows)
     plain_result, shuffled_result = (
-        cu.annotators(cu.read(table), method=method, resamples=3).tables()
+        cu.annotators(cu.read(table), method=method, resamples=20).tables()
         for table in (frame, frame.sample(fraction=1, shuffle=True, seed=seed))
     )
     for name, result in plain_result.items():

@@ -287,16 +287,6 @@ def mixed() -> Gate:
     )
 
 
-def test_a_line_a_rule(mixed: Gate) -> None:
-    assert mixed.rules["outcome"].to_list() == [HOLDS, FAILS, INCONCLUSIVE]
-    holds, fails, unclear = mixed.lines()
-    assert holds.startswith("holds  kendall_item of m1: 0.")
-    assert holds.endswith("] >= 0.1")
-    assert fails.startswith("fails  kendall_item of m1: 0.")
-    assert unclear.startswith("inconclusive  m1 not worse than m2 by kendall_item:")
-    assert ">= -0.02 (the interval contains the threshold)" in unclear
-
-
 def test_junit_has_a_case_a_rule(mixed: Gate) -> None:
     text = mixed.to_junit(1.5)
     assert check_junit(text) == [
