@@ -113,12 +113,14 @@ def sums_of(
     if _DENSE * matrix.nnz < n_cells * n_kinds:
         return lambda times: np.asarray(matrix @ times)
     dense = matrix.toarray()
-    single, whole = dense.astype(np.float32), bool((values == np.rint(values)).all())
+    whole = bool((values == np.rint(values)).all())
     exact = float(np.abs(dense).sum(axis=1).max(initial=0)) if whole else np.inf
+    if exact < _EXACT:
+        dense = dense.astype(np.float32)
 
     def summed(times: Floats) -> NDArray[Any]:
         # Single precision takes half the time, where it is exact.
-        small = exact * float(times.max(initial=0)) < _EXACT
-        return np.asarray(single @ times.astype(np.float32) if small else dense @ times)
+        kind = np.float32 if exact * float(times.max(initial=0)) < _EXACT else np.float64
+        return np.asarray(dense.astype(kind, copy=False) @ times.astype(kind, copy=False))
 
     return summed
