@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from pathlib import Path
 
@@ -27,14 +28,7 @@ def mine(tmp_path: Path) -> Path:
 
 def test_what_a_refused_file_answers_can_be_typed(custodes: Run, mine: Path) -> None:
     first = custodes("agreement", "mine.csv")
-    refused(
-        first,
-        "mine.csv: columns doc_id, model, output,",
-        (
-            "mine.csv: columns doc_id, model, output, human_coherence_ann1, human_coherence_ann2, "
-            "human_fluency_ann1, human_fluency_ann2, bleu match no reader; try --column item=doc_id"
-        ),
-    )
+    refused(first, "mine.csv: columns doc_id, model, output,", "match no reader; try --column item=doc_id")
     words = shlex.split(first.err.split("; try ")[1].split(" (in Python")[0])
     second = custodes("agreement", "mine.csv", *words, "--resamples", "20", "--format", "json")
     assert second.status == 0
@@ -73,35 +67,17 @@ def test_what_is_made_of_several_questions_has_the_selection_of_a_schema(custode
     custodes("convert", "mine.csv", *OPTIONS, *PATTERNS, "--aspect", "fluency", "-o", "study.toml")
     ran = custodes(verb, "mine.csv", "--schema", "study.toml", "--resamples", "20", "--format", "json")
     assert ran.status == 0
-    aspects = {
-        row["aspect"]
-        for tables in (json.loads(ran.out), *json.loads(ran.out).values())
-        if isinstance(tables, dict)
-        for rows in tables.values()
-        if isinstance(rows, list)
-        for row in rows
-        if isinstance(row, dict) and row.get("aspect")
-    }
-    assert aspects == {"fluency"}
+    assert set(re.findall(r'"aspect": "(\w+)"', ran.out)) == {"fluency"}
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
         (("--column", "item"), "--column 'item': give ROLE=NAME, as in --column item=doc_id"),
-        (
-            ("--column", "item=docid"),
-            (
-                "columns: item='docid': no such column (did you mean 'doc_id'?); columns: doc_id, "
-                "model, output, human_coherence_ann1, human_coherence_ann2,"
-            ),
-        ),
+        (("--column", "item=docid"), "columns: item='docid': no such column (did you mean 'doc_id'?); columns: doc_id"),
         (
             ("--columns", "human_{aspect}_{rter}"),
-            (
-                "has the unknown placeholder {rter} (did you mean 'rater'?); placeholders: {aspect}, "
-                "{rater}, {kind}, {repeat}"
-            ),
+            "the unknown placeholder {rter} (did you mean 'rater'?); placeholders",
         ),
         (("--schema", "nothing.toml"), "schema nothing.toml: cannot be read: No such file"),
     ],
@@ -114,15 +90,12 @@ def test_one_line_of_error(custodes: Run, mine: Path, words: tuple[str, ...], me
 
 
 def test_a_schema_of_nothing_or_of_a_table_is_refused(custodes: Run, mine: Path) -> None:
-    refused(
-        custodes("convert", "demo", "-o", "new.toml"),
-        "no option is given that new.toml could store; give --column, --columns, --reader or --human",
-    )
-    refused(custodes("convert", "demo", "--table", "raters", "-o", "new.toml"), "--table has no effect")
-    refused(
-        custodes("convert", "demo", "--human", "nobody", "-o", "new.toml"),
-        "--human 'nobody': no such rater; raters: ann1, ann2, ann3",
-    )
+    for words, message in (
+        ((), "no option is given that new.toml could store; give --column, --columns, --reader or --human"),
+        (("--table", "raters"), "--table has no effect"),
+        (("--human", "nobody"), "--human 'nobody': no such rater; raters: ann1, ann2, ann3"),
+    ):
+        refused(custodes("convert", "demo", *words, "-o", "new.toml"), message)
     assert not Path("new.toml").exists()
 
 

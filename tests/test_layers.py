@@ -61,14 +61,7 @@ BELOW = {
 TOGETHER = {
     "gate": {"consistency", "rates"},
     "verdict": {
-        "check",
-        "rates",
-        "leaderboard",
-        "agreement",
-        "favoritism",
-        "consistency",
-        "ranking",
-        "complementarity",
+        *("check", "rates", "leaderboard", "agreement", "favoritism", "consistency", "ranking", "complementarity")
     },
     "plan": {"protocol"},
     "check": {"rates"},

@@ -287,7 +287,7 @@ def test_the_wheel_holds_the_package_and_nothing_else(built: Built) -> None:
 def test_the_sdist_holds_what_tests_and_docs_need(built: Built) -> None:
     with tarfile.open(built.sdist) as sdist:
         names = {name.partition("/")[2] for name in sdist.getnames()}
-    tracked = (
+    tracked = [
         "pyproject.toml",
         "Makefile",
         "LICENSE",
@@ -295,7 +295,7 @@ def test_the_sdist_holds_what_tests_and_docs_need(built: Built) -> None:
         "CITATION.cff",
         "CONTRIBUTING.md",
         "RELEASING.md",
-    )
+    ]
     assert {*tracked, "docs/index.md", "docs/site.py", "tests/test_package.py", "src/custodes/py.typed"} <= names
     folders = ("src", "tests", "docs", "benchmarks")
     assert not {name for name in names if "/" in name and name.split("/")[0] not in folders}
@@ -367,18 +367,8 @@ def test_every_supported_python(version: str, uv: str, built: Built, tmp_path: P
 @pytest.mark.slow
 def test_the_lowest_versions_that_are_allowed(uv: str, built: Built, tmp_path: Path) -> None:
     lowest = tmp_path / "lowest.txt"
-    options = (
-        "--quiet",
-        "--python",
-        sys.executable,
-        "--resolution",
-        "lowest-direct",
-        "--extra",
-        "learn",
-        "--extra",
-        "duckdb",
-    )
-    output_of(uv, "pip", "compile", *options, ROOT / "pyproject.toml", "-o", lowest, cwd=tmp_path)
+    options = ["--quiet", "--resolution", "lowest-direct", "--extra", "learn", "--extra", "duckdb", "--python"]
+    output_of(uv, "pip", "compile", *options, sys.executable, ROOT / "pyproject.toml", "-o", lowest, cwd=tmp_path)
     installed = environment(uv, tmp_path / "lowest", "-r", lowest, f"{built.wheel}[learn,duckdb]")
     numpy = next(line for line in PROJECT["project"]["dependencies"] if line.startswith("numpy"))
     assert metadata.version("numpy") not in numpy  # otherwise the test has no effect

@@ -282,7 +282,7 @@ class Output:
         elif self.shape == "csv":
             self._send(csv_blocks(_flat(frame), quote_formulas=self.quote_formulas))
         else:
-            self.write_json(result.told_whole(), seconds)
+            self.write_json(result.to_values(), seconds)
 
     def write_json(self, answer: dict[str, Any], seconds: float) -> None:
         """Write a result as JSON with a final newline. The JSON includes the run time, unless this is disabled."""

@@ -42,7 +42,7 @@ def test_a_sound_study_has_no_problem(tmp_path: Path) -> None:
     before = path.read_bytes()
     result = check(path)
     assert result.problems.height == 0
-    assert list(result.told()) == ["no problems found"]
+    assert list(result.note_texts()) == ["no problems found"]
     assert result.status == 0
     assert result.summary.select("items", "systems", "pairs", "questions", "known").row(0) == (40, 3, 3, 120, 20)
     assert path.read_bytes() == before

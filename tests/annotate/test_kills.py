@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import sqlite3
 import subprocess
 import sys
@@ -194,27 +193,6 @@ def test_fifty_kills_of_the_server(tmp_path: Path, capsys: pytest.CaptureFixture
         answers = f"{len(acknowledged.answers)} acknowledged, {n_unacknowledged} more"
         print(f"\n{kills} kills of the server under {ANNOTATORS} browsers: {answers}")
     assert len(acknowledged.answers) >= 20_000
-
-
-@pytest.mark.slow
-def test_stopped_and_continued(tmp_path: Path) -> None:
-    path, tokens = large(tmp_path / "study.db", 2500), tmp_path / "tokens"
-    with open_service(path) as service:
-        tokens.write_text("\n".join(new_annotator(service) for _ in range(ANNOTATORS)))
-    acknowledged, lines = Acknowledged(), b""
-    with run_worker(path, tokens) as process:
-        assert process.stdout is not None
-        for _ in range(2):
-            lines += b"".join(process.stdout.readline() for _ in range(500))
-            process.send_signal(signal.SIGSTOP)
-            time.sleep(10)
-            process.send_signal(signal.SIGCONT)
-        lines += b"".join(process.stdout.readline() for _ in range(500))
-        process.kill()
-        lines += process.stdout.read()
-    acknowledged.read(lines)
-    check(path, acknowledged)
-    assert len(acknowledged.answers) >= 1500
 
 
 def test_two_hundred_race_for_fifty(tmp_path: Path) -> None:

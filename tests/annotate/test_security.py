@@ -15,7 +15,6 @@ import re
 import secrets
 import socket
 import sqlite3
-import threading
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
@@ -39,6 +38,7 @@ from custodes.annotate.site import pages
 from custodes.annotate.site.app import app
 from custodes.annotate.site.guard import FIELDS, LARGEST
 from tests.annotate.requests import URL, visitor
+from tests.annotate.site.studying import serve_app
 from tests.waiting import PATIENCE, until
 
 
@@ -289,22 +289,10 @@ def test_annotators_get_no_cookie(service: Service) -> None:
 
 @contextmanager
 def listening(service: Service, *, seconds: float, **more: Any) -> Iterator[int]:
-    """Serve the site with the protocol of `serve` and a shorter timeout."""
-    import uvicorn
-
+    """Serve the site with the protocol of `serve` and a shorter timeout, and yield its port."""
     site = app({"study": service}, public_url="", secret="s" * 32, owner_key="k")
-    with socket.create_server(("127.0.0.1", 0), backlog=4096) as listener:
-        config = uvicorn.Config(
-            site, log_config=None, access_log=False, http=patient(seconds), lifespan="off", ws="none", **more
-        )
-        server = uvicorn.Server(config)
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
-        thread.start()
-        try:
-            yield listener.getsockname()[1]
-        finally:
-            server.should_exit = True
-            thread.join(PATIENCE)
+    with serve_app(site, http=patient(seconds), **more) as url:
+        yield int(url.rpartition(":")[2])
 
 
 def talk(port: int, *parts: bytes, wait: float = PATIENCE) -> bytes:

@@ -30,6 +30,7 @@ from custodes.annotate.views import (
     Skip,
     Stop,
     Undo,
+    View,
     Wait,
 )
 from custodes.errors import InputError, OptionError
@@ -64,6 +65,11 @@ def rows(service: Service, query: str) -> list[tuple[Any, ...]]:
     return query_rows(service.path, query)
 
 
+def done(view: View | None) -> Done:
+    assert isinstance(view, Done), view
+    return view
+
+
 def test_a_visit(tmp_path: Path) -> None:
     plan = plan_of(annotators={**FREE, "batch": 3, "batches": 2}, stopping=LONG, texts={"consent": "You agree."})
     with open_study(tmp_path, plan=plan) as service:
@@ -89,11 +95,13 @@ def test_a_visit(tmp_path: Path) -> None:
         assert view.number == 1
         for _ in range(3):
             view = answer(service, token)
-        assert isinstance(view, Done)
+        view = done(view)
         assert (view.why, view.answers) == ("finished", 6)
         assert view.code
         assert service.view(token).result() == view  # the code does not change
         assert service.view("another").result() is None
+        ((_, declining),) = service.invite(1).result()
+        assert service.act(declining, Decline()).result() == Done(why="declined", code=None, answers=0)
         assert len({item for item, *_ in rows(service, "SELECT item FROM battles")}) == 6
         assert token not in str(rows(service, "SELECT * FROM session")) + str(rows(service, "SELECT * FROM event"))
 
@@ -106,11 +114,9 @@ def test_a_finished_study(tmp_path: Path) -> None:
             answer(service, first)
         assert isinstance(answer(service, first), Break)
         answer(service, second)
-        end = answer(service, second)
-        assert isinstance(end, Done)
+        end = done(answer(service, second))
         assert end.why == "no-work"  # within a batch
-        end = service.view(first).result()
-        assert isinstance(end, Done)
+        end = done(service.view(first).result())
         assert (end.why, end.answers) == ("finished", 4)
 
 
@@ -122,7 +128,7 @@ def test_links_outlast_a_complete_interim_analysis(tmp_path: Path, recruit: str,
         service.invite(2).result()
         while isinstance(service.view(token).result(), Ask):
             end = answer(service, token)
-        assert isinstance(end, Done)
+        end = done(end)
         assert (end.why, end.later, bool(end.code)) == ("no-work", is_later, True)
 
 
@@ -132,8 +138,7 @@ def test_stopping_after_a_batch_gives_a_code(tmp_path: Path) -> None:
         assert isinstance(service.act(token, Stop()).result(), Ask)  # refused within a batch
         answer(service, token)
         assert isinstance(answer(service, token), Break)
-        end = service.act(token, Stop()).result()
-        assert isinstance(end, Done)
+        end = done(service.act(token, Stop()).result())
         assert (end.why, end.answers) == ("finished", 2)
         assert end.code
         assert service.act(token, Begin()).result() == service.act(token, Stop()).result() == end
@@ -173,8 +178,7 @@ def test_nothing_is_written_for_annotators_who_left(tmp_path: Path, how: str) ->
         service.seen(token, ask.assignment).result()
         assert state_of(service) == state
         assert service.snapshot().result().comments == ()
-        assert isinstance(end, Done)
-        assert end.why == ("erased" if how == "forgotten" else "left")
+        assert done(end).why == ("erased" if how == "forgotten" else "left")
         if how == "declined":  # annotators who leave after answers are paid
             assert end.answers == 1
             assert service.snapshot().result().annotators[0].code == end.code is not None
@@ -275,8 +279,8 @@ def test_skipped_questions(tmp_path: Path) -> None:
         service.act(second, Skip(assignment=view.assignment, reason="broken")).result()
         now = service.snapshot().result()
         assert (now.pairs[0].impossible, now.refused, now.answers) == (1, 2, 1)
-        told = [(note.count, note.message) for note in status(service.path).notes if note.rule == "impossible"]
-        assert told == [
+        notes = [(note.count, note.message) for note in status(service.path).notes if note.rule == "impossible"]
+        assert notes == [
             (1, "1 comparisons ended without an answer, because annotators could not judge them: s0 – s1 (1)")
         ]
         assert rows(service, "SELECT preference, invalid FROM battles WHERE invalid <> ''") == [
@@ -424,8 +428,7 @@ def test_exclusion_and_restoration(tmp_path: Path) -> None:
         for _ in range(3):
             answer(service, token)
         service.exclude("w001", "asked to").result()
-        view = service.view(token).result()
-        assert isinstance(view, Done)
+        view = done(service.view(token).result())
         assert view.why == "excluded"
         assert rows(service, "SELECT count(*) FROM battles") == [(0,)]
         assert rows(service, "SELECT count(*) FROM answers WHERE excluded") == [(3,)]
@@ -457,8 +460,7 @@ def test_pause_stop_and_reopen(tmp_path: Path) -> None:
         service.control("resume").result()
         ask = current_question(service, token)
         service.control("stop").result()
-        view = service.act(token, answer_to(service, ask)).result()
-        assert isinstance(view, Done)
+        view = done(service.act(token, answer_to(service, ask)).result())
         assert view.why == "stopped"
         assert rows(service, "SELECT role FROM answers ORDER BY answer_id") == [("primary",), ("second",)]
         assert not service.snapshot().result().pairs[0].is_open
@@ -537,16 +539,14 @@ def test_payment_follows_the_latest_task(tmp_path: Path) -> None:
         service.act(token, Begin()).result()
         answer(service, token)
         new_task = join(assignmentId="new", hitId="h2")
-        end = answer(service, new_task)
-        assert isinstance(end, Done)
+        end = done(answer(service, new_task))
         assert params_of(service) == {"assignmentId": "new", "hitId": "h2"}
         assert service.view(token).result() == end
         state = state_of(service)
     with open_service(service.path) as service:
         assert state_of(service) == state
         service.forget("w001").result()
-        end = service.view(join(assignmentId="later")).result()
-        assert isinstance(end, Done)
+        end = done(service.view(join(assignmentId="later")).result())
         assert end.why == "erased"
         assert params_of(service) == {}
         assert rows(service, "SELECT count(*) FROM event WHERE json LIKE '%assignmentId%'") == [(0,)]
@@ -609,8 +609,7 @@ def test_wrong_known_answers_block(tmp_path: Path) -> None:
             issued = service._log.state.issued[current_question(service, token).assignment]
             wrong = 1 if issued.gold is None else -service._log.state.gold[issued.gold][1] * (-1 if issued.flip else 1)
             answer(service, token, wrong)
-        assert isinstance(view, Done)
-        assert view.why == "blocked"
+        assert done(view).why == "blocked"
         (person,) = service.snapshot().result().annotators
         assert (person.standing, person.gold_right) == ("blocked", 0)
         assert rows(service, "SELECT by, reason FROM exclusion") == [("rule", "known comparisons")]
@@ -644,8 +643,7 @@ def test_forgetting_an_annotator(tmp_path: Path) -> None:
         service.forget("w001").result()
         for file in tmp_path.iterdir():  # also not in the write-ahead log during service
             assert b"secret-ann" not in file.read_bytes(), file.name
-        end = service.view(token).result()
-        assert isinstance(end, Done)
+        end = done(service.view(token).result())
         assert end.why == "erased"
         state = state_of(service)
         assert service.snapshot().result().comments == ()
@@ -660,7 +658,7 @@ def test_changes_of_the_plan(tmp_path: Path) -> None:
         token = new_annotator(service)
         for _ in range(4):
             view = answer(service, token)
-        assert isinstance(view, Done)
+        view = done(view)
         plan = service.plan
         richer = msgspec.structs.replace(
             plan,

@@ -7,7 +7,7 @@ import pytest
 
 import custodes as cu
 from custodes.annotate.simulated_crowd import Crowd, Habits, ShownQuestion, gap_of, margin_of
-from custodes.data.demo_texts import FACTS, demo_texts
+from custodes.data.simulate import FACTS, demo_texts
 
 ITEMS = [f"item{k}" for k in range(300)]
 

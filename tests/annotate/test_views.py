@@ -83,22 +83,8 @@ def test_answers_contain_every_judgment(service: Service) -> None:
 
 def test_battles_contain_the_valid_answers(service: Service) -> None:
     rows = read(service, "SELECT * FROM battles")
-    assert [*rows[0]] == [
-        *(
-            "item",
-            "system_a",
-            "system_b",
-            "rater",
-            "kind",
-            "aspect",
-            "repeat",
-            "order",
-            "preference",
-            "invalid",
-            "role",
-        ),
-        "seconds",
-    ]
+    columns = "item system_a system_b rater kind aspect repeat order preference invalid role seconds"
+    assert [*rows[0]] == columns.split()
     answers = read(
         service,
         "SELECT * FROM answers WHERE item IS NOT NULL AND NOT taken_back AND rater <> 'w003' ORDER BY answer_id",

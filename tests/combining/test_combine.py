@@ -109,14 +109,11 @@ def test_the_validation_in_the_model_is_that_of_the_comparison() -> None:
     assert "digest=" in result.model.provenance["made"]
 
 
-@pytest.mark.parametrize("name", ["gp", "auto"])
-def test_the_model_depends_on_the_seed_but_not_on_how_it_was_validated(name: str) -> None:
-    first = run_combine(planted(), method=name).model
-    for options in ({"repeats": 2, "method": (name, "best")}, {"resamples": 20, "folds": "system", "unseen": "fast"}):
-        model = run_combine(planted(), **{"method": name, **options}).model
-        assert content(model) == content(first)
-    if name == "gp":
-        assert content(run_combine(planted(), method=name, rng=1).model) != content(first)
+def test_the_model_depends_on_the_seed_but_not_on_how_it_was_validated() -> None:
+    first = run_combine(planted(), method="gp").model
+    for options in ({"repeats": 2, "method": ("gp", "best")}, {"resamples": 20, "folds": "system", "unseen": "fast"}):
+        assert content(run_combine(planted(), **{"method": "gp", **options}).model) == content(first)
+    assert content(run_combine(planted(), method="gp", rng=1).model) != content(first)
 
 
 def test_auto_names_what_it_chose() -> None:
@@ -191,25 +188,7 @@ def test_neither_the_order_of_rows_nor_names_of_items_and_systems_matter() -> No
     assert content(first.model) == content(second.model)
 
 
-def test_permuting_systems_changes_no_comparison() -> None:
-    scores = planted()
-    turned = {key: values[:, [2, 0, 3, 1]] for key, values in scores.items()}
-    names = ("best", "equal", "ridge", "pairwise")
-    first, second = run_combine(scores, method=names), run_combine(turned, method=names)
-    for statistic in ("kendall", "pearson", "accuracy"):
-        assert first.comparison[statistic].to_list() == pytest.approx(second.comparison[statistic].to_list())
-
-
-def test_the_unit_of_a_metric_does_not_matter() -> None:
-    scores = {key: np.round(values * 16) for key, values in planted().items()}
-    units = {"a": (4.0, 0.0), "b": (1 / 8, 0.0), "noise": (2.0, 64.0), "ann": (1.0, 0.0)}
-    moved = {key: values * units[key[0]][0] + units[key[0]][1] for key, values in scores.items()}
-    first, second = run_combine(scores, method=EVERY), run_combine(moved, method=EVERY)
-    for name in EVERY:
-        np.testing.assert_allclose(held_out(first, name), held_out(second, name), atol=1e-5)
-
-
-@pytest.mark.parametrize("name", EVERY)
+@pytest.mark.parametrize("name", ["ridge", "xgboost"])
 def test_a_metric_that_is_better_where_lower_is_the_metric_turned(name: str) -> None:
     scores = planted()
     turned = {**scores, ("a", ""): -scores["a", ""]}
@@ -220,27 +199,6 @@ def test_a_metric_that_is_better_where_lower_is_the_metric_turned(name: str) -> 
     one, _ = first.model.score(judged(scores))
     other, _ = second.model.score(judged(turned))  # which does not know the direction
     assert one["score"].to_list() == other["score"].to_list()
-
-
-def test_adding_to_people_s_ratings_shifts_predictions() -> None:
-    scores = planted()
-    first, second = (
-        run_combine(scores, method=EVERY),
-        run_combine({**scores, ("ann", ""): scores["ann", ""] + 8}, method=EVERY),
-    )
-    for name in EVERY:
-        np.testing.assert_allclose(held_out(second, name) - 8, held_out(first, name), atol=2e-5)
-    tau = first.comparison["kendall"].to_list()
-    assert second.comparison["kendall"].to_list() == pytest.approx(tau, abs=0.01)
-
-
-def test_a_twin_of_a_metric_changes_no_choice_of_the_best() -> None:
-    scores = planted()
-    twins = {**scores, ("twin", ""): scores["a", ""]}
-    np.testing.assert_allclose(
-        held_out(run_combine(scores, method="best"), "best"),
-        held_out(run_combine(twins, method="best"), "best"),
-    )
 
 
 @pytest.mark.parametrize(

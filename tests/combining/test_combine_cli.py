@@ -9,23 +9,15 @@ import polars as pl
 import pytest
 
 import custodes as cu
-from custodes.combining import tables
-from custodes.combining.methods import gaussian_process
-from custodes.stats.learning import boost
 from tests.combining.tasks import planted, table_of_items
 from tests.command_line import Run, custodes, refused
 from tests.evaluate.judged_studies import rows_of
 
 __all__ = ["custodes"]  # the fixture
 
+pytestmark = pytest.mark.usefixtures("small")
+
 FIT = ("combine", "fit", "ratings.csv", "--resamples", "20", "--method", "ridge")
-
-
-@pytest.fixture(autouse=True)
-def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gaussian_process, "ITERATIONS", 3)
-    monkeypatch.setattr(tables, "REFITS", 5)
-    monkeypatch.setitem(boost.SETTINGS, "rounds", 8)
 
 
 @pytest.fixture
@@ -123,13 +115,3 @@ def test_bad_models_and_studies_of_score(custodes: Run, study: pl.DataFrame) -> 
     refused(custodes("combine", "score"), "no such file")
     refused(custodes(*ask[:5], "-o", "out.xml"), "suffix")
     assert Path("out.csv").read_text() == "of before"
-
-
-def test_help_has_an_example_of_both_verbs(custodes: Run) -> None:
-    ran = custodes("combine", "--help")
-    assert ran.status == 0
-    assert "fit" in ran.out
-    assert "score" in ran.out
-    for verb in ("fit", "score"):
-        assert f"Example: custodes combine {verb} " in " ".join(custodes("combine", verb, "--help").out.split())
-    refused(custodes("combine", "fti", "demo"), "fti")

@@ -165,19 +165,6 @@ def test_kendall_of_the_path_is_that_of_scipy_by_fold() -> None:
     assert result["score_low"].is_null().all()
 
 
-def test_a_cheap_metric_comes_before_its_expensive_twin() -> None:
-    scores = planted()
-    scores["twin", ""] = 3 * scores["a", ""] - 1
-    of = task_of(scores)
-    assert of.metrics.names == ("a", "b", "noise", "twin")
-    cheap = path_of(of, np.array([10.0, 1.0, 1.0, 1.0]), resamples=0)
-    assert cheap["metric"].to_list()[0] == "twin"
-    assert cheap["metric"].to_list().index("a") >= 2
-    assert path_of(of, np.array([1.0, 1.0, 1.0, 10.0]), resamples=0)["metric"][0] == "a"
-    dear = path_of(of, np.array([50.0, 1.0, 1.0, 50.0]), resamples=0)  # b is less accurate, but much cheaper
-    assert dear["metric"][0] == "b"
-
-
 def test_the_currency_does_not_matter() -> None:
     of = task_of(planted())
     price = np.array([2.0, 3.0, 4.0])

@@ -89,13 +89,6 @@ def test_many_edits_of_a_model(content: Any) -> None:
     examined(content)
 
 
-@pytest.mark.slow
-@given(st.sampled_from(WHOLE).flatmap(torn))
-@settings(max_examples=3000)
-def test_many_torn_models(content: bytes) -> None:
-    loaded(content)
-
-
 def test_a_key_that_stands_twice_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "model.json"
     file.write_bytes(WHOLE[0].replace(b'"intercept":', b'"intercept":0.0,"intercept":'))

@@ -144,23 +144,15 @@ def test_higher_stays_higher(seed: int) -> None:
     ("name", "pattern"),
     [
         ("BLEU", "bleu"),
-        ("bleu-refA", "bleu"),
         ("BLEU Ξ§", "bleu"),
-        ("bleu_4", "bleu"),
         ("BLEU4", "bleu[1-4]"),
         ("BLEURT-20-refA", "bleurt 20"),
-        ("bleurt_base", "bleurt*"),
         ("chrF++", "chrf*"),
         ("ROUGE-S* F-Score Ξ§", "rouge*"),
-        ("rougeLsum", "rouge*"),
         ("Unbabel/wmt22-comet-da", "wmt22 comet*"),
         ("Unbabel/wmt23-cometkiwi-da-xl", "wmt2[23] cometkiwi*"),
-        ("CometKiwi-XL-src", "cometkiwi*"),
-        ("XCOMET-XXL", "xcomet"),
         ("google/metricx-24-hybrid-xl-v2p6", "metricx*"),
         ("InfoLM-R-FisherRao ΞΔ", "infolm *fisherrao"),
-        ("BaryScore-SD-0.01", "baryscore"),
-        ("GEMBA-MQM-src", "gemba mqm"),
     ],
 )
 def test_names_are_known_by_their_first_words(name: str, pattern: str) -> None:

@@ -36,33 +36,14 @@ from tests.evaluate.judged_studies import Scores, judged
 pytestmark = pytest.mark.usefixtures("small")
 
 
-@pytest.mark.parametrize(("names", "seeds"), [(QUICK, 5), (("auto",), 4), (("gp", "xgboost-pruned"), 4)])
-def test_pure_noise_is_worth_nothing_to_any_method(names: tuple[str, ...], seeds: int) -> None:
-    tables = [
-        run_combine(noise(100 + seed, p=12 if names == QUICK else 6), method=names).comparison for seed in range(seeds)
-    ]
-    for name in names:
+def test_pure_noise_is_worth_nothing_to_any_method() -> None:
+    seeds = 5
+    tables = [run_combine(noise(100 + seed, p=12), method=QUICK).comparison for seed in range(seeds)]
+    for name in QUICK:
         for statistic in ("kendall", "pearson"):
             values = np.array([column(table, statistic)[name] for table in tables])
             limit = stats.t.ppf(0.999, seeds - 1) * values.std(ddof=1) / np.sqrt(seeds)
             assert abs(values.mean()) < min(limit, 0.25), (name, statistic)  # a leak would give .4 or more
-
-
-def test_fingerprints_of_items_do_not_tell_what_people_say_of_other_items() -> None:
-    # Human ratings depend on the cluster alone, and each metric identifies the cluster.
-    taus = []
-    for seed in range(5):
-        rng = np.random.default_rng(seed)
-        cluster = np.arange(20) // 2
-        level = rng.normal(size=10)[cluster][:, np.newaxis] + 0.3 * rng.normal(size=(20, 3))
-        scores: dict[tuple[str, str], np.ndarray] = {("ann", ""): level}
-        for k in range(15):
-            scores[f"m{k:02}", ""] = rng.normal(size=10)[cluster][:, np.newaxis] + 0.01 * rng.normal(size=(20, 3))
-        items = table_of_items(20, cluster=[f"c{c}" for c in cluster])
-        result = run_combine(judged(scores).describe(items=items), method=("ridge", "xgboost"))
-        taus.append(result.comparison["kendall"].to_numpy())
-    mean, sd = np.mean(taus, axis=0), np.std(taus, axis=0, ddof=1)
-    assert (mean < 3 * sd / np.sqrt(len(taus))).all()
 
 
 def training_sets(
@@ -101,30 +82,6 @@ def test_what_is_held_out_changes_neither_the_fit_nor_the_scale(monkeypatch: pyt
     assert (np.abs(clipped) < 10).all()
     for f in (0, 1, 3, 4):  # training sets that include the changes
         assert (before[f].x != after[f].x).any()
-
-
-def test_every_choice_is_made_within_the_training_part(monkeypatch: pytest.MonkeyPatch) -> None:
-    training_data, _ = training_sets(planted(), monkeypatch)
-    assert len(training_data) == 6
-    for training in training_data[:5]:
-        assert training.x.min() == 0  # scaled by its minimum and maximum
-        assert training.x.max() == 1
-        assert 60 <= len(training.y) <= 64 + 4
-    np.testing.assert_array_equal(training_data[5].y, planted()["ann", ""].ravel())
-    everything = np.concatenate([np.setdiff1d(np.arange(ITEMS), training.items) for training in training_data[:5]])
-    assert sorted(everything) == list(range(ITEMS))
-
-
-def test_the_best_metric_is_chosen_fold_by_fold() -> None:
-    # Noise metrics agree with humans by chance: the choice must not use the data of its score.
-    taus = [run_combine(noise(seed, p=20), method="best").comparison["kendall"].item() for seed in range(10)]
-    assert abs(np.mean(taus)) < 3 * np.std(taus, ddof=1) / np.sqrt(10)
-    best = []
-    for seed in range(10):
-        scores = noise(seed, p=20)
-        human = scores.pop(("ann", "")).ravel()
-        best.append(max(stats.kendalltau(human, values.ravel()).statistic for values in scores.values()))
-    assert np.mean(best) > np.mean(taus) + 0.15  # the biased score of a choice on all data
 
 
 def test_held_out_predictions_come_from_the_other_folds_alone() -> None:

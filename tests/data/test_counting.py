@@ -18,7 +18,8 @@ from custodes.data.counting import count_pairs
 from custodes.data.outcome_counts import OutcomeCounts
 from custodes.data.simulate import demo_study
 from custodes.data.ties_and_orders import Aggregate
-from custodes.errors import InputError, OptionError
+from custodes.errors import OptionError
+from tests.data.input_errors import input_error
 
 duckdb = pytest.importorskip("duckdb")
 
@@ -225,17 +226,10 @@ def test_a_metric_without_the_aspect_is_taken_by_its_rows_without_one() -> None:
         ({"human": "ann", "metrics": ["ann"]}, "human and metrics both name ann"),
         ({"human": "ann", "systems": ["A", "D"]}, "count_pairs: systems='D': no such system; systems: A, B, C"),
         ({"human": "ann", "aspect": "x"}, "rated by no annotator; aspects of the annotators: ''"),
-        ({"human": "ann", "aggregate": "median"}, "allowed: mean, vote"),
         ({"human": "ann", "ties": -1.0}, "at least 0"),
         ({"human": "ann", "human_ties": float("nan")}, "at least 0"),
         ({"human": "ann", "batches": 0}, "at least 1"),
         ({"human": "ann", "batches": 1000}, "the 8 rows with a rating; give a smaller number"),
-        ({"human": "ann", "batches": 10**20}, "must be a whole number of at most"),
-        (
-            {"human": "ann", "systems": "AB"},
-            r"count_pairs: systems='AB': no such system; systems: A, B, C \(did you mean 'B'\?\)",
-        ),
-        ({"human": "ann", "metrics": "blue"}, "did you mean 'bleu'"),
         ({"human": "ann", "directions": {"bleu": 0}}, r"directions hold 0; allowed: 1 \(higher is better\), -1"),
     ],
 )
@@ -245,24 +239,13 @@ def test_mistakes_are_named(hand: pl.DataFrame, setting: dict[str, Any], message
 
 
 def test_bad_tables_are_refused(hand: pl.DataFrame, connection: Any) -> None:
-    with pytest.raises(
-        InputError,
-        match=(
-            r"a dict is not a table that can be counted; give a lazy or eager dataframe \(Polars, "
-            r"DuckDB, pandas, PySpark\)"
-        ),
+    for table, message in (
+        ({}, "a dict is not a table that can be counted; give a lazy or eager dataframe (Polars, DuckDB, pandas, "),
+        (hand.drop("score"), "column 'score' is missing"),
+        (hand.cast({"score": pl.String}), "column 'score' holds String, expected numbers; convert the column first"),
+        (hand.with_columns(score=pl.col("score") / 0), "a score is infinite; a score must be finite"),
     ):
-        count_pairs({}, human="ann")
-    with pytest.raises(InputError, match="column 'score' is missing"):
-        count_pairs(hand.drop("score"), human="ann")
-    with pytest.raises(InputError, match="holds String, expected numbers; convert the column first"):
-        count_pairs(hand.cast({"score": pl.String}), human="ann")
-    with pytest.raises(InputError, match="infinite"):
-        count_pairs(hand.with_columns(score=pl.col("score") / 0), human="ann")
-    with pytest.raises(
-        OptionError,
-        match=(
-            "count_pairs: batches=2 works only with Polars, as this engine writes to disk itself; leave batches out"
-        ),
-    ):
+        assert input_error(count_pairs, table, human="ann").startswith(f"count_pairs: {message}")
+    message = "count_pairs: batches=2 works only with Polars, as this engine writes to disk itself; leave batches out"
+    with pytest.raises(OptionError, match=message):
         count_pairs(connection.from_arrow(hand.to_arrow()), human="ann", batches=2)

@@ -17,23 +17,15 @@ from tests.data.random_tables import tables, try_reading
 SCORES = pl.DataFrame({"item": ["1", "2"], "system": ["A", "B"], "rater": ["ann", "bleu"], "score": ["1", "2"]})
 SIDE_FAMILIES = ["rater kind |", "rater higher_is_better low high person |", "item cluster weight |"]
 TABLE = given(
-    frame=tables(),
+    source=tables(),
     reader=st.none() | st.none() | st.sampled_from(READERS),
     invalid=st.sampled_from(["error", "drop", "force"]),
 )
 
 
-@TABLE
-@settings(max_examples=60)
-def test_any_table(frame: pl.DataFrame, reader: str | None, invalid: str) -> None:
-    try_reading(frame, reader=reader, invalid=invalid)
-
-
-@pytest.mark.slow
-@TABLE
-@settings(max_examples=10_000)
-def test_any_of_many_tables(frame: pl.DataFrame, reader: str | None, invalid: str) -> None:
-    try_reading(frame, reader=reader, invalid=invalid)
+@pytest.mark.parametrize("examples", [60, pytest.param(10_000, marks=pytest.mark.slow)])
+def test_any_table(examples: int) -> None:
+    settings(max_examples=examples)(TABLE(try_reading))()
 
 
 @given(frame=tables(), suffix=st.sampled_from([".csv", ".jsonl", ".parquet"]))

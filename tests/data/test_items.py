@@ -5,6 +5,7 @@ import pytest
 
 from custodes.data.items import Items
 from custodes.errors import InputError
+from tests.data.input_errors import input_error
 
 
 def test_what_is_not_said_is_empty() -> None:
@@ -61,20 +62,10 @@ def test_rows_of_some_items_in_their_order() -> None:
             )
             for value in (1e308, 1e13, 1e-13)
         ),
-        (
-            {"item": ["a", "b"], "weight": ["1", "much"]},
-            "items.csv: weight 'much' in row 2 is not a number; if nothing was rated, leave the cell empty",
-        ),
-        (
-            {"item": ["a", "b"], "clusters": ["x", "y"]},
-            "items.csv: column 'clusters' is unknown (did you mean 'cluster'?); rename it, or remove it",
-        ),
     ],
 )
 def test_bad_rows_raise(columns: dict[str, list[object]], message: str) -> None:
-    with pytest.raises(InputError) as error:
-        Items.make(pl.DataFrame(columns), where="items.csv")
-    assert str(error.value) == message
+    assert input_error(Items.make, pl.DataFrame(columns), where="items.csv") == message
 
 
 def test_what_two_inputs_say_of_items_adds_up() -> None:

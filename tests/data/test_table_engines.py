@@ -68,8 +68,8 @@ if engine == "pyspark":
         error = f"{error}|{problem}"
     spark.stop()
 names = ("paired", "metric_only", "human_only")
-tables = [getattr(own, name).tolist() for own in (pairs, counts.pairs) for name in names]
-print(json.dumps({"pairs": tables, "battles": counts.frame.rows(), "items": counts.items, "error": error}))
+tables = [getattr(each, name).tolist() for each in (pairs, counts) for name in names]
+print(json.dumps({"pairs": tables, "battles": counts.outcomes.rows(), "items": counts.items, "error": error}))
 """
 
 
@@ -115,15 +115,15 @@ def test_an_engine_counts_what_polars_counts(engine: str, tables: Path) -> None:
     )
     battles = cu.count_battles(pl.scan_parquet(tables / "battles.parquet"))
     expected = [
-        getattr(counts, name) for counts in (pairs, battles.pairs) for name in ("paired", "metric_only", "human_only")
+        getattr(counts, name) for counts in (pairs, battles) for name in ("paired", "metric_only", "human_only")
     ]
     for counts, theirs in zip(expected, output["pairs"], strict=True):
         np.testing.assert_array_equal(np.array(theirs), counts)
-    assert [tuple(row) for row in output["battles"]] == battles.frame.rows()
+    assert [tuple(row) for row in output["battles"]] == battles.outcomes.rows()
     assert output["items"] == battles.items
     first, *others = output["error"].split("|")
-    assert first.startswith("count_pairs: human='nobody' is no rater here; raters: ann, bleu, bob, comet")
+    assert first.startswith("count_pairs: human='nobody': no such rater; raters: ann, bleu, bob, comet")
     if engine == "pyspark":
         (broken,) = others
-        assert broken.startswith("count_pairs: pyspark gave up: ")
+        assert broken.startswith("count_pairs: pyspark failed: ")
         assert broken.endswith("or smaller parts (spark.sql.shuffle.partitions)")

@@ -15,16 +15,12 @@ from custodes.errors import OptionError
 from custodes.evaluate.leaderboard.leaderboard import Leaderboard
 from custodes.plots import leaderboard_strengths, save, theme, win_rate_map
 from custodes.plots.leaderboard import PART, SMALL, panels
+from tests.plots.drawn import rows_of
 
 
 @pytest.fixture(scope="module")
 def board() -> Leaderboard:
     return cu.leaderboard(cu.read("demo"), aspect="fluency", resamples=100)
-
-
-def rows(chart: Any) -> list[dict[str, Any]]:
-    result: list[dict[str, Any]] = chart.to_dict()["data"]["values"]
-    return result
 
 
 def svg(chart: Any) -> str:
@@ -33,8 +29,8 @@ def svg(chart: Any) -> str:
 
 def test_people_stand_alone_unless_somebody_else_is_asked_for(board: Leaderboard) -> None:
     humans = board.systems.filter(rater="human")
-    assert rows(leaderboard_strengths(board)) == humans.to_dicts()
-    both = rows(leaderboard_strengths(board, rater=["judge", "human"]))
+    assert rows_of(leaderboard_strengths(board)) == humans.to_dicts()
+    both = rows_of(leaderboard_strengths(board, rater=["judge", "human"]))
     assert [row["rater"] for row in both] == ["judge"] * 6 + ["human"] * 6
     with pytest.raises(OptionError, match="rater='jugde' is not in the result; .*did you mean 'judge'"):
         leaderboard_strengths(board, rater="jugde")

@@ -81,8 +81,6 @@ def test_sentences_and_tools_are_in_the_page(text: str, fitted: Combine) -> None
         (0.05, 0.001, 0.1, "the gain is 0.050 [0.001, 0.100]"),
         (0.05, 0.0, 0.1, "the difference of 0.05 [0.00, 0.10] is not a significant gain"),
         (-0.05, -0.1, -0.001, "the difference of −0.050 [−0.100, −0.001] is not a significant gain"),
-        (0.10, 0.001, 0.2, "the gain is 0.10 [0.0010, 0.20]"),
-        (0.05, -0.05, 0.15, "the difference of 0.05 [−0.05, 0.15] is not a significant gain"),
         (0.05, None, None, "the difference (0.05) has no interval, so it is inconclusive"),
     ],
 )
@@ -118,16 +116,16 @@ def test_nothing_is_judged_without_the_first_or_the_single_metric(fitted: Combin
         assert sentences(replace(fitted, comparison=rows)) == []
 
 
-@pytest.mark.parametrize(("low", "high"), [(0.6, 0.8), (0.1, 0.2), (0.3, 0.5)])
-def test_favoritism_is_told_without_a_verdict(fitted: Combine, low: float, high: float) -> None:
+def test_favoritism_is_told_without_a_verdict(fitted: Combine) -> None:
+    low, high = 0.6, 0.8
     single = pl.col("method") == "best"
     ends = {
         "mean_abs_favi_low": pl.when(single).then(0.3).otherwise(low),
         "mean_abs_favi_high": pl.when(single).then(0.5).otherwise(high),
     }
-    told = errors(replace(fitted, favoritism=fitted.favoritism.with_columns(**ends)))
+    sentences = errors(replace(fitted, favoritism=fitted.favoritism.with_columns(**ends)))
     rows = {(row["target"], row["method"]): row for row in fitted.favoritism.iter_rows(named=True)}
-    for aspect, sentence in told:
+    for aspect, sentence in sentences:
         assert sentence.startswith(f"On {aspect}, ridge regression decides ")
         for method, value in (("ridge", (low, high)), ("best", (0.3, 0.5))):
             row = rows[aspect, method]

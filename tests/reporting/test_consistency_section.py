@@ -10,7 +10,7 @@ from custodes.reporting.section import Context
 from custodes.reporting.sections.agreement import AGREEMENT
 from custodes.reporting.sections.check import CHECK
 from custodes.reporting.sections.consistency import CONSISTENCY
-from tests.evaluate.consistency.confident_judges import people, study, told
+from tests.evaluate.consistency.confident_judges import confident_judge, people, study
 from tests.simulation.planted_judges import PLANTED, World, planted
 
 
@@ -63,7 +63,7 @@ def test_tables_of_pictures_hold_every_row(name: str) -> None:
 
 
 def test_chances_beside_people_have_a_curve_and_a_table() -> None:
-    result = context(study(people(), told(4.0)))
+    result = context(study(people(), confident_judge(4.0)))
     figures, tables = CONSISTENCY.drawn(result)
     choice = {"aspect": "", "metric": "judge", "corrected": "", "statistic": "kendall_item"}
     charts = {figure.id: figure.drawn(result, choice) for figure in figures}

@@ -18,10 +18,6 @@ from custodes.reporting.sections.protocol import STOPPING
 from tests.reporting.shown import section_of
 
 
-def section(demo_report: Report, identity: str) -> str:
-    return section_of(demo_report.html, identity)
-
-
 def study(scores: dict[str, Any], *, items: int, systems: tuple[str, ...] = ("A", "B", "C")) -> cu.Study:
     """Study from scores by item and system; raters named m... are metrics."""
     rows = [
@@ -54,7 +50,7 @@ def test_results_are_those_of_the_questions(demo_report: Report) -> None:
 
 
 def test_the_page_names_what_was_corrected_and_left_out(demo_report: Report) -> None:
-    text = section(demo_report, "correction")
+    text = section_of(demo_report.html, "correction")
     metrics = demo_report.results["correction"].provenance.options["metrics"]
     options = re.findall(r'<option value="([^"]*)"', text.split("</select>")[0])
     assert sorted(options) == sorted(metrics)
@@ -65,11 +61,11 @@ def test_the_page_names_what_was_corrected_and_left_out(demo_report: Report) -> 
 
 @pytest.mark.parametrize("identity", ["ranking", "favoritism", "correction"])
 def test_the_design_effect_of_documents_is_printed(demo_report: Report, identity: str) -> None:
-    assert "80 items in 16 clusters" in section(demo_report, identity)
+    assert "80 items in 16 clusters" in section_of(demo_report.html, identity)
 
 
 def test_the_protocol_stands_beside_peoples_own_agreement(demo_report: Report) -> None:
-    text = section(demo_report, "protocol")
+    text = section_of(demo_report.html, "protocol")
     assert text.count("<tr data-aspect=") == 4  # the interim analyses and the paper's rule
     for name in ("correct", "correct_fixed", "gain", "self_agreement"):
         table = "reference" if name == "self_agreement" else "protocol"
@@ -78,7 +74,7 @@ def test_the_protocol_stands_beside_peoples_own_agreement(demo_report: Report) -
 
 
 def test_the_plan_has_a_row_an_aspect(demo_report: Report) -> None:
-    text = section(demo_report, "plan")
+    text = section_of(demo_report.html, "plan")
     assert text.count("<tr data-aspect=") == 2
     for value in demo_report.tables()["plan.plan"]["annotations"]:
         assert f'data-value="{value}"' in text
@@ -101,7 +97,7 @@ def test_partly_annotated_studies_are_corrected_from_metric_only_items() -> None
     )
     report = cu.report(few, resamples=20)
     assert report.tables()["correction.pairs"]["n_metric"].min() == 60
-    assert "correction cannot add" not in section(report, "correction")
+    assert "correction cannot add" not in section_of(report.html, "correction")
 
 
 def test_one_sided_people_leave_both_out_with_the_reason() -> None:
@@ -111,7 +107,7 @@ def test_one_sided_people_leave_both_out_with_the_reason() -> None:
     report = cu.report(gold, resamples=20)
     assert list(report.results) == ["check", "agreement", "favoritism", "ranking"]
     for name in ("correction", "protocol"):
-        assert "the study compares the two sides of a pair, not systems" in section(report, name)
+        assert "the study compares the two sides of a pair, not systems" in section_of(report.html, name)
     assert report.html.count('<p class="warning"') == 2
     assert "Who favours whom" not in " ".join(report.verdict.lines())
 
@@ -120,4 +116,4 @@ def test_a_small_study_says_why_nothing_is_replayed() -> None:
     small = study({"ann": lambda i, j: (i * 7 + j * 3) % 5, "m": lambda i, j: (i * 7 + j * 3 + 1) % 5}, items=6)
     report = cu.report(small, resamples=20)
     assert "protocol" not in report.results
-    assert "a pair of systems has 6 human annotations" in section(report, "protocol")
+    assert "a pair of systems has 6 human annotations" in section_of(report.html, "protocol")

@@ -22,10 +22,6 @@ from custodes.reporting.sections.complementarity import sentences as said_of_jud
 from tests.reporting.shown import html_of, section_of
 
 
-def section(demo_report: Report, identity: str) -> str:
-    return section_of(demo_report.html, identity)
-
-
 @pytest.fixture(scope="module")
 def distances(demo_report: Report) -> Complementarity:
     result = demo_report.results["complementarity"]
@@ -50,7 +46,7 @@ def figures_of(demo_report: Report, result: Ceiling) -> list[Figure]:
 
 
 def test_every_rater_and_every_tie_rule_has_a_row(demo_report: Report, distances: Complementarity) -> None:
-    text = section(demo_report, "complementarity")
+    text = section_of(demo_report.html, "complementarity")
     for value in distances.raters["with_humans"]:
         assert f'data-value="{value}"' in text
     for row in distances.raters.iter_rows(named=True):
@@ -83,7 +79,7 @@ def test_few_raters_have_no_map_and_no_clusters(demo_report: Report, distances: 
 
 
 def test_predictions_and_bounds_stand_in_one_table(demo_report: Report, predicted: Ceiling) -> None:
-    text = section(demo_report, "ceiling")
+    text = section_of(demo_report.html, "ceiling")
     table = text[text.index('id="table-ceiling-prediction"') :]
     expected = [
         *predicted.prediction["kendall"],

@@ -15,7 +15,7 @@ from custodes.reporting.sections.correction import CORRECTION
 def test_a_page_of_few_carries_everything(demo_report: Report) -> None:
     part = PageLimits.of(demo_report.results)
     assert part.everything
-    assert part.told() == ""
+    assert part.note() == ""
     assert 'id="left-out"' not in demo_report.html
     for result in demo_report.results.values():
         assert part.result(result) is result

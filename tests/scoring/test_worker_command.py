@@ -16,7 +16,8 @@ from custodes.errors import InputError, OptionError
 from custodes.scoring.metric import Place
 from custodes.scoring.metrics.worker import WORKER, understood
 from custodes.scoring.scripts import FOLDER, OURS, script_of
-from tests.scoring.workers import FAKE, programs, texts
+from tests.scoring.made import texts
+from tests.scoring.workers import FAKE, programs
 from tests.waiting import until
 
 

@@ -22,8 +22,9 @@ from custodes.errors import InputError
 from custodes.scoring.metric import MetricInputs, Place
 from custodes.scoring.metrics.worker import WORKER
 from tests.pages import blocks, run
+from tests.scoring.made import texts
 from tests.scoring.worker_contract import OUTPUTS, keeps_the_contract, twelve
-from tests.scoring.workers import COMET, ORACLES, ROOT, python, texts
+from tests.scoring.workers import COMET, ORACLES, ROOT, python
 
 HERE = Path(__file__).parent
 

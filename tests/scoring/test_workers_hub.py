@@ -11,8 +11,9 @@ import pytest
 import custodes as cu
 from custodes.scoring.metric import Place
 from custodes.scoring.metrics.worker import WORKER
+from tests.scoring.made import texts
 from tests.scoring.worker_contract import keeps_the_contract
-from tests.scoring.workers import COMET, ORACLES, python, texts
+from tests.scoring.workers import COMET, ORACLES, python
 
 pytestmark = pytest.mark.hub
 

@@ -1,32 +1,13 @@
-"""Worker scripts and texts for tests."""
+"""Worker scripts for tests, and interpreters with their libraries."""
 
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pytest
 
-from custodes.scoring.metric import MetricInputs
-
 FAKE = Path(__file__).with_name("fake_worker.py")
-
-
-def texts(outputs: Sequence[str], references: Sequence[Sequence[str]] | None = None, **more: Any) -> MetricInputs:
-    """Outputs, each of a separate item."""
-    every = len(outputs)
-    return MetricInputs(
-        outputs=outputs,
-        item=np.arange(every),
-        system=np.zeros(every, dtype=np.intp),
-        sources=more.get("sources", [""] * every),
-        references=references or [["r"]] * every,
-        images=more.get("images", [[]] * every),
-        contexts=more.get("contexts", [""] * every),
-    )
 
 
 def programs(folder: Path, *names: str) -> None:

@@ -137,8 +137,3 @@ def favi_held(size: str, *, icc: float, mean: float, favour: float, n: int, seed
         float(np.mean(high - low)),
         float(np.mean(divisor)),
     )
-
-
-def not_above(share: float, level: float, n: int) -> bool:
-    """Whether the lower 95 % bound of a simulated rate is at most this level."""
-    return share - 1.96 * np.sqrt(share * (1 - share) / n) <= level

@@ -144,12 +144,7 @@ def sample_of(comparison: RaterComparison, resamples: int, rng: np.random.Genera
 
 AS_MANY = ("spa",)
 """Agreement statistic that depends on the number of items: its true value is the mean over studies, as for decision
-errors and
-
-favi
-
-.
-"""
+errors and `mean_abs_favi`."""
 
 
 def intervals(

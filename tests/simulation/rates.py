@@ -13,11 +13,6 @@ def is_at_most(n_false: int, n: int, level: float = MOST_FALSE) -> bool:
     return n_false == 0 or float(beta.ppf(0.025, n_false, n - n_false + 1)) <= level
 
 
-def lower(rate: float, studies: int) -> float:
-    """Lower one-sided 95 % bound of a rate."""
-    return rate - 1.645 * float(np.sqrt(rate * (1 - rate) / studies))
-
-
 def most(level: float, studies: int) -> float:
     """Largest rate whose lower 95 % bound is at most the level."""
     return level + 1.645 * float(np.sqrt(level * (1 - level) / studies))

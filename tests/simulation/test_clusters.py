@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from custodes.stats.correction.estimators import ESTIMATORS
-from tests.simulation.clustered_studies import SIZES, estimated, favi_held, not_above, sign_tests, true_favi, wins
+from tests.simulation.clustered_studies import SIZES, estimated, favi_held, sign_tests, true_favi, wins
+from tests.simulation.rates import is_at_most
 
 STUDIES = 2000
 FEW_STUDIES = {"mixture": 300, "inversion": 500}
@@ -20,8 +21,8 @@ def test_sign_tests_of_equals(size, icc, test):
     strict = sign_tests(size, icc=icc, mean=0, n=20_000, alpha=0.0005, test=test)  # Holm over 100 pairs
     power = sign_tests(size, icc=icc, mean=0.5, n=4000, test=test)
     print(f"{size}, ICC {icc}, {test}: {before:.3f} -> {after:.3f}; at .0005 {strict:.5f}; a margin of .36 {power:.2f}")
-    assert not_above(after, 0.06, 4000)
-    assert not_above(strict, 0.0006, 20_000)
+    assert is_at_most(round(after * 4000), 4000)
+    assert is_at_most(round(strict * 20_000), 20_000, 0.0006)
     if icc == 0.3:
         assert before > 0.25
 
@@ -46,7 +47,7 @@ def test_margins_of_estimators(size, icc, annotated, name):
         if size == "40 x 10" and name != "inversion":  # its intervals are wide
             assert held <= 0.98 + noise
         if mean == 0:
-            assert not_above(decided, 0.06, n)
+            assert is_at_most(round(decided * n), n)
 
 
 @pytest.mark.slow
@@ -61,4 +62,4 @@ def test_favi_scores(size, icc):
         )
         assert after[0] >= 0.92 - 3 * np.sqrt(0.95 * 0.05 / STUDIES)
         if not (mean or favour):
-            assert not_above(after[1], 0.06, STUDIES)
+            assert is_at_most(round(after[1] * STUDIES), STUDIES)

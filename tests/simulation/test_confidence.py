@@ -9,10 +9,9 @@ import pytest
 import custodes as cu
 from custodes.stats.judging.calibration import known_variance, sure_and_right, surer_than_right
 from tests.simulation.calibrated_judges import Sight, calibrated, draw_probabilities
-from tests.simulation.rates import lower
+from tests.simulation.rates import is_at_most
 
 STUDIES = 2000
-AT_MOST = 0.06
 SIGHTS = {
     "one order": Sight(orders=("ab",)),
     "both orders": Sight(),
@@ -23,7 +22,7 @@ SIGHTS = {
     "documents of three": Sight(document=3),
 }
 NOISY = {"people": 3, "blur": 1.0}
-SIZES = (60, 150, 300)
+SIZES = (60, 300)
 CELLS = list(product(SIGHTS, (False, True), SIZES))
 
 
@@ -38,7 +37,8 @@ def miscalibration_rate(sight: Sight, n: int, studies: int, seed: int = 0) -> fl
         sure, right = sure_and_right(chances, outcome)
         variance = known_variance(chances, np.tile(np.arange(n), len(rows)))
         units = np.tile(document, len(rows))
-        number += float(surer_than_right(sure, right, known=variance, units=units, confidence=0.95).p_value) < 0.05
+        test = surer_than_right(sure, right, least_variance=variance, units=units, confidence=0.95)
+        number += float(test.p_value) < 0.05
     return number / studies
 
 
@@ -46,7 +46,7 @@ def miscalibration_rate(sight: Sight, n: int, studies: int, seed: int = 0) -> fl
 @pytest.mark.parametrize(("name", "noisy", "n"), CELLS)
 def test_a_calibrated_judge_is_rarely_called_otherwise(name: str, noisy: bool, n: int) -> None:
     sight = replace(SIGHTS[name], **NOISY) if noisy else SIGHTS[name]
-    assert lower(miscalibration_rate(sight, n, STUDIES), STUDIES) <= AT_MOST
+    assert is_at_most(round(miscalibration_rate(sight, n, STUDIES) * STUDIES), STUDIES)
 
 
 @pytest.mark.slow
@@ -56,7 +56,7 @@ def test_no_claim_of_any_kind_is_made_in_a_whole_study_of_it(name: str) -> None:
     for seed in range(200):
         result = cu.consistency(calibrated(SIGHTS[name], 150, seed), resamples=0).findings["finding"]
         claims += not set(result) <= {"", "inconclusive"}
-    assert lower(claims / 200, 200) <= AT_MOST
+    assert is_at_most(claims, 200)
 
 
 @pytest.mark.slow

@@ -2,16 +2,14 @@ from __future__ import annotations
 
 from collections import Counter
 
-import numpy as np
 import polars as pl
 import pytest
 
 import custodes as cu
 from tests.simulation.planted_judges import FAIR, PLANTED, Judge, World, planted
-from tests.simulation.rates import lower
+from tests.simulation.rates import is_at_most
 
 STUDIES = 200
-AT_MOST = 0.06
 
 WORLDS = {
     "as they were built": World(),
@@ -52,8 +50,8 @@ def claims(judges: tuple[Judge, ...], world: World, seed: int) -> list[tuple[str
 @pytest.mark.slow
 @pytest.mark.parametrize("world", WORLDS)
 def test_fair_judges_and_people_are_rarely_accused_of_anything(world: str) -> None:
-    accused = [bool(claims(FAIR, WORLDS[world], seed)) for seed in range(STUDIES)]
-    assert lower(float(np.mean(accused)), STUDIES) <= AT_MOST
+    accused = sum(bool(claims(FAIR, WORLDS[world], seed)) for seed in range(STUDIES))
+    assert is_at_most(accused, STUDIES)
 
 
 @pytest.mark.slow
@@ -65,6 +63,6 @@ def test_each_fault_is_named_as_it_is(world: str) -> None:
         result = claims(PLANTED, WORLDS[world], 10**6 + seed)
         named.update(rater for rater, *what in result if RIGHT.get(rater) == (*what,))
         wrong += any(RIGHT.get(rater) != (*what,) for rater, *what in result)
-    assert lower(wrong / STUDIES, STUDIES) <= AT_MOST
+    assert is_at_most(wrong, STUDIES)
     for rater, least in POWER.get(world, {}).items():
         assert named[rater] / STUDIES >= least, (rater, named)

@@ -3,12 +3,12 @@ from __future__ import annotations
 import pytest
 
 from tests.simulation.gains import Kind, Size, claims
+from tests.simulation.rates import most
 
 pytestmark = pytest.mark.slow
 
 STUDIES = 1000
-LIMIT = 0.06 + 1.65 * (0.06 * 0.94 / STUDIES) ** 0.5
-"""A rate above this limit has a lower 95 % bound above .06."""
+LIMIT = most(0.06, STUDIES)
 
 COPIES = Kind(lead=0.8, load=0.8, shared=0.98)
 EVEN = Kind(lead=0.8, load=0.08)

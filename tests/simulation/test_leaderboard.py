@@ -5,12 +5,12 @@ from functools import cache
 
 import numpy as np
 import pytest
-from scipy.stats import binom
 
 from custodes.stats import ABSENT
 from custodes.stats.strength.corrected import corrected
 from custodes.stats.strength.ranks import ranks
 from custodes.stats.strength.strengths import Strengths, interval, strengths
+from tests.simulation.rates import is_at_most
 from tests.stats.strength.battles import Arena, judge
 
 STUDIES = 1000
@@ -138,12 +138,6 @@ def correction(design: str, kind: str) -> tuple[float, float, float, float, int]
     )
 
 
-def lower(count: int, n: int) -> float:
-    """Lower one-sided 95 % bound (Clopper-Pearson) of a rate, by its binomial tail."""
-    rates = np.linspace(0, 1, 2001)
-    return float(rates[binom.sf(count - 1, n, rates) > 0.05][0]) if count else 0.0
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ARENAS)
 def test_intervals_cover(name: str) -> None:
@@ -158,8 +152,8 @@ def test_intervals_cover(name: str) -> None:
 @pytest.mark.parametrize("name", [name for name in ARENAS if "5000" not in name])
 def test_ranks_hold_together(name: str, spread: float) -> None:
     false, missed, n, _ = false_ranks(name, spread)
-    assert lower(false, n) <= 0.06
-    assert lower(missed, n) <= 0.05
+    assert is_at_most(false, n)
+    assert is_at_most(missed, n, 0.05)
 
 
 @pytest.mark.slow
@@ -170,5 +164,5 @@ def test_corrected_strengths(design: str, kind: str) -> None:
     assert 0.93 <= mean <= 0.975
     assert worst >= 0.9
     assert width <= 1.02
-    assert lower(refused, STUDIES) <= 0.015
+    assert is_at_most(refused, STUDIES, 0.015)
     assert kind != "perfect" or saving > 0.3

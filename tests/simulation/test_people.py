@@ -9,13 +9,12 @@ import pytest
 import custodes as cu
 from custodes.evaluate.annotators.annotator_statistics import FIRST, LITTLE, SECOND
 from tests.simulation.planted_people import study
+from tests.simulation.rates import is_at_most
 
 STUDIES = 150
-AT_MOST = 0.06
 
 WORLDS: dict[str, dict[str, Any]] = {
     "second opinions": {},
-    "all by three": {"tasks": 200, "overlap": 1, "times": 3},
     "unequal shares": {"people": 40, "tasks": 1200, "uneven": True},
     "unlike skill": {"people": 10, "tasks": 1000, "overlap": 0.3, "skill": (2, 1)},
     "five people": {"people": 5, "tasks": 300, "overlap": 1, "times": 3, "skill": (2, 2)},
@@ -31,11 +30,6 @@ def flags(seed: int, world: dict[str, Any]) -> tuple[pl.DataFrame, np.ndarray]:
     return result, kind[[int(name[1:4]) for name in result["rater"]]]
 
 
-def upper(rate: float) -> float:
-    """Upper limit for a measured rate: three standard errors above."""
-    return rate + 3 * float(np.sqrt(rate * (1 - rate) / STUDIES))
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("world", WORLDS)
 def test_nobody_is_named_who_is_honest_and_clickers_always_are(world: str) -> None:
@@ -47,21 +41,16 @@ def test_nobody_is_named_who_is_honest_and_clickers_always_are(world: str) -> No
         wrong += bool((sided & (kind != 1)).any() or (little & (kind == 0)).any())
         clickers += int((kind == 1).sum())
         named += int((sided & (kind == 1)).sum())
-    assert wrong / STUDIES <= upper(AT_MOST - 0.01)
+    assert is_at_most(wrong, STUDIES)
     assert named >= 0.97 * clickers  # measured: all
 
 
 @pytest.mark.slow
-@pytest.mark.slow
-@pytest.mark.parametrize(("tasks", "times", "power"), [(600, 2, 0.0), (1000, 3, 0.85)])
-def test_who_only_guesses_is_named_with_enough_answers(tasks: int, times: int, power: float) -> None:
-    """With two answers per task no annotator is flagged, because hard tasks give the same disagreement."""
-    results: list[bool] = []
+def test_with_two_answers_per_task_nobody_is_flagged_for_low_agreement() -> None:
+    """Hard tasks give the same disagreement; test_careful_people.py has more answers per task."""
     for seed in range(25):
-        result, kind = flags(seed, {"people": 10, "tasks": tasks, "overlap": 1, "times": times, "careless": 0.2})
-        results += [LITTLE in value for value, k in zip(result["flags"], kind, strict=True) if k == 2]
-    assert np.mean(results) >= power
-    assert np.mean(results) <= (0 if times == 2 else 1)
+        result, _ = flags(seed, {"people": 10, "overlap": 1, "careless": 0.2})
+        assert not any(LITTLE in value for value in result["flags"])
 
 
 COVERED: dict[str, dict[str, Any]] = {

@@ -11,10 +11,8 @@ from tests.evaluate.protocol.scores import rated_pairs_of
 
 PAIRS, ITEMS = 1000, 100
 
-# rule, largest acceptable proportion of false decisions (a boundary has level .05; the posterior's theta is slightly
-# stricter than the normal
-# z
-# , most with few untied annotations)
+# rule, lowest and largest acceptable proportion of false decisions (a boundary has level .05; the posterior's theta is
+# slightly stricter than the normal z, most with few untied annotations)
 RULES = {
     "paper, every 10": (Stopping(), (0.12, 0.22)),
     "paper, every 5": (Stopping(batch=5), (0.15, 0.28)),

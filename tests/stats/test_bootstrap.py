@@ -60,6 +60,7 @@ def test_many_units_are_drawn_by_the_same_law() -> None:
     counts = bootstrap_weights(5000, 200, np.random.default_rng(2), dtype=np.uint8)[1:]
     # a binomial of 5000 draws with probability 1 / 5000: variance 1 - 1 / 5000; 5 standard errors of a million are .007
     assert abs(counts.var() - 1) < 0.01
+    assert counts.sum(axis=0, dtype=np.int64).min() > 0  # the first and the last unit are drawn, too
     shares = np.bincount(counts.ravel(), minlength=5)[:5] / counts.size
     np.testing.assert_allclose(shares, stats.binom.pmf(np.arange(5), 5000, 1 / 5000), atol=0.003)
 

@@ -55,7 +55,7 @@ def add(
     place = study_file.check(path)
     lock = study_file.Lock(place)
     try:
-        with study_file.told(place), closing(study_file.connect(place, durable=True)) as base:
+        with study_file.sqlite_errors(place), closing(study_file.connect(place, durable=True)) as base:
             stored = StoredStudy.read(base)
             study, material = read_material(texts, systems=systems)
             media = media_of(material.images(), progress=progress)

@@ -10,7 +10,7 @@ from itertools import chain
 from math import ceil
 from pathlib import Path
 from statistics import median
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import msgspec
 import numpy as np
@@ -93,7 +93,7 @@ def check(path: str | Path) -> StudyCheck:
     place = study_file.check(path)
     with tempfile.TemporaryDirectory(prefix="custodes-check-") as folder, ExitStack() as opened:
         copy = study_file.copy(place, Path(folder, "study.db"))
-        opened.enter_context(study_file.told(place))
+        opened.enter_context(study_file.sqlite_errors(place))
         base = opened.enter_context(closing(study_file.connect(copy, durable=False)))
         stored = StoredStudy.read(base)
         known_kinds = [kind for (kind,) in base.execute("SELECT kind FROM gold ORDER BY gold")]
@@ -157,6 +157,17 @@ WIN_ALONE = 3
 """Code of a preference for the first system if the metric has no preference (see `stats.stopping.allocation`)."""
 
 
+Check = tuple[object, Literal["error", "warning", "info"], str, str]
+"""A condition, and the severity, rule and message of its problem. A list is true if it has examples of the problem."""
+
+
+def _where(*checks: Check) -> Iterator[Problem]:
+    """Iterate over the problems whose condition is true."""
+    for value, severity, rule, message in checks:
+        if value:
+            yield Problem(severity, rule, message, value[:5] if isinstance(value, list) else ())
+
+
 def stopping_problems(stored: StoredStudy) -> Iterator[Problem]:
     """Problems of the stopping rule."""
     looks = stored.plan.stopping.looks
@@ -164,26 +175,26 @@ def stopping_problems(stored: StoredStudy) -> Iterator[Problem]:
     if stored.plan.question.mode == "rate":
         yield from _rated(stored.plan, list(sizes.values()))
         return
-    named = {pair: " and ".join(filter(None, pair)) for pair in sizes}
-    few = [named[pair] for pair, n in sizes.items() if 0 < n < looks[0]]
-    if few:
-        yield Problem(
+    named = [(" and ".join(filter(None, pair)), n) for pair, n in sizes.items()]
+    few = [name for name, n in named if 0 < n < looks[0]]
+    short = [name for name, n in named if looks[0] <= n < looks[-1]]
+    least = min((n for n in sizes.values() if n >= looks[0]), default=0)
+    yield from _where(
+        (
+            few,
             "warning",
             "few-items",
             f"{len(few)} pairs have fewer items than the first interim analysis needs ({looks[0]}), so these pairs "
             f"are analysed once, with all items; add items, or plan smaller analyses",
-            few[:5],
-        )
-    short = [named[pair] for pair, n in sizes.items() if looks[0] <= n < looks[-1]]
-    if short:
-        least = min(n for n in sizes.values() if n >= looks[0])
-        yield Problem(
+        ),
+        (
+            short,
             "info",
             LOOKS_CUT,
-            f"{len(short)} pairs have fewer items than the last interim analysis needs ({looks[-1]}); the "
-            f"smallest of them has {least}. The last analysis of such a pair uses all items of the pair",
-            short[:5],
-        )
+            f"{len(short)} pairs have fewer items than the last interim analysis needs ({looks[-1]}); the smallest "
+            f"of them has {least}. The last analysis of such a pair uses all items of the pair",
+        ),
+    )
     yield from _reach(stored, max(sizes.values(), default=0))
     if max(sizes.values(), default=0):
         yield from _decides(stored, max(sizes.values()))
@@ -191,54 +202,58 @@ def stopping_problems(stored: StoredStudy) -> Iterator[Problem]:
 
 def _reach(stored: StoredStudy, most: int) -> Iterator[Problem]:
     """Problems if annotators or budget do not suffice for the interim analyses."""
-    plan, annotators = stored.plan, stored.plan.annotators
-    looks = [min(n, most) for n in plan.stopping.looks]
+    annotators, budget = stored.plan.annotators, stored.plan.stopping.budget
+    looks = [min(n, most) for n in stored.plan.stopping.looks]
     each = cap(annotators, looks[-1], annotators.most if annotators.recruit == "links" else None)
-    if annotators.most * each < looks[-1] * annotators.per_item:
-        yield Problem(
+    first = len(stored.pairs) * looks[0] * annotators.per_item
+    return _where(
+        (
+            annotators.most * each < looks[-1] * annotators.per_item,
             "error",
             "too-few-annotators",
             f"at most {annotators.most} annotators may each give {each} of the {looks[-1]} answers "
             f"to a pair (cap {annotators.cap:g}), so the last interim analysis of a pair cannot be reached; "
             f"allow more annotators, or a larger cap",
-        )
-    first = len(stored.pairs) * looks[0] * annotators.per_item
-    if plan.stopping.budget is not None and plan.stopping.budget < first:
-        yield Problem(
+        ),
+        (
+            budget is not None and budget < first,
             "error",
             "small-budget",
-            f"budget {plan.stopping.budget}: the first interim analysis of all {len(stored.pairs)} "
-            f"pairs needs {first} answers; compare fewer pairs or systems, or increase the budget",
-        )
-    yield from _work(plan, first, "the first interim analysis of all pairs")
+            f"budget {budget}: the first interim analysis of all {len(stored.pairs)} pairs needs {first} answers; "
+            "compare fewer pairs or systems, or increase the budget",
+        ),
+        _work(stored.plan, first, "the first interim analysis of all pairs"),
+    )
 
 
 def _rated(plan: StudyPlan, sizes: Sequence[int]) -> Iterator[Problem]:
     """Problems if budget or annotators do not suffice to rate all outputs. `sizes`: number of outputs by system."""
     needed, budget = sum(sizes) * plan.annotators.per_item, plan.stopping.budget
-    if budget is not None and budget < needed:
-        is_none = budget < len(sizes) * plan.annotators.per_item
-        yield Problem(
+    is_none = budget is not None and budget < len(sizes) * plan.annotators.per_item
+    return _where(
+        (
+            budget is not None and budget < needed,
             "error" if is_none else "info",
             "small-budget",
             f"budget {budget}: all {sum(sizes)} outputs need {needed} answers, so "
             + ("some systems get none" if is_none else f"{budget_of(plan)} are rated, equally many of each system")
             + "; rate fewer outputs, or increase the budget",
-        )
-    yield from _work(plan, min(needed, needed if budget is None else budget), "the outputs to be rated")
+        ),
+        _work(plan, needed if budget is None else min(needed, budget), "the outputs to be rated"),
+    )
 
 
-def _work(plan: StudyPlan, needed: int, what: str) -> Iterator[Problem]:
-    """Problem if annotators may not give as many answers as needed."""
+def _work(plan: StudyPlan, needed: int, what: str) -> Check:
+    """Return the check that annotators may give as many answers as needed."""
     annotators = plan.annotators
     work = annotators.most * annotators.batch * annotators.batches
-    if work < needed:
-        yield Problem(
-            "error",
-            "little-work",
-            f"{annotators.most} annotators with {annotators.batches} batches of {annotators.batch} give {work} "
-            f"answers, but {needed} are needed for {what}; allow more annotators or batches",
-        )
+    return (
+        work < needed,
+        "error",
+        "little-work",
+        f"{annotators.most} annotators with {annotators.batches} batches of {annotators.batch} give {work} answers, "
+        f"but {needed} are needed for {what}; allow more annotators or batches",
+    )
 
 
 def _decides(stored: StoredStudy, most: int) -> Iterator[Problem]:
@@ -273,96 +288,81 @@ def annotator_problems(
 ) -> Iterator[Problem]:
     """Problems of recruitment and payment. `known_kinds` has the kinds of the control questions, `seconds` the measured
     times, `links` the number of annotators with personal links, and `notes` the notes on current annotators."""
-    yield from (Problem("warning", note.rule, note.message) for note in notes)
-    if 0 < links < FEWEST_ANNOTATORS and not any(note.rule == FEW_ANNOTATORS for note in notes):
-        yield Problem(
+    annotators, money, texts = plan.annotators, plan.money, plan.texts
+    gold = sum(kind == "gold" for kind in known_kinds)
+    most = ceil(annotators.batch * annotators.batches / annotators.gold_every) if annotators.gold_every else 0
+    typical, whence = SECONDS, "as in other studies; run a rehearsal to check this time"
+    if len(seconds) >= FEWEST:
+        typical, whence = max(median(seconds), 0.1), "the median so far"
+    hourly, price = money.price * 3600 / typical, f"{money.price:.2f}"
+    usual = completed(msgspec.structs.replace(plan, texts=type(texts)(title=texts.title, contact=texts.contact))).texts
+    english = ["question"] if plan.question.text == ENGLISH[f"question_{plan.question.mode}"] else []
+    english += [key for key in ("instructions", "consent") if getattr(texts, key) == getattr(usual, key)]
+    return _where(
+        *((True, "warning", note.rule, note.message) for note in notes),
+        (
+            0 < links < FEWEST_ANNOTATORS and not any(note.rule == FEW_ANNOTATORS for note in notes),
             "warning",
             FEW_ANNOTATORS,
             f"{links} annotators have a link, so decisions hold only for these annotators. Of pairs without a "
-            "difference in the population, .23 are declared different with 3 annotators, .16 with 5, .10 with 10 and "
-            ".08 with 20; invite more annotators",
-        )
-    yield from _checked(plan, known_kinds)
-    yield from _paid(plan, seconds)
-    yield from _told(plan)
-
-
-def _checked(plan: StudyPlan, known_kinds: Sequence[str]) -> Iterator[Problem]:
-    annotators = plan.annotators
-    gold = sum(kind == "gold" for kind in known_kinds)
-    if annotators.recruit == "open" and not gold:
-        yield Problem(
+            "difference in the population, .23 are declared different with 3 annotators, .16 with 5, .10 with 10 "
+            "and .08 with 20; invite more annotators",
+        ),
+        (
+            annotators.recruit == "open" and not gold,
             "warning",
             "no-gold",
             "annotators arrive by an open link and no comparison has a known answer, so only attention checks "
             "detect random answers; give --gold with a few dozen clear cases",
-        )
-    most = ceil(annotators.batch * annotators.batches / annotators.gold_every) if annotators.gold_every else 0
-    if 0 < gold < most:
-        yield Problem(
+        ),
+        (
+            0 < gold < most,
             "info",
             "little-gold",
             f"{gold} comparisons have known answers, but an annotator may be asked up to {most} such questions; an "
             f"annotator who has seen all {gold} gets no more of them",
-        )
-
-
-def _paid(plan: StudyPlan, seconds: Sequence[float]) -> Iterator[Problem]:
-    money, annotators = plan.money, plan.annotators
-    if not money.price:
-        if annotators.worker_id:
-            yield Problem(
-                "warning",
-                "no-price",
-                "annotators come from a platform (worker_id) and the plan has no price, so cost and wage "
-                "are unknown; set [money] price (per answer)",
-            )
-        return
-    measured = len(seconds) >= FEWEST
-    typical = median(seconds) if measured else SECONDS
-    hourly = money.price * 3600 / typical
-    if hourly < money.wage:
-        whence = "the median so far" if measured else "as in other studies; run a rehearsal to check this time"
-        yield Problem(
+        ),
+        (
+            annotators.worker_id and not money.price,
+            "warning",
+            "no-price",
+            "annotators come from a platform (worker_id) and the plan has no price, so cost and wage are unknown; "
+            "set [money] price (per answer)",
+        ),
+        (
+            0 < hourly < money.wage,
             "warning",
             "low-pay",
             f"{money.price:g} {money.currency} per answer gives {hourly:.2f} per hour at {typical:.0f} s per answer "
             f"({whence}), below the target wage of {money.wage:g}; pay {money.wage * typical / 3600:.2f} per answer",
-        )
-
-
-def _told(plan: StudyPlan) -> Iterator[Problem]:
-    texts = plan.texts
-    if not texts.contact.strip():
-        yield Problem(
+        ),
+        (
+            not texts.contact.strip(),
             "warning",
             "no-contact",
             "annotators have no contact; set [texts] contact to an address that is read",
-        )
-    elif texts.contact not in texts.consent:
-        yield Problem(
-            "warning", "consent-without-contact", "the consent text does not contain the contact; write {contact} in it"
-        )
-    price = f"{plan.money.price:.2f}"
-    if plan.money.price and price not in texts.consent:
-        yield Problem(
+        ),
+        (
+            texts.contact.strip() and texts.contact not in texts.consent,
+            "warning",
+            "consent-without-contact",
+            "the consent text does not contain the contact; write {contact} in it",
+        ),
+        (
+            money.price and price not in texts.consent,
             "warning",
             "consent-without-pay",
-            f"the consent text does not state the payment ({price} {plan.money.currency} per answer); "
-            "write {pay} in it",
-        )
-    usual = completed(msgspec.structs.replace(plan, texts=type(texts)(title=texts.title, contact=texts.contact))).texts
-    english = [key for key in ("instructions", "consent") if getattr(texts, key) == getattr(usual, key)]
-    if plan.question.text == ENGLISH[f"question_{plan.question.mode}"]:
-        english = ["question", *english]
-    if texts.language.partition("-")[0].lower() not in LANGUAGES and english:
-        yield Problem(
+            f"the consent text does not state the payment ({price} {money.currency} per answer); write {{pay}} in it",
+        ),
+        (
+            english and texts.language.partition("-")[0].lower() not in LANGUAGES,
             "warning",
             "english-texts",
             f"the language of the study is {texts.language}, but these texts are the English defaults: "
             f"{', '.join(english)}. Write these texts in the language of the study, and give attention checks "
             f"in that language in --gold",
-        )
+        ),
+    )
 
 
 MODELS = r"chat ?gpt|gpt-?\d[\w.]*|claude|gemini|llama|mistral|deepseek|qwen|grok|copilot|bard"

@@ -13,7 +13,7 @@ from custodes.annotate.new_study import new
 from custodes.annotate.plan import AnnotatorPlan, Question, StudyPlan, StudyTexts
 from custodes.annotate.server import ServedSite, interrupted, serving
 from custodes.arguments import checked
-from custodes.data.demo_texts import demo_texts as demo_texts
+from custodes.data.simulate import demo_texts as demo_texts
 
 PLAN = StudyPlan(
     name="hotel",

@@ -3,10 +3,10 @@ study's texts."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, cast, get_args
 
 import numpy as np
 import polars as pl
@@ -90,70 +90,92 @@ def _check_answers(questions: Sequence[Known], where: str) -> None:
 
 
 def _known(row: Mapping[str, str], material: StudyMaterial, plan: StudyPlan, where: str) -> Known:
-    kind = row["kind"] or USUAL
-    if kind not in KINDS:
-        raise InputError(f"{where}: kind {kind!r} is not allowed; allowed: {', '.join(KINDS)}{suggestion(kind, KINDS)}")
-    is_rating = plan.question.mode == "rate"
-    expected = _expected(row["expected"], plan, where)
-    comparison: tuple[str, Pair] | None = None
-    if row["item"] and not row["text_a"]:
-        if row["text_b"] or row["context"]:
-            raise InputError(f"{where}: the row has both an item of the study and texts; give either an item or texts")
-        item = next((candidate for candidate in material.items if candidate.label == row["item"]), None)
-        if item is None:
-            near = suggestion(row["item"], [candidate.label for candidate in material.items])
-            raise InputError(f"{where}: the study has no item {shown(row['item'])}{near}")
-        names = (row["system_a"],) if is_rating else (row["system_a"], row["system_b"])
-        outputs = [_output(row["item"], name, material, where) for name in names]
-        if not is_rating and row["system_a"] == row["system_b"]:
-            raise InputError(f"{where}: system_a and system_b are both {row['system_a']!r}; give two different systems")
-        low, high = min(names), max(names)
-        comparison = (row["item"], (low, None if is_rating else high))
-        context = item
-    else:
-        if row["system_a"] or row["system_b"]:
-            raise InputError(
-                f"{where}: the row has both systems and texts; give either an item with two systems, or texts"
-            )
-        needed = ("text_a",) if is_rating else ("text_a", "text_b")
-        if missing := [name for name in needed if not row[name]]:
-            raise InputError(f"{where}: {missing[0]} is empty; give the texts, or an item with system_a and system_b")
-        outputs = [SystemOutput(text=row[name]) for name in needed]
-        context = Item(label="", context=row["context"])
-    if is_rating and row["text_b"]:
-        raise InputError(f"{where}: text_b must be empty, because a rating concerns one text")
-    if not is_rating and outputs[0] == outputs[1] and expected != 0:
-        raise InputError(f"{where}: both outputs are equal, so expected must be 'equal'")
-    second = None if is_rating else outputs[1]
+    for is_wrong, message in _checks(row, material, plan):
+        if is_wrong:
+            raise InputError(f"{where}: {message}")
+    is_rating, comparison = plan.question.mode == "rate", None
+    context = Item(label="", context=row["context"])
+    if _is_comparison(row):
+        context = next(item for item in material.items if item.label == row["item"])
+        systems = sorted(row[f"system_{side}"] for side in _sides(plan))
+        comparison = (row["item"], (systems[0], None if is_rating else systems[1]))
+    first, *second = _outputs(row, material, plan)
     return Known(
-        kind=kind, context=context, first=outputs[0], second=second, expected=expected, why=row["why"], asked=comparison
+        kind=cast(Kind, row["kind"] or USUAL),
+        context=context,
+        first=first,
+        second=second[0] if second else None,
+        expected=int(row["expected"]) if is_rating else WORDS[row["expected"]],
+        why=row["why"],
+        asked=comparison,
     )
 
 
-def _expected(text: str, plan: StudyPlan, where: str) -> int:
-    if plan.question.mode == "rate":
-        low, high = plan.question.scale
-        if not (text.removeprefix("-").isdecimal() and text.isascii() and low <= int(text) <= high):
-            raise InputError(
-                f"{where}: expected {text!r} is not allowed; give a whole number from {low} to {high}, "
-                "the scale of the plan"
-            )
-        return int(text)
-    if text not in WORDS:
-        raise InputError(
-            f"{where}: expected {text!r} is not allowed; allowed: {', '.join(WORDS)} (1: the first output is better)"
+def _is_comparison(row: Mapping[str, str]) -> bool:
+    """Whether a row names outputs of the study, instead of texts."""
+    return bool(row["item"] and not row["text_a"])
+
+
+def _sides(plan: StudyPlan) -> str:
+    return "a" if plan.question.mode == "rate" else "ab"
+
+
+def _outputs(row: Mapping[str, str], material: StudyMaterial, plan: StudyPlan) -> list[SystemOutput]:
+    """Return the outputs of a valid row: one for a rating, and two for a comparison."""
+    if _is_comparison(row):
+        return [material.outputs[row["item"], row[f"system_{side}"]] for side in _sides(plan)]
+    return [SystemOutput(text=row[f"text_{side}"]) for side in _sides(plan)]
+
+
+def _checks(row: Mapping[str, str], material: StudyMaterial, plan: StudyPlan) -> Iterator[tuple[object, str]]:
+    """Iterate over the checks of a row: whether a value is not allowed, and the message. A later check may assume that
+    the earlier ones have passed."""
+    kind, expected, item = row["kind"] or USUAL, row["expected"], row["item"]
+    is_rating, (low, high) = plan.question.mode == "rate", plan.question.scale
+    yield kind not in KINDS, f"kind {kind!r} is not allowed; allowed: {', '.join(KINDS)}{suggestion(kind, KINDS)}"
+    if is_rating:
+        is_whole = expected.removeprefix("-").isdecimal() and expected.isascii()
+        yield (
+            not (is_whole and low <= int(expected) <= high),
+            f"expected {expected!r} is not allowed; give a whole number from {low} to {high}, the scale of the plan",
         )
-    if text == "equal" and not plan.question.equal:
-        raise InputError(f"{where}: expected is 'equal', but the plan does not allow this answer (equal = false)")
-    return WORDS[text]
-
-
-def _output(item: str, system: str, material: StudyMaterial, where: str) -> SystemOutput:
-    if system not in material.systems:
-        raise InputError(f"{where}: the study has no system {shown(system)}{suggestion(system, material.systems)}")
-    if (item, system) not in material.outputs:
-        raise InputError(f"{where}: {system!r} has no output for item {item!r}")
-    return material.outputs[item, system]
+    else:
+        yield (
+            expected not in WORDS,
+            f"expected {expected!r} is not allowed; allowed: {', '.join(WORDS)} (1: the first output is better)",
+        )
+        yield (
+            expected == "equal" and not plan.question.equal,
+            "expected is 'equal', but the plan does not allow this answer (equal = false)",
+        )
+    if _is_comparison(row):
+        yield (
+            row["text_b"] or row["context"],
+            "the row has both an item of the study and texts; give either an item or texts",
+        )
+        labels, systems = material.labels(), material.systems
+        near = "" if item in labels else suggestion(item, labels)
+        yield item not in labels, f"the study has no item {shown(item)}{near}"
+        for system in (row[f"system_{side}"] for side in _sides(plan)):
+            yield system not in systems, f"the study has no system {shown(system)}{suggestion(system, systems)}"
+            yield (item, system) not in material.outputs, f"{system!r} has no output for item {item!r}"
+        yield (
+            not is_rating and row["system_a"] == row["system_b"],
+            f"system_a and system_b are both {row['system_a']!r}; give two different systems",
+        )
+    else:
+        yield (
+            row["system_a"] or row["system_b"],
+            "the row has both systems and texts; give either an item with two systems, or texts",
+        )
+        for side in _sides(plan):
+            yield (
+                not row[f"text_{side}"],
+                f"text_{side} is empty; give the texts, or an item with system_a and system_b",
+            )
+    yield is_rating and row["text_b"], "text_b must be empty, because a rating concerns one text"
+    first, *second = _outputs(row, material, plan)
+    yield [first] == second and expected != "equal", "both outputs are equal, so expected must be 'equal'"
 
 
 def attention_checks(material: StudyMaterial, plan: StudyPlan) -> list[Known]:

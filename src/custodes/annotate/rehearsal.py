@@ -224,7 +224,7 @@ def emptied(path: Path, into: Path) -> StudyPlan:
     """Write a copy of a study without answers, and return the plan of the study."""
     real = study_file.check(path)
     with (
-        study_file.told(real),
+        study_file.sqlite_errors(real),
         closing(study_file.connect(real, durable=False, reading=True)) as source,
         closing(sqlite3.connect(into)) as copy,
     ):

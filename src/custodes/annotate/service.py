@@ -71,7 +71,7 @@ class Service:
         suits simulations.
         """
         place = study_file.check(path)
-        with ExitStack() as opened, study_file.told(place):
+        with ExitStack() as opened, study_file.sqlite_errors(place):
             lock = study_file.Lock(place)
             opened.callback(lock.release)
             base = study_file.connect(place, durable=durable)

@@ -116,6 +116,18 @@ class Crowd:
         median = self.habits.seconds * (1.0 if self._annotators[person] == "careful" else 0.25)
         return float(median * np.exp(0.5 * self.rng.normal()))
 
+    def act(
+        self, person: int, view: View, question: ShownQuestion | None, *, scale: tuple[int, int] | None = None
+    ) -> Act:
+        """Return the action of an annotator on a page. `question` is the content of a question, and `scale` is the
+        scale of ratings, or None for comparisons."""
+        if isinstance(view, Consent):
+            return Agree(digest=view.digest)
+        if not isinstance(view, Ask) or question is None:
+            return Begin()
+        values = self.values(person, question, scale=scale)
+        return Answer(assignment=view.assignment, values=values, seconds=self.seconds(person))
+
     def values(
         self, person: int, question: ShownQuestion, *, scale: tuple[int, int] | None = None
     ) -> Mapping[str, int]:
@@ -301,17 +313,13 @@ class Drive:
             self._push(now + 1.0, person, token, view, now + 1.0)
 
     def _act(self, person: int, token: str, view: View) -> None:
-        act: Act = Begin()
-        if isinstance(view, Consent):
-            act = Agree(digest=view.digest)
-        elif isinstance(view, Ask):
-            values = self._crowd.values(person, self._behind.question(view.assignment), scale=self._scale)
-            seconds = self._crowd.seconds(person)
-            act = Answer(assignment=view.assignment, values=values, seconds=seconds)
+        question = self._behind.question(view.assignment) if isinstance(view, Ask) else None
+        act = self._crowd.act(person, view, question, scale=self._scale)
+        if isinstance(act, Answer):
             self.last = self._time[0]
-            self.work += seconds
+            self.work += act.seconds or 0.0
         shown_next = self._service.act(token, act).result()
-        if isinstance(view, Ask) and self._crowd.leaves():  # with an open question
+        if isinstance(act, Answer) and self._crowd.leaves():  # with an open question
             self._arrive(self._time[0])
         else:
             self._shown(person, token, shown_next)

@@ -213,7 +213,7 @@ def create(path: str | Path, plan: StudyPlan, fill: Callable[[sqlite3.Connection
     if place.exists():
         raise OptionError(f"{place} exists already, and may contain answers; choose another name, or move the file")
     with _unfinished(place) as name:
-        with told(place), closing(sqlite3.connect(name, isolation_level=None)) as base:
+        with sqlite_errors(place), closing(sqlite3.connect(name, isolation_level=None)) as base:
             base.executescript(CREATE_ALL)
             with whole(base):
                 base.execute(
@@ -259,7 +259,7 @@ def copy(path: Path, place: Path) -> Path:
     """
     with _unfinished(place) as name, ExitStack() as held:
         with (
-            told(path),
+            sqlite_errors(path),
             closing(connect(path, durable=False, reading=True)) as base,
             closing(sqlite3.connect(name, isolation_level=None)) as target,
         ):
@@ -314,7 +314,7 @@ def check(path: str | Path) -> Path:
         raise InputError(f"{path}: cannot be read ({os.strerror(EACCES)})")
     if not is_study(place):
         raise InputError(f"{path}: not a study file of annotations; {way}")
-    with told(path), closing(connect(place, durable=False, reading=True)) as base:
+    with sqlite_errors(path), closing(connect(place, durable=False, reading=True)) as base:
         ((version,),) = base.execute("PRAGMA user_version")
         if version != VERSION:
             raise InputError(
@@ -344,7 +344,7 @@ def whole(base: sqlite3.Connection) -> Iterator[None]:
 
 
 @contextmanager
-def told(path: str | Path) -> Iterator[None]:
+def sqlite_errors(path: str | Path) -> Iterator[None]:
     """Convert errors of SQLite to an `InputError` with one line."""
     try:
         yield

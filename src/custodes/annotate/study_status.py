@@ -217,7 +217,7 @@ def notes_of(path: str | Path) -> list[str]:
     """Return the notes from the creation of a study, with reasons: excluded questions, and texts that are displayed as
     plain text."""
     real = study_file.check(path)
-    with study_file.told(real), closing(study_file.connect(real, durable=False, reading=True)) as base:
+    with study_file.sqlite_errors(real), closing(study_file.connect(real, durable=False, reading=True)) as base:
         messages = base.execute(
             "SELECT json_extract(json, '$.message') FROM event WHERE kind = 'note' ORDER BY event"
         ).fetchall()

@@ -47,7 +47,7 @@ def printed(result: Result) -> str:
 def rendered(result: Result, *, table: str | None = None, width: int = 80) -> RenderableType:
     """The essential tables of a result (or the named table with all columns) in lines of at most `width` characters."""
     parts = [part for view in result.views(table) for part in _grids(view, width)]
-    notes = [Text(escape_controls(f"note: {note}"), style="dim") for note in result.told()]
+    notes = [Text(escape_controls(f"note: {note}"), style="dim") for note in result.note_texts()]
     return Group(*parts, *notes, Text(escape_controls(str(result.provenance)), style="dim"))
 
 

@@ -128,7 +128,7 @@ class Result:
                 rows = declaration.rows(self) if declaration.rows else frame
                 yield from views(declaration, rows, name, left_out=frame.height - rows.height)
 
-    def told(self) -> Iterator[str]:
+    def note_texts(self) -> Iterator[str]:
         """The notes as sentences."""
         return (note.message for note in joined(self.notes))
 
@@ -143,9 +143,9 @@ class Result:
 
     def to_dict(self) -> dict[str, Any]:
         """The provenance, the notes and the tables (as lists of rows) as plain values, as in the JSON of a command."""
-        return self.told_whole() | {name: table.to_dicts() for name, table in self.tables().items()}
+        return self.to_values() | {name: table.to_dicts() for name, table in self.tables().items()}
 
-    def told_whole(self) -> dict[str, Any]:
+    def to_values(self) -> dict[str, Any]:
         """The same values as `to_dict`, except that the tables are frames."""
         provenance = _plain(self.provenance)
         if not self.provenance.counted:
@@ -232,7 +232,7 @@ class Result:
         return formats.page(f"{self.provenance.question}: {self.provenance.study}", self._html(table))
 
     def _html(self, table: str | None = None) -> str:
-        items = "".join(f"<li>{escape(note)}</li>\n" for note in self.told())
+        items = "".join(f"<li>{escape(note)}</li>\n" for note in self.note_texts())
         notes = f"<ul>\n{items}</ul>\n" if items else ""
         return f"{formats.html(self.views(table))}\n{notes}<p><small>{escape(str(self.provenance))}</small></p>\n"
 

@@ -94,7 +94,7 @@ def generalised(trial: Trial, rng: np.random.Generator, progress: Progress) -> G
             parts = [held_out if isinstance(held_out, str) else _systems(trial, tried, held_out)]
             parts += [_groups(column, trial, tried, rng, progress) for column in GROUPS]
             rows += [part for part in parts if not isinstance(part, str)]
-            reasons += [("unseen-not-told", 1, part) for part in parts if isinstance(part, str) and part]
+            reasons += [("unseen-not-tested", 1, part) for part in parts if isinstance(part, str) and part]
     columns = {name: np.concatenate([np.asarray(table[name]) for table in rows]) for name in rows[0]}
     return Generalisation(columns, noted(*reasons, aspect=aspect_of(trial.of.target)), systems)
 

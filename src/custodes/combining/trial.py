@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, get_args
 
@@ -21,7 +21,7 @@ from custodes.progress import Progress
 from custodes.stats.arrays import Floats, Ints
 from custodes.stats.correlation import Kind
 from custodes.stats.learning import heldout
-from custodes.stats.learning.objective import ordering_accuracy
+from custodes.stats.learning.objective import objective, ordering_accuracy
 from custodes.stats.learning.unseen import Moves, moves
 from custodes.stats.pooled_correlation import pooled_correlation
 
@@ -120,16 +120,15 @@ class Trial:
 
     def repeat_scores(self) -> list[Floats]:
         """Return the objective (folds, methods) in each fold for every repeat; NaN if it is undefined."""
-        point = replace(self, times=self.times[:1])
-        return [
-            np.concatenate(
-                [
-                    replace(point, predicted=predictions[np.newaxis], folds=[np.where(fold == f, fold, -1)]).scores()
-                    for f in np.unique(fold[fold >= 0])
-                ]
+        human, n_systems = self.of.human.ravel(), len(self.of.design.systems)
+        result = []
+        for predictions, fold in zip(self.predicted.reshape(*self.predicted.shape[:2], -1), self.folds, strict=True):
+            parts = [np.flatnonzero(fold.ravel() == f) for f in np.unique(fold[fold >= 0])]
+            measures = [objective(self.terms.objective, human[cells], items=cells // n_systems) for cells in parts]
+            result.append(
+                np.stack([measure(predictions[:, cells]) for measure, cells in zip(measures, parts, strict=True)])
             )
-            for predictions, fold in zip(self.predicted, self.folds, strict=True)
-        ]
+        return result
 
 
 def tried(of: Task, terms: Terms, rng: np.random.Generator, progress: Progress) -> Trial:

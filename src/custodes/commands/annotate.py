@@ -82,7 +82,7 @@ def new(
         "metric": metric,
     }
     place = made(reading.study(inputs), output, **options_of_new)
-    told(place)
+    print_notes(place)
     say(str(place))
     if serve_for is not None:
         from custodes.annotate.server import usual_port
@@ -92,7 +92,7 @@ def new(
         tell(f"next: custodes annotate check {place}, then custodes annotate serve {place} --annotators 10")
 
 
-def told(place: Path, *, after: int = 0) -> None:
+def print_notes(place: Path, *, after: int = 0) -> None:
     """Print the notes on a study, except the first `after` notes."""
     for note in dict.fromkeys(notes(place)[after:]):
         tell(f"note: {note}")
@@ -124,7 +124,7 @@ def add(
     check_distinct_files([study], read_by(inputs, *reading.files, sidecars=False))
     before = len(notes(study))
     place = added(study, reading.study(inputs), systems=systems, pairs=pairs)
-    told(place, after=before)
+    print_notes(place, after=before)
     say(str(place))
 
 

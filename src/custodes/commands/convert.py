@@ -11,9 +11,9 @@ from cyclopts import Parameter
 from custodes.command_line import OUTPUT_OPTIONS, SELECTION
 from custodes.commands.sidecar_files import STREAMED, print_lower_is_better, raters_sidecar
 from custodes.console import say, tell
-from custodes.data.every_eval_ever import write_every_eval_ever
 from custodes.data.mapping.columns import Columns
 from custodes.data.mapping.schema import Schema
+from custodes.data.readers.every_eval_ever import write_every_eval_ever
 from custodes.data.writing import RATED, TABLES, check_suffix, long_tables, write_table
 from custodes.errors import OptionError, reject, suggestion
 from custodes.files import check_distinct_files, check_writable, folder, is_folder, is_stream, write_atomically

@@ -83,7 +83,7 @@ def report(
             place = page.save(output.output or PAGE)
         say(str(place))
     else:
-        output.write_json(page.told_whole(), seconds)
+        output.write_json(page.to_values(), seconds)
 
 
 def returning_memory(progress: Progress) -> Progress:

@@ -40,7 +40,8 @@ class Assignment(NamedTuple):
     def message(self) -> str:
         """Text of the note."""
         differ = (
-            f"one of {self.people} annotators rated each item, and the annotators {self._differ} in their "
+            f"one of {self.people} annotators rated each item, and the annotators "
+            f"{'differ' if self.p_value <= CLEAR else 'may differ'} in their "
             f"preferences among systems (permutation test, p = {self.p_value:.2g}). "
         )
         if self.people < FEWEST:
@@ -49,10 +50,6 @@ class Assignment(NamedTuple):
             f"{differ}Items of one annotator are resampled as one cluster, so results generalise to further "
             "annotators. More annotators narrow the intervals; more items have little effect"
         )
-
-    @property
-    def _differ(self) -> str:
-        return "differ" if self.p_value <= CLEAR else "may differ"
 
 
 def assignment(study: Study, people: Sequence[str], repeated: Sequence[Sequence[str]]) -> Assignment:

@@ -172,14 +172,14 @@ class Comparisons:
     def of_rater(self, rater: int) -> Comparisons:
         """The comparisons of the rater at a position."""
         rows = self.rows_of(rater)
-        return replace(self._rows(rows), raters=(self.raters[rater],), rater=np.zeros_like(self.rater[rows]))
+        return replace(self.where(rows), raters=(self.raters[rater],), rater=np.zeros_like(self.rater[rows]))
 
     def of_raters(self, raters: Sequence[int]) -> Comparisons:
         """The comparisons of the raters at these positions, in this order."""
         rows = np.concatenate([np.arange(self._ends[r], self._ends[r + 1]) for r in raters])
         number = np.diff(self._ends)[list(raters)]
         codes = np.repeat(np.arange(len(raters)), number)
-        return replace(self._rows(rows), raters=tuple(self.raters[r] for r in raters), rater=codes)
+        return replace(self.where(rows), raters=tuple(self.raters[r] for r in raters), rater=codes)
 
     def with_raters(self, other: Comparisons) -> Comparisons:
         """The comparisons of this table, followed by the comparisons of another table of the same items and systems."""
@@ -189,19 +189,15 @@ class Comparisons:
         columns["rater"][len(self) :] += len(self.raters)
         return replace(self, raters=self.raters + other.raters, **columns)
 
-    def where(self, rows: NDArray[np.bool_]) -> Comparisons:
-        """The rows that a mask (n,) selects."""
-        return self._rows(rows)
-
-    def _rows(self, rows: Any) -> Comparisons:
-        columns = {name: getattr(self, name)[rows] for name in _COLUMNS}
-        return replace(self, **columns)
+    def where(self, rows: NDArray[np.bool_] | slice) -> Comparisons:
+        """The rows that a mask (n,) or a slice selects."""
+        return replace(self, **{name: getattr(self, name)[rows] for name in _COLUMNS})
 
     def on_items(self, items: Ints) -> Comparisons:
         """The comparisons on the items at these positions, which are in ascending order."""
         place = np.full(len(self.items), -1, dtype=self.item.dtype)
         place[items] = np.arange(len(items))
-        some = self._rows(place[self.item] >= 0)
+        some = self.where(place[self.item] >= 0)
         return replace(some, item=place[some.item], items=tuple(self.items[int(i)] for i in items))
 
     def joint(self, *raters: int) -> Joint:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import reduce
+from collections.abc import Collection, Mapping, Sequence
+from functools import partial, reduce
 from operator import add
 from typing import Any
 
@@ -14,8 +13,7 @@ import polars as pl
 
 from custodes.arguments import checked
 from custodes.data.comparisons import HUMAN
-from custodes.data.origin import counted_by
-from custodes.data.outcome_counts import OutcomeCounts, count_cells, summed
+from custodes.data.outcome_counts import OutcomeCounts, count_cells, counted_by, summed
 from custodes.data.table import check_columns
 from custodes.data.table_engines import batched, collected, in_engine, indicator, lazy_rows, metrics_of, names_of
 from custodes.data.ties_and_orders import FLOAT_NOISE, Aggregate, mean_preference, tie_rule, vote_preference
@@ -117,17 +115,17 @@ def count_pairs(
         raise InputError("count_pairs: a score is infinite; a score must be finite (empty where not rated)")
     human_tie = (human_ties or 0.0) + FLOAT_NOISE * _spread(survey, people)
     of_metrics = {name: float(ties.get(name, 0.0) if isinstance(ties, Mapping) else ties) for name in judges}
-    plan = _Plan(
-        people=people,
-        metrics=judges,
+    flipped = {name for name, sign in signs.items() if sign < 0}
+    count = partial(
+        _counted,
+        human=_human([f"score{k}" for k in range(len(people))], threshold=human_tie, aggregate=aggregate),
+        thresholds=of_metrics,
         aspects=aspects,
-        aggregate=aggregate,
-        thresholds=dict.fromkeys(people, human_tie) | of_metrics,
-        flipped={name for name, sign in signs.items() if sign < 0},
+        flipped=flipped,
     )
     labels = tuple(sorted(set(systems if systems is not None else survey["system"])))
     parts = batched(rows.filter(nw.col("item_level")), "item", batches, where=WHERE)
-    counted = (plan.counted(part) for part in progress(parts, total=len(parts), desc="counting pairs"))
+    counted = (count(part) for part in progress(parts, total=len(parts), desc="counting pairs"))
     origin = counted_by(
         human=human,
         metrics=metrics,
@@ -136,64 +134,64 @@ def count_pairs(
         aggregate=aggregate,
         ties=dict(ties) if isinstance(ties, Mapping) else float(ties),
         human_ties=human_ties,
-        lower=sorted(plan.flipped),
+        lower=sorted(flipped),
     )
     tables = summed(counted, systems=labels, metrics=judges)
     return OutcomeCounts.of_tables(tables, systems=labels, metrics=judges, origin=origin)
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Plan:
-    """Settings of counting: raters, their aspects and thresholds, and the raters whose scores are negated."""
+def _counted(
+    rows: nw.LazyFrame[Any],
+    *,
+    human: nw.Expr,
+    thresholds: Mapping[str, float],
+    aspects: Mapping[str, str],
+    flipped: Collection[str],
+) -> pl.DataFrame:
+    """The result of `counted_jointly`, computed from a single join with one column per rater, which is faster than one
+    row per rater.
 
-    people: tuple[str, ...]
-    metrics: tuple[str, ...]
-    aspects: dict[str, str]
-    aggregate: Aggregate
-    thresholds: dict[str, float]
-    flipped: set[str]
+    `aspects` has the aspect of each rater, annotators first, whose columns are `score0`, `score1` and so on. `human` is
+    the preference of the annotators from the differences in their columns. `thresholds` are those of the metrics. The
+    scores of `flipped` raters are negated.
+    """
+    column = {name: f"score{k}" for k, name in enumerate(aspects)}
+    scores = [
+        nw.when((nw.col("rater") == name) & (nw.col("aspect") == aspects[name]))
+        .then(-nw.col("score") if name in flipped else nw.col("score"))
+        .alias(alias)
+        for name, alias in column.items()
+    ]
+    outputs = (
+        rows.filter(nw.col("rater").is_in(list(column)))
+        .select("item", "system", *scores)
+        .group_by("item", "system")
+        .agg(*(nw.col(alias).mean() for alias in column.values()))
+    )
+    pairs = outputs.join(outputs, on="item", how="inner", suffix="_b").filter(nw.col("system") < nw.col("system_b"))
+    differences = pairs.select(
+        nw.col("system").alias("system_a"),
+        "system_b",
+        *(nw.col(alias) - nw.col(f"{alias}_b") for alias in column.values()),
+    )
+    signs = {column[name]: _sign(column[name], threshold) for name, threshold in thresholds.items()}
+    return count_cells(differences.select("system_a", "system_b", human, **signs), list(signs))
 
-    def counted(self, rows: nw.LazyFrame[Any]) -> pl.DataFrame:
-        """The result of `counted_jointly`, computed from a single join with one column per rater, which is faster than
-        one row per rater."""
-        column = {name: f"score{k}" for k, name in enumerate((*self.people, *self.metrics))}
-        scores = [
-            nw.when((nw.col("rater") == name) & (nw.col("aspect") == self.aspects[name]))
-            .then(-nw.col("score") if name in self.flipped else nw.col("score"))
-            .alias(alias)
-            for name, alias in column.items()
-        ]
-        outputs = (
-            rows.filter(nw.col("rater").is_in(list(column)))
-            .select("item", "system", *scores)
-            .group_by("item", "system")
-            .agg(*(nw.col(alias).mean() for alias in column.values()))
-        )
-        pairs = outputs.join(outputs, on="item", how="inner", suffix="_b").filter(nw.col("system") < nw.col("system_b"))
-        differences = pairs.select(
-            nw.col("system").alias("system_a"),
-            "system_b",
-            *(nw.col(alias) - nw.col(f"{alias}_b") for alias in column.values()),
-        )
-        signs = {column[name]: self._sign(column[name], self.thresholds[name]) for name in self.metrics}
-        wide = differences.select("system_a", "system_b", self._human([column[name] for name in self.people]), **signs)
-        return count_cells(wide, [column[name] for name in self.metrics])
 
-    def _sign(self, column: str, threshold: float) -> nw.Expr:
-        """The sign of a difference; null if the difference is null."""
-        present = ~nw.col(column).is_null()
-        return nw.when(present).then(tie_rule(nw.col(column), nw.lit(threshold)))
+def _sign(column: str, threshold: float) -> nw.Expr:
+    """The sign of a difference; null if the difference is null."""
+    return nw.when(~nw.col(column).is_null()).then(tie_rule(nw.col(column), nw.lit(threshold)))
 
-    def _human(self, columns: Sequence[str]) -> nw.Expr:
-        """The preference of the combined annotators; null if no annotator rated both outputs."""
-        threshold = self.thresholds[self.people[0]]
-        n = reduce(add, [indicator(~nw.col(column).is_null()) for column in columns])
-        if self.aggregate == "vote":
-            sign = vote_preference(reduce(add, [self._sign(column, threshold).fill_null(0) for column in columns]))
-        else:
-            total = reduce(add, [nw.col(column).fill_null(0.0) for column in columns])
-            sign = mean_preference(total, n, nw.lit(threshold))
-        return nw.when(n > 0).then(sign).alias(HUMAN)
+
+def _human(columns: Sequence[str], *, threshold: float, aggregate: Aggregate) -> nw.Expr:
+    """The preference of the combined annotators; null if no annotator rated both outputs."""
+    n = reduce(add, [indicator(~nw.col(column).is_null()) for column in columns])
+    if aggregate == "vote":
+        sign = vote_preference(reduce(add, [_sign(column, threshold).fill_null(0) for column in columns]))
+    else:
+        total = reduce(add, [nw.col(column).fill_null(0.0) for column in columns])
+        sign = mean_preference(total, n, nw.lit(threshold))
+    return nw.when(n > 0).then(sign).alias(HUMAN)
 
 
 def _valid_rows(table: Any) -> nw.LazyFrame[Any]:

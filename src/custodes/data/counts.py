@@ -1,10 +1,13 @@
-"""Files of counts, `NAME.counts.json`: counts from an engine, saved as input of questions."""
+"""Files of counts, `NAME.counts.json`: counts from an engine, saved as input of questions, and their sum."""
 
 from __future__ import annotations
 
 import lzma
 import os
 import zlib
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +16,13 @@ import numpy as np
 import polars as pl
 
 from custodes.arguments import checked
-from custodes.data.counts_sum import sum_counts
 from custodes.data.loading.compression import PACKINGS, packing_of, unpacked
 from custodes.data.loading.source import check_exists, file_bytes
 from custodes.data.notes import Note
-from custodes.data.origin import Origin
-from custodes.data.outcome_counts import BY_ORDER, OutcomeCounts
-from custodes.errors import InputError, OptionError
+from custodes.data.outcome_counts import BY_ORDER, SIGNS, Origin, OutcomeCounts
+from custodes.data.panel import pair_positions
+from custodes.data.table import digest_of
+from custodes.errors import InputError, OptionError, listed, reject, shown
 from custodes.files import write_atomically
 from custodes.strict_json import decode, digest, prepare_decoder
 
@@ -27,6 +30,12 @@ SUFFIX = ".counts.json"
 FORMAT, VERSION = "custodes-counts", 1
 TABLES = ("paired", "metric_only", "human_only")
 LABELS = ("system_a", "system_b", "metrics")
+
+RULES = ("aspect", "aggregate", "ties", "human_ties", "orders")
+"""Options of counting that must be equal."""
+
+SELECTIONS = ("human", "metrics", "systems", "lower")
+"""Options of counting whose lists are united."""
 
 
 @prepare_decoder
@@ -145,7 +154,7 @@ def read_counts(path: str | Path, *others: str | Path) -> OutcomeCounts:
     Traceback (most recent call last):
     custodes.errors.InputError: no.counts.json: no such file
     """
-    return sum_counts([_read(Path(place)) for place in (path, *others)])
+    return _sum([_read(Path(place)) for place in (path, *others)])
 
 
 def _read(place: Path) -> OutcomeCounts:
@@ -183,3 +192,118 @@ def _counts(content: dict[str, Any], origin: Origin) -> OutcomeCounts:
         notes=tuple(Note(**note) for note in content["notes"]),
         origin=origin,
     )
+
+
+def _sum(parts: Sequence[OutcomeCounts]) -> OutcomeCounts:
+    """The sum of the counts of several tables without a common item. The result has the raters and systems of all
+    tables.
+
+    Raises `InputError` if the options of counting differ.
+    """
+    first, *others = parts
+    if not others:
+        return first
+    for place, part in enumerate(parts[1:], start=1):
+        for earlier in parts[:place]:
+            _check_additive(earlier, part)
+    for part in parts:
+        pairs = list(zip(part.system_a, part.system_b, strict=True))
+        if len({*pairs}) < len(pairs) or any(a >= b for a, b in pairs):
+            raise InputError(f"{part.origin.name}: give each pair of systems once, in alphabetical order")
+    systems = sorted({*chain.from_iterable((*part.system_a, *part.system_b) for part in parts)})
+    metrics = list(dict.fromkeys(chain.from_iterable(part.metrics for part in parts)))
+    tables = np.zeros((len(systems) * (len(systems) - 1) // 2, len(metrics), 4, 4), dtype=np.int64)
+    for part in parts:
+        rows = pair_positions(pl.DataFrame({"system_a": part.system_a, "system_b": part.system_b}), systems)
+        for place, metric in enumerate(metrics):
+            if metric in part.metrics:
+                m = part.metrics.index(metric)
+                tables[rows, place, :3, :3] += part.paired[:, m]
+                tables[rows, place, 3, :3] += part.metric_only[:, m]
+                tables[rows, place, :3, 3] += part.human_only[:, m]
+            else:
+                tables[rows, place, :3, 3] += part.human
+    return OutcomeCounts.of_tables(
+        tables,
+        systems=systems,
+        metrics=metrics,
+        by_order=_by_order(parts),
+        items=_items(parts),
+        notes=tuple(
+            replace(note, message=f"{part.origin.name}: {note.message}") for part in parts for note in part.notes
+        ),
+        origin=Origin(
+            how=_how(parts),
+            name=" + ".join(part.origin.name for part in parts),
+            digest=digest_of(*(part.origin.digest for part in parts)),
+        ),
+    )
+
+
+def _check_additive(one: OutcomeCounts, other: OutcomeCounts) -> None:
+    """Raise `InputError` for identical counts, or counts with different kinds, rules, directions or roles of raters."""
+    how, how_other = one.origin.how, other.origin.how
+    human, human_other = set(how.get("human", ())), set(how_other.get("human", ()))
+    both = sorted(human & set(other.metrics) | human_other & set(one.metrics))
+    shared = {*one.metrics, *human} & {*other.metrics, *human_other}
+    opposite = sorted((set(how.get("lower", ())) ^ set(how_other.get("lower", ()))) & shared)
+    names = f"{one.origin.name} and {other.origin.name} cannot be added"
+    reject(
+        (
+            one.origin.digest and one.origin.digest == other.origin.digest,
+            f"{names}: both files hold the same counts; give each file once",
+        ),
+        (
+            (one.by_order is None) != (other.by_order is None),
+            f"{names}: one file counts scores and one counts verdicts; give counts of one kind",
+        ),
+        (
+            bool(one.metrics) != bool(other.metrics),
+            f"{names}: only one file counts metrics; count both tables with the same raters",
+        ),
+        *(
+            (
+                how.get(rule) != how_other.get(rule),
+                f"{names}: {rule} is {shown(how.get(rule))} in one file and {shown(how_other.get(rule))} in the other "
+                "file; count both tables with the same options",
+            )
+            for rule in RULES
+        ),
+        (
+            both,
+            f"{names}: these raters are human in one file and metrics in the other file: {listed(both)}; give each "
+            "rater one kind",
+        ),
+        (
+            opposite,
+            f"{names}: lower is better for {listed(opposite)} in only one file; count both tables with the same "
+            "option lower",
+        ),
+        error=InputError,
+    )
+
+
+def _by_order(parts: Sequence[OutcomeCounts]) -> pl.DataFrame | None:
+    keys = [name for name in BY_ORDER if name not in SIGNS]
+    frames = [part.by_order for part in parts if part.by_order is not None]
+    return pl.concat(frames).group_by(keys).agg(pl.col(list(SIGNS)).sum()).sort(keys) if frames else None
+
+
+def _items(parts: Sequence[OutcomeCounts]) -> dict[str, int]:
+    """The number of items of each rater. If the number is unknown in one part, the rater is omitted."""
+    raters = sorted({*chain.from_iterable(part.items for part in parts)})
+    unknown = {rater for part in parts for rater in part.raters if rater not in part.items}
+    return {rater: sum(part.items.get(rater, 0) for part in parts) for rater in raters if rater not in unknown}
+
+
+def _how(parts: Sequence[OutcomeCounts]) -> dict[str, Any]:
+    """The options of counting for the sum. An option that selects raters or systems is kept only if all parts have this
+    option."""
+    hows = [part.origin.how for part in parts]
+    rules = {name: value for name, value in hows[0].items() if name not in SELECTIONS}
+    selections = {
+        name: list(dict.fromkeys(chain.from_iterable(how.get(name, ()) for how in hows)))
+        for name in SELECTIONS
+        if all(name in how for how in hows) or (name == "lower" and any(name in how for how in hows))
+    }
+    return rules | selections

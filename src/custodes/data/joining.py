@@ -9,10 +9,10 @@ import polars as pl
 
 from custodes.data.labels import on_one_scale
 from custodes.data.notes import Note, noted
-from custodes.data.origin import digest_of
 from custodes.data.preferences import KEY, VALUES, Preferences
 from custodes.data.ratings import Ratings
 from custodes.data.study import JOIN_KEY, Study
+from custodes.data.table import digest_of
 from custodes.errors import InputError, listed
 
 

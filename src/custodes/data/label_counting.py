@@ -16,7 +16,7 @@ from custodes.data.mapping.column_vocabulary import KINDS, looks_human
 from custodes.data.mapping.columns import Columns
 from custodes.data.mapping.labels import LOOKED_AT, MOST_WORDS, LabelLayout, label_layout
 from custodes.data.table_engines import batched, collected, in_engine, indicator, lazy_rows
-from custodes.errors import InputError, OptionError, listed, suggestion
+from custodes.errors import InputError, OptionError, listed, reject, suggestion
 from custodes.progress import Progress, silent
 
 WHERE = "count_labels"
@@ -127,20 +127,23 @@ def _layout(rows: nw.LazyFrame[Any], columns: Columns) -> LabelLayout:
             f"{WHERE}: the table has no column of labels ({listed(flat)}); name the columns of labels, as in "
             "columns={'score': ['human:{rater:sme}', 'metric:{rater:grader}']}"
         )
-    if layout.repeat and sample[layout.repeat].n_unique() > 1:
-        raise InputError(
-            f"{WHERE}: column {layout.repeat!r} numbers repeated labels of an output; count one repeat only"
-        )
-    if layout.cluster and not layout.item:
-        raise InputError(
+    reject(
+        (
+            layout.repeat and sample[layout.repeat].n_unique() > 1,
+            f"{WHERE}: column {layout.repeat!r} numbers repeated labels of an output; count one repeat only",
+        ),
+        (
+            layout.cluster and not layout.item,
             f"{WHERE}: clusters hold several outputs, and no column numbers these outputs; name such a column with "
-            "item=NAME"
-        )
-    if layout.n_outputs:
-        raise InputError(
-            f"{WHERE}: column {layout.n_outputs!r} holds counts, so the outputs are counted already; "
-            f"give the table to rates"
-        )
+            "item=NAME",
+        ),
+        (
+            layout.n_outputs,
+            f"{WHERE}: column {layout.n_outputs!r} holds counts, so the outputs are counted already; give the table to "
+            "rates",
+        ),
+        error=InputError,
+    )
     return layout
 
 
@@ -318,10 +321,13 @@ def _plan(rows: nw.LazyFrame[Any], layout: LabelLayout, *, by: tuple[str, ...], 
     """The plan of counting a table."""
     columns = rows.collect_schema().names()
     for column in by:
-        if column not in columns:
-            raise OptionError(f"{WHERE}: by={column!r}: no such column{suggestion(column, columns)}")
-        if column in (*COLUMNS, "n_outputs", layout.item, *layout.systems) or column in layout.used:
-            raise OptionError(f"{WHERE}: by={column!r}: this column holds labels; leave the column out of by")
+        reject(
+            (column not in columns, f"{WHERE}: by={column!r}: no such column{suggestion(column, columns)}"),
+            (
+                column in {*COLUMNS, "n_outputs", layout.item, *layout.systems, *layout.used},
+                f"{WHERE}: by={column!r}: this column holds labels; leave the column out of by",
+            ),
+        )
         values = collected(rows.select(column).unique().head(MOST_VALUES + 1)).to_series().drop_nulls()
         most = MOST_STEPS if values.dtype.is_numeric() else MOST_VALUES
         if values.len() > most:

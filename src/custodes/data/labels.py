@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from custodes.data.mapping.languages import BINARY_WORDS
+from custodes.data.mapping.column_vocabulary import BINARY_WORDS
 from custodes.data.table import EXACT_INTEGERS, MISSING_TOKENS
 from custodes.errors import InputError, listed
 
@@ -167,16 +167,11 @@ def binary_words(words: Sequence[str]) -> tuple[str, str]:
     return pair[0], pair[1]
 
 
-def codes(column: pl.Series, scale: LabelScale) -> pl.Series:
-    """Codes (or scores) of words, as floats; empty words become null."""
-    numbers = column.cast(pl.Float64, strict=False)
-    if column.name in scale.scores:
-        return numbers
-    if scale.binary and is_binary(scale.words):
-        mapping: dict[str, int] = dict(POLARITY)
-    else:
-        mapping = {word: code for code, word in enumerate(scale.words)}
-    return column.replace_strict(mapping, default=None, return_dtype=pl.Float64)
+def codes(words: pl.Series, raters: pl.Series, scale: LabelScale) -> pl.Series:
+    """Codes of the words of each rater, or its scores if the scale says so, as floats; empty words become null."""
+    mapping = POLARITY if scale.binary and is_binary(scale.words) else {w: code for code, w in enumerate(scale.words)}
+    coded = words.replace_strict(mapping, default=None, return_dtype=pl.Float64)
+    return words.cast(pl.Float64, strict=False).zip_with(raters.is_in(list(scale.scores)), coded)
 
 
 def on_one_scale(
@@ -228,15 +223,6 @@ def _decoded(rows: pl.DataFrame, scale: LabelScale | None) -> pl.DataFrame:
 
 def _recoded(frame: pl.DataFrame, chosen: pl.Expr, words: pl.DataFrame, scale: LabelScale) -> pl.DataFrame:
     """Ratings with the selected scores as codes of a scale; labels that are not in the scale are dropped."""
-    rows = frame.with_row_index("row").filter(chosen)
-    parts = pl.concat([rows.select("row"), words], how="horizontal").partition_by("rater", as_dict=True)
-    coded = [
-        part.select("row", score=codes(part["word"].alias(str(rater)), scale).cast(frame.schema["score"]))
-        for (rater,), part in parts.items()
-    ]
-    return (
-        frame.with_row_index("row")
-        .update(pl.concat(coded), on="row", how="left", include_nulls=True)
-        .drop("row")
-        .filter(pl.col("score").is_not_null())
-    )
+    places = frame.select(chosen).to_series().arg_true()
+    coded = codes(words["word"], words["rater"], scale).cast(frame.schema["score"])
+    return frame.with_columns(frame["score"].clone().scatter(places, coded)).drop_nulls("score")

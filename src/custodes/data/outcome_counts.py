@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from custodes.data.comparisons import HUMAN, Comparisons, pairs_of
 from custodes.data.notes import Note
-from custodes.data.origin import Origin
 from custodes.data.panel import pair_positions
 from custodes.data.table_engines import collected
 from custodes.data.ties_and_orders import OUTPUTS
@@ -41,6 +40,33 @@ SIGNS = {"wins": 1, "ties": 0, "losses": -1}
 ABSENT_CODE = 3
 CELLS = 15
 """Outcomes of (human, metric) as 4 * human + metric, each win, tie, loss or absent; both absent is not counted."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Origin:
+    """The options of counting (`how`, the same as the options of `custodes count`), and the `name` and `digest` of the
+    file of counts, if there is a file."""
+
+    how: Mapping[str, Any] = field(default_factory=dict)
+    name: str = "counts"
+    digest: str = ""
+
+
+def counted_by(
+    *,
+    human: str | Sequence[str] | None,
+    metrics: str | Sequence[str] | None,
+    systems: Sequence[str] | None,
+    **settings: Any,
+) -> Origin:
+    """The origin of counts with these options. Options that are None are omitted.
+
+    >>> counted_by(human="ann", metrics=None, systems=None, aspect="", ties=0.0).how
+    {'human': ['ann'], 'ties': 0.0}
+    """
+    names = {"human": human, "metrics": metrics, "systems": systems}
+    listed = {name: [pattern] if isinstance(pattern, str) else [*pattern] for name, pattern in names.items() if pattern}
+    return Origin(how=listed | {name: value for name, value in settings.items() if value not in (None, "", [])})
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -13,6 +14,7 @@ import polars as pl
 from custodes.data.mapping.column_vocabulary import named
 from custodes.data.notes import Note, noted
 from custodes.data.table import (
+    bounded_column,
     check_columns,
     check_unique,
     counted,
@@ -106,7 +108,9 @@ class Preferences:
                 number_column(frame, "preference", where=where),
                 label_column(frame, "invalid", where=where, empty=True),
                 *_chances(frame, where=where),
-                _seconds(frame, where=where),
+                bounded_column(
+                    frame, SECONDS, math.inf, where=where, allowed="a number of seconds of at least 0, or empty"
+                ),
             ]
         )
         _check_values(verdicts, where=where)
@@ -137,11 +141,11 @@ class Preferences:
         declared_invalid = lost.filter(pl.col("invalid") != "")
         invalid, missing, reasons = (
             declared_invalid.height,
-            lost.height - declared_invalid.height,
+            lost.filter(invalid="", why=EMPTY).height,
             counted(declared_invalid["invalid"]),
         )
         notes += noted(
-            ("missing-verdict", missing, f"{where}: {missing} rows have no verdict and count as not rated"),
+            ("missing-verdict", missing, f"{where}: {missing} verdicts are empty and count as not rated"),
             (INVALID, invalid, f"{where}: {invalid} verdicts are invalid and count as not rated ({reasons})"),
             ("spare-chances", spare, f"{where}: probabilities in {spare} rows without a verdict are ignored"),
         )
@@ -236,11 +240,10 @@ def option(role: str, name: str) -> str:
 
 def _chances(frame: pl.DataFrame, *, where: str) -> list[pl.Series]:
     """The columns p_a, p_tie and p_b. A row must have all three probabilities or none; an empty p_tie counts as 0."""
-    probabilities = pl.DataFrame([number_column(frame, name, where=where) for name in CHANCES])
+    allowed = "a probability from 0 to 1"
+    probabilities = pl.DataFrame([bounded_column(frame, name, 1, where=where, allowed=allowed) for name in CHANCES])
     if set(CHANCES).isdisjoint(frame.columns):
         return probabilities.get_columns()
-    for column in probabilities.iter_columns():
-        refuse_values(column, ~column.is_between(0, 1), where=where, allowed="a probability from 0 to 1")
     present = probabilities.select(pl.any_horizontal(pl.all().is_not_null())).to_series()
     ends = probabilities.select(pl.col("p_a").is_not_null() & pl.col("p_b").is_not_null()).to_series()
     refuse(
@@ -256,12 +259,6 @@ def _chances(frame: pl.DataFrame, *, where: str) -> list[pl.Series]:
         lambda rows, at: f"{where}: p_a, p_tie, p_b sum to {total[at]:g} in row {rows}; their sum must be 1",
     )
     return probabilities.get_columns()
-
-
-def _seconds(frame: pl.DataFrame, *, where: str) -> pl.Series:
-    seconds = number_column(frame, SECONDS, where=where)
-    refuse_values(seconds, seconds < 0, where=where, allowed="a number of seconds of at least 0, or empty")
-    return seconds
 
 
 def _check_values(verdicts: pl.DataFrame, *, where: str) -> None:

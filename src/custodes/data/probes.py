@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from custodes.data.table import check_columns, check_unique, label_column, number_column, refuse_values
+from custodes.data.table import bounded_column, check_columns, check_unique, label_column
 
 ORDER, LENGTH, FORMAT, NAME, REPEAT = PROBES = ("order", "length", "format", "name", "repeat")
 KEY = ("item", "system", "against", "rater", "aspect", "probe", "order")
@@ -27,9 +27,8 @@ def read_probes(frame: pl.DataFrame, *, where: str) -> pl.DataFrame:
     """
     check_columns(frame, where=where, required=(*KEY, *OUTCOMES), optional=("invalid",))
     labels = [label_column(frame, name, where=where, empty=name in EMPTY) for name in KEY]
-    outcomes = [number_column(frame, name, where=where) for name in OUTCOMES]
-    for outcome in outcomes:
-        refuse_values(outcome, ~outcome.is_between(0, 1), where=where, allowed="a number from 0 to 1, or empty")
+    allowed = "a number from 0 to 1, or empty"
+    outcomes = [bounded_column(frame, name, 1, where=where, allowed=allowed) for name in OUTCOMES]
     probes = pl.DataFrame([*labels, *outcomes], schema=SCHEMA)
     check_unique(probes, KEY, where=where, what="probe", hint="one row per output, probe and order")
     return probes

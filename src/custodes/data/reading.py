@@ -34,19 +34,17 @@ from custodes.data.mapping.nested import exploded, flattened
 from custodes.data.mapping.schema import Schema
 from custodes.data.mapping.text_columns import TEXTS
 from custodes.data.notes import Note, noted
-from custodes.data.origin import digest_of
 from custodes.data.probes import read_probes
 from custodes.data.raters import INCOMPLETE
 from custodes.data.readers import OURS, PATH_READERS, TABLE_READERS
 from custodes.data.readers.labels import read_labels
 from custodes.data.readers.logs import holds_records, top_keys
-from custodes.data.readers.plugins import plugged_readers
 from custodes.data.readers.ratings import read_ratings
-from custodes.data.readers.reader import Invalid, PathReader, TableReader
+from custodes.data.readers.reader import Invalid, PathReader, TableReader, plugged_readers
 from custodes.data.study import Study
-from custodes.data.table import to_polars
+from custodes.data.table import digest_of, to_polars
 from custodes.data.writing import RATED
-from custodes.errors import CustodesError, InputError, OptionError, listed, shown, suggestion
+from custodes.errors import CustodesError, InputError, OptionError, listed, reject, shown, suggestion
 
 DEMO, DEMO_TEXTS = "demo", "demo-texts"
 """Example inputs of the package: a study with ratings, and texts without ratings."""
@@ -125,15 +123,18 @@ def read(
     if reader is not None and reader not in OURS and reader not in plugged_readers(OURS):
         names = (*OURS, *plugged_readers(OURS))
         raise OptionError(f"reader={shown(reader)} is unknown{suggestion(reader, names)}; readers: {', '.join(names)}")
-    if invalid not in get_args(Invalid):
-        raise OptionError(f"invalid={shown(invalid)} is unknown; allowed: {', '.join(get_args(Invalid))}")
-    if items is not None and set(FACTS) & set(setting.columns.roles):
-        raise OptionError(
-            f"items: columns and the items table both give {listed(set(FACTS) & set(setting.columns.roles))}; remove "
-            f"one source"
-        )
-    if sum(is_standard_input(source) for source in (*sources, raters, items)) > 1:
-        raise OptionError("standard input can be read only once; give the other inputs as files")
+    both = set(FACTS) & set(setting.columns.roles)
+    reject(
+        (
+            invalid not in get_args(Invalid),
+            f"invalid={shown(invalid)} is unknown; allowed: {', '.join(get_args(Invalid))}",
+        ),
+        (items is not None and both, f"items: columns and the items table both give {listed(both)}; remove one source"),
+        (
+            sum(is_standard_input(source) for source in (*sources, raters, items)) > 1,
+            "standard input can be read only once; give the other inputs as files",
+        ),
+    )
     opened = [_opened(source, reader=reader, invalid=invalid) for source in _without_sidecars(sources)]
     if setting.columns:
         opened = [
@@ -184,7 +185,7 @@ def _opened(source: Any, *, reader: str | None, invalid: Invalid) -> Study | Loa
 
         return demo_study()
     if isinstance(source, str) and source == DEMO_TEXTS:
-        from custodes.data.demo_texts import demo_texts
+        from custodes.data.simulate import demo_texts
 
         return LoadedTable(frame=demo_texts(), name=DEMO_TEXTS)
     named = PATH_READERS.get(reader or "")

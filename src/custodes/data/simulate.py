@@ -1,4 +1,4 @@
-"""Simulated studies with true values for checking results, and the demo."""
+"""Simulated studies with true values for checking results, the demo, and texts for trying out the package."""
 
 from __future__ import annotations
 
@@ -9,19 +9,47 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from custodes.arguments import LARGEST, argument, check_storable, checked, declared
+from custodes.arguments import LARGEST, argument, at_least, check_storable, checked, declared
 from custodes.data.items import Items
 from custodes.data.raters import SCHEMA as RATERS_SCHEMA
 from custodes.data.raters import Raters
 from custodes.data.ratings import SCHEMA as RATINGS_SCHEMA
 from custodes.data.ratings import Ratings
 from custodes.data.study import Study
-from custodes.errors import OptionError, listed, shown, suggestion
+from custodes.errors import OptionError, listed, reject, shown, suggestion
 from custodes.memory import check_memory
 from custodes.stats.arrays import Floats
 
 LIKERT = 5
 """Points of the human rating scale, from 1."""
+
+MISTAKES: Mapping[str, float] = {"Aster": 0.04, "Birch": 0.06, "Cedar": 0.35}
+"""Probability that a system gets a fact of a message wrong: Aster and Birch are practically equal."""
+
+FACTS: Mapping[str, Sequence[str]] = {
+    "name": ("Ana Brodsky", "Idris Cole", "Mei Tanaka", "Pablo Ruiz", "Lena Vogt", "Omar Haddad", "Ruth Okafor"),
+    "day": ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"),
+    "time": ("noon", "two o'clock", "half past four", "six o'clock", "half past nine in the evening", "midnight"),
+    "nights": ("one night", "two nights", "three nights", "five nights", "a week"),
+    "room": ("a single room", "a double room", "a room with three beds", "a room with a view of the lake"),
+    "wish": ("a parking space", "a cot for the baby", "an early breakfast", "a taxi from the station", "a quiet room"),
+}
+"""Facts in a message, with their values."""
+
+MESSAGES = (
+    "Hello, this is {name}. We arrive on {day} at about {time} and stay {nights}. We booked {room}."
+    " Could we also have {wish}?",
+    "Good morning! My name is {name}, I have booked {room} for {nights} from {day} on. I shall be there around {time}."
+    " I would need {wish}, if that is possible.",
+    "Just to be sure: {room}, {nights}, arriving {day}, {time}. And please think of {wish}. Thank you, {name}",
+)
+ANSWERS = (
+    "Dear {name}, we look forward to seeing you on {day} at about {time}. {room} is kept for {nights}, and so is"
+    " {wish}.",
+    "Thank you, {name}. You are booked for {nights} from {day} on, in {room}; we expect you around {time}. We have"
+    " noted {wish}.",
+    "{name}, all is well: {day}, {time}, {nights}, {room}. We have seen to {wish}.",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -184,7 +212,8 @@ def simulate(
         frames.append(_rows(scores, rater=annotator, items=labels, systems=systems, aspects=aspects))
     views: dict[str, Floats] = {}
     for metric in metrics:
-        seen = views[metric.copies] if metric.copies else metric.signal * _subject(metric, latent)
+        rated_quality = latent if metric.by_aspect else latent.mean(axis=-1, keepdims=True)
+        seen = views[metric.copies] if metric.copies else metric.signal * rated_quality
         view = seen + _favours(metric, systems)[:, None] + metric.noise * rng.normal(size=seen.shape)
         views[metric.name] = view
         scores = _scored(metric, view)
@@ -281,10 +310,13 @@ def _check(
     metrics: Sequence[SimulatedMetric],
     groups: Sequence[str],
 ) -> None:
-    if not isinstance(metrics, Sequence) or not all(isinstance(simulated, SimulatedMetric) for simulated in metrics):
-        raise OptionError(f"simulate: metrics={shown(metrics)}: give a list of cu.SimulatedMetric(...)")
-    if not (annotators or metrics):
-        raise OptionError("simulate: there are no raters; give annotators or metrics")
+    reject(
+        (
+            not isinstance(metrics, Sequence) or not all(isinstance(metric, SimulatedMetric) for metric in metrics),
+            f"simulate: metrics={shown(metrics)}: give a list of cu.SimulatedMetric(...)",
+        ),
+        (not (annotators or metrics), "simulate: there are no raters; give annotators or metrics"),
+    )
     for system, values in quality.items():
         _check_numbers(dict(zip(aspects, values, strict=False)), where=f"quality[{system!r}]")
         if len(values) != len(aspects):
@@ -362,11 +394,6 @@ def _difficulties(side: pl.DataFrame, n_aspects: int, *, sd: float, rng: np.rand
     return np.asarray(sd * np.sqrt(0.5) * (of_items + shared))
 
 
-def _subject(metric: SimulatedMetric, latent: Floats) -> Floats:
-    """The true quality that the metric rates, which is the quality of every aspect or the mean over aspects."""
-    return latent if metric.by_aspect else latent.mean(axis=-1, keepdims=True)
-
-
 def _favours(metric: SimulatedMetric, systems: tuple[str, ...]) -> Floats:
     return np.array([metric.favours.get(system, 0.0) for system in systems])
 
@@ -412,3 +439,36 @@ def _raters(annotators: tuple[str, ...], metrics: Sequence[SimulatedMetric]) -> 
         row = {"rater": metric.name, "kind": "metric", "higher_is_better": metric.higher_is_better}
         judges.append({**row, "low": low, "high": high, "person": False})
     return Raters(frame=pl.DataFrame([*people, *judges], schema=RATERS_SCHEMA))
+
+
+@checked
+def demo_texts(*, items: int = 60, rng: int | np.random.Generator = 0) -> pl.DataFrame:
+    """Texts of three systems in the columns of the reader `outputs`: item, system, text, context.
+
+    Each system answers a guest's message and gets each fact wrong with the probability in `MISTAKES`. Raises
+    `OptionError` if `items` is 0.
+
+    >>> texts = demo_texts(items=2)
+    >>> texts.columns, texts["system"].to_list()[:3]
+    (['item', 'system', 'text', 'context'], ['Aster', 'Birch', 'Cedar'])
+    """
+    at_least("items", items, 1)
+    draw = np.random.default_rng(rng)
+    width, rows = len(str(items)), list[dict[str, str]]()
+    for number in range(1, items + 1):
+        facts = {fact: _one(words, draw) for fact, words in FACTS.items()}
+        context = _one(MESSAGES, draw).format(**facts)
+        ways = draw.permutation(len(ANSWERS)).tolist()  # no two systems answer with the same words
+        for way, (system, chance) in zip(ways, MISTAKES.items(), strict=True):
+            wrong = [fact for fact in FACTS if draw.random() < chance]
+            wrong_facts = facts | {
+                fact: _one([word for word in FACTS[fact] if word != facts[fact]], draw) for fact in wrong
+            }
+            text = ANSWERS[way].format(**wrong_facts)
+            sentences = ". ".join(part[:1].upper() + part[1:] for part in text.split(". "))
+            rows.append({"item": f"message{number:0{width}}", "system": system, "text": sentences, "context": context})
+    return pl.DataFrame(rows)
+
+
+def _one(words: Sequence[str], draw: np.random.Generator) -> str:
+    return words[int(draw.integers(len(words)))]

@@ -18,7 +18,6 @@ from custodes.data.labels import LabelScale
 from custodes.data.mapping.annotator_columns import beside_people, pooled_aspects
 from custodes.data.mapping.column_vocabulary import looks_human
 from custodes.data.notes import Note, noted
-from custodes.data.origin import digest_of
 from custodes.data.outputs import Outputs
 from custodes.data.patterns import Patterns, select_labels
 from custodes.data.preferences import SECONDS, Preferences
@@ -26,7 +25,7 @@ from custodes.data.probes import no_probes
 from custodes.data.raters import UNDECLARED, Raters
 from custodes.data.ratings import Ratings
 from custodes.data.repeated import in_one_cluster, repeated_items, repeated_message
-from custodes.data.table import kept
+from custodes.data.table import digest_of, kept
 from custodes.errors import InputError, OptionError, listed, suggestion
 
 T = TypeVar("T")
@@ -275,7 +274,7 @@ class Study:
         if human is None:
             people = self.humans
             if not people and needed:
-                raise OptionError(self.whose_people())
+                raise OptionError(self.advice_on_annotators())
             return people, []
         candidates = [rater for rater, kind in kinds.items() if kind != "metric"]
         if not candidates:
@@ -287,7 +286,7 @@ class Study:
         left = [rater for rater in self.humans if rater not in people]
         return people, noted(("annotators-not-selected", len(left), f"annotators not selected: {listed(left)}"))
 
-    def whose_people(self) -> str:
+    def advice_on_annotators(self) -> str:
         """Advice on declaring annotators, for a study without annotators."""
         kinds = self.raters.kind
         if kinds and set(kinds.values()) == {"metric"}:

@@ -5,6 +5,7 @@ In files and in dataframes, rows are counted from 1, without the header and with
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -25,6 +26,9 @@ NUMBER_OF_ANOTHER_COUNTRY = re.compile(r"[+-]?\d+([.,'\u2019\s]\d+)+")
 """Numbers such as 3,5 and 1.234,5 and 1 234."""
 
 DOUBLED = "a column name occurs twice; rename one, or remove it"
+
+PRIMARY, SECOND = ROLES = ("primary", "second")
+"""Roles of an annotation: first opinions count for systems, and second opinions only measure annotators."""
 
 EXACT_INTEGERS = 2.0**53
 """Bound below which integer-valued floats are exact and may be integer labels."""
@@ -193,6 +197,13 @@ def label_column(frame: pl.DataFrame, name: str, *, where: str, empty: bool = Fa
     return labels.alias(name)
 
 
+def bounded_column(frame: pl.DataFrame, name: str, high: float, *, where: str, allowed: str) -> pl.Series:
+    """A column of numbers from 0 to `high`, see `number_column`. `allowed` names these numbers in the message."""
+    numbers = number_column(frame, name, where=where)
+    refuse_values(numbers, ~numbers.is_between(0, high), where=where, allowed=allowed)
+    return numbers
+
+
 def number_column(frame: pl.DataFrame, name: str, *, where: str) -> pl.Series:
     """A column of finite numbers. Empty cells become null. Text and infinities raise `InputError`, which gives the
     row."""
@@ -341,3 +352,26 @@ def refuse_values(column: pl.Series, mask: pl.Series, *, where: str, allowed: st
     """Raise `InputError` if the mask has a true value. The message gives the first value of the column where the mask
     is true, and the allowed values."""
     refuse(mask, lambda rows, first: f"{where}: {column.name} {column[first]!r} in row {rows}; allowed: {allowed}")
+
+
+def second_rows(frame: pl.DataFrame, *, where: str) -> pl.Series | None:
+    """Whether each row of a file is a second opinion, according to the column `role`; None if no cell is one of
+    `ROLES`.
+
+    An empty cell is a first opinion. A column of that name with other words is ignored.
+
+    >>> second_rows(pl.DataFrame({"role": ["second", ""]}), where="b.csv").to_list()
+    [True, False]
+    """
+    if "role" not in frame.columns or frame["role"].dtype.is_nested():
+        return None
+    role = label_column(frame, "role", where=where, empty=True).str.to_lowercase()
+    if not role.is_in(ROLES).any():
+        return None
+    refuse_values(role, ~role.is_in([*ROLES, ""]), where=where, allowed=", ".join(ROLES))
+    return role == SECOND
+
+
+def digest_of(*texts: str) -> str:
+    """Digest of texts, 16 hexadecimal digits."""
+    return hashlib.sha256("".join(texts).encode()).hexdigest()[:16]

@@ -12,8 +12,8 @@ import polars as pl
 
 from custodes.arguments import value_list
 from custodes.data.comparisons import HUMAN
-from custodes.data.roles import SECOND
-from custodes.errors import InputError, OptionError, listed, shown, suggestion
+from custodes.data.table import SECOND
+from custodes.errors import InputError, OptionError, listed, reject, shown, suggestion
 
 WAYS = {
     "duckdb": "raise its memory_limit, or set temp_directory (--spill) to a disk with room",
@@ -47,9 +47,8 @@ def in_engine(where: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
             try:
                 return function(*args, **kwargs)
             except Exception as problem:
-                package = next(
-                    (candidate for kind in type(problem).__mro__ if (candidate := _package(kind)) in ALL), ""
-                )
+                packages = (kind.__module__.partition(".")[0] for kind in type(problem).__mro__)
+                package = next((name for name in packages if name in ALL), "")
                 if not package and not isinstance(problem, MemoryError | OSError):
                     raise
                 raise InputError(f"{where}: {_told(problem, SPOKEN_BY.get(package, package))}") from None
@@ -57,10 +56,6 @@ def in_engine(where: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
         return called
 
     return made
-
-
-def _package(kind: type[BaseException]) -> str:
-    return kind.__module__.partition(".")[0]
 
 
 def _told(problem: Exception, engine: str) -> str:
@@ -124,10 +119,10 @@ def batched(rows: nw.LazyFrame[Any], column: str, batches: int | None, *, where:
     n = int(collected(rows.select(nw.len())).item()) if batches != 1 else 1
     if batches is None:
         batches = 1 + n // BATCH_ROWS
-    if batches < 1:
-        raise OptionError(f"{where}: batches={batches} must be at least 1")
-    if batches > max(1, n):
-        raise OptionError(f"{where}: batches={batches} exceeds the {n} rows with a rating; give a smaller number")
+    reject(
+        (batches < 1, f"{where}: batches={batches} must be at least 1"),
+        (batches > max(1, n), f"{where}: batches={batches} exceeds the {n} rows with a rating; give a smaller number"),
+    )
     if batches == 1:
         return [rows]
     part = pl.col(column).hash() % batches

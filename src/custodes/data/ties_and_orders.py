@@ -234,17 +234,14 @@ def compare_in_memory(
     human = nw.col("rater") < annotators
     each, combined = [], []
     for some, verdict_rows in _batches(scores, verdicts):
-        rows = rater_comparisons(nw.from_native(some.lazy()), _lazy(verdict_rows)).collect().lazy()
+        judged = nw.from_native(verdict_rows.lazy()) if verdict_rows.height else None
+        rows = rater_comparisons(nw.from_native(some.lazy()), judged).collect().lazy()
         each.append(rows.select("rater", *OUTPUTS, "sign", "order").collect().to_native())
         people = rows.filter(human)
         if annotators > 1:
             people = combine_annotators(people, "vote" if has_verdicts else aggregate)
         combined.append(people.select(nw.lit(0).alias("rater"), *OUTPUTS, "sign", "order").collect().to_native())
     return pl.concat(each), pl.concat(combined)
-
-
-def _lazy(verdicts: pl.DataFrame) -> Table | None:
-    return nw.from_native(verdicts.lazy()) if verdicts.height else None
 
 
 def _batches(scores: pl.DataFrame, verdicts: pl.DataFrame) -> Iterator[tuple[pl.DataFrame, pl.DataFrame]]:

@@ -12,8 +12,8 @@ import polars as pl
 
 from custodes.data.outputs import Outputs
 from custodes.data.preferences import CHANCES, EMPTY, SECONDS, Preferences
-from custodes.data.roles import PRIMARY, SECOND
 from custodes.data.study import Study
+from custodes.data.table import PRIMARY, SECOND
 from custodes.errors import OptionError, suggestion
 from custodes.files import is_stream, write_atomically
 

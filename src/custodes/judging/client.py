@@ -116,7 +116,7 @@ def http_client(base_url: str, *, key: str | None = None, timeout: float = 600.0
             f"{place}: the key is sent unencrypted over the network; use https", CustodesWarning, stacklevel=3
         )
     try:
-        import httpx2  # noqa: F401  (told before anything is sent)
+        import httpx2  # noqa: F401  (reported before anything is sent)
     except ImportError as error:
         raise MissingExtraError("requests to a server need httpx2: pip install 'custodes[judge]'") from error
     return Server(place, key=key, login=login, timeout=timeout)

@@ -92,7 +92,7 @@ def _given(examples: Any) -> tuple[Study, int]:
     if study is None or isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= MOST:
         raise OptionError(wrong)
     if not study.humans:
-        raise InputError(f"examples: {study.whose_people()}")
+        raise InputError(f"examples: {study.advice_on_annotators()}")
     return study, number
 
 

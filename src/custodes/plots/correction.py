@@ -221,9 +221,9 @@ def outcomes(data: Any, system_a: str, system_b: str) -> Any:
     order = list(labels.values())
     label = "".join(f"datum.outcome == '{name}' ? {_quoted(text)} : " for name, text in labels.items()) + "''"
     hues = alt.Scale(domain=order, range=[theme.BLUE, theme.GREY, theme.ORANGE])
-    colour = alt.Color("told:N", title=None, sort=order, scale=hues)
-    base = alt.Chart(data).transform_calculate(told=label)
-    row, lane = alt.Y("estimator:N", sort=None), alt.YOffset("told:N", sort=order)
+    colour = alt.Color("label:N", title=None, sort=order, scale=hues)
+    base = alt.Chart(data).transform_calculate(label=label)
+    row, lane = alt.Y("estimator:N", sort=None), alt.YOffset("label:N", sort=order)
     whisker = base.transform_filter("isValid(datum.low)").mark_rule(**theme.WHISKER)
     x = alt.X("share:Q", title="Proportion of items", scale=alt.Scale(domain=[0, 1]), axis=alt.Axis(format="%"))
     return alt.layer(
@@ -235,7 +235,7 @@ def outcomes(data: Any, system_a: str, system_b: str) -> Any:
             color=colour,
             tooltip=[
                 alt.Tooltip("estimator:N"),
-                alt.Tooltip("told:N", title="outcome"),
+                alt.Tooltip("label:N", title="outcome"),
                 alt.Tooltip("share:Q", format=".3f"),
                 alt.Tooltip("low:Q", format=".3f"),
                 alt.Tooltip("high:Q", format=".3f"),

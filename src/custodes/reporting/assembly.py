@@ -67,14 +67,14 @@ class Report:
 
     def to_dict(self) -> dict[str, Any]:
         """All results as plain values: the lines of the verdict, then each result."""
-        return self.told_whole() | {question: result.to_dict() for question, result in self.results.items()}
+        return self.to_values() | {question: result.to_dict() for question, result in self.results.items()}
 
-    def told_whole(self) -> dict[str, Any]:
+    def to_values(self) -> dict[str, Any]:
         """The same values as `to_dict`, except that the tables are frames."""
         return {
             "question": "report",
             "verdict": list(self.verdict.lines()),
-            **{question: result.told_whole() for question, result in self.results.items()},
+            **{question: result.to_values() for question, result in self.results.items()},
         }
 
     def __repr__(self) -> str:

@@ -85,7 +85,7 @@ class PageLimits:
                 keep &= ~pl.col(name).is_in(list(self.without))
         return table.filter(keep)
 
-    def told(self) -> str:
+    def note(self) -> str:
         """Sentences on the omitted rows and how to get the complete tables; '' if nothing is omitted."""
         parts = []
         if len(self.systems) < self.n_systems:
@@ -97,7 +97,7 @@ class PageLimits:
         return (
             "To keep the page small enough for a browser, the tables and figures below are limited to "
             f"{' and '.join(parts)}. Notes refer to all systems and metrics. The same command with --format "
-            "json, or the verb of each question, gives the complete tables."
+            "json, or the command of each question, gives the complete tables."
         )
 
 

@@ -130,7 +130,7 @@ class Context:
         part = PageLimits.of(self.results)
         results = {question: part.result(result) for question, result in self.results.items()}
         extra = {name: part.part(table) for name, table in self.extra.items()}
-        return replace(self, results=results, extra=extra, left_out=part.told(), whole=self)
+        return replace(self, results=results, extra=extra, left_out=part.note(), whole=self)
 
     def table(self, name: str) -> pl.DataFrame:
         """A table by its full name, `question.table`."""

@@ -139,9 +139,10 @@ def columnar(frame: pl.DataFrame) -> dict[str, Any]:
 
 def _column(series: pl.Series) -> Any:
     if series.dtype == pl.String:
-        labels = series.drop_nulls().unique(maintain_order=True)
-        codes = series.replace_strict(labels, range(len(labels)), default=-1, return_dtype=pl.Int32)
-        return {"labels": labels.to_list(), "codes": codes.to_list()}
+        values = series.to_list()
+        labels = [label for label in dict.fromkeys(values) if label is not None]
+        code = {None: -1} | {label: k for k, label in enumerate(labels)}
+        return {"labels": labels, "codes": [code[value] for value in values]}
     if series.dtype == pl.List(pl.String):
         return series.list.join(", ").fill_null("").to_list()
     return series.to_list()

@@ -11,8 +11,7 @@ import numpy as np
 from custodes.cache import KeptScore
 from custodes.data.study import Study
 from custodes.errors import CustodesError, InputError, OptionError, listed
-from custodes.scoring.computation import Computation, Digests, Mode
-from custodes.scoring.corpus import Corpus
+from custodes.scoring.computation import Computation, Corpus, Digests, Mode
 from custodes.scoring.listing import known_metrics, loaded
 from custodes.scoring.metric import Need, Place, Rule, Scorer, Traits
 from custodes.scoring.spec import RaterSpec, parse

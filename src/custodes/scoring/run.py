@@ -12,11 +12,11 @@ from custodes.answers.result import Provenance
 from custodes.arguments import at_least
 from custodes.cache import Cache, KeptScore
 from custodes.data.notes import Note
-from custodes.data.origin import digest_of
 from custodes.data.study import Study
+from custodes.data.table import digest_of
 from custodes.errors import InputError
 from custodes.progress import Progress, silent
-from custodes.scoring.corpus import Corpus
+from custodes.scoring.computation import Corpus
 from custodes.scoring.metric import Place
 from custodes.scoring.raters import Missing, Rater, check_ready, load_raters
 from custodes.scoring.scores import FAILED, Planned, Scores, left_out, notes_of, rows_of

@@ -17,8 +17,7 @@ from custodes.data.raters import Raters
 from custodes.data.ratings import Ratings
 from custodes.data.study import Study
 from custodes.errors import listed
-from custodes.scoring.computation import RuleScores
-from custodes.scoring.corpus import Corpus
+from custodes.scoring.computation import Corpus, RuleScores
 from custodes.scoring.raters import LACKS, Rater
 
 COST_UNIT = "cpu-s"

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from custodes.errors import InputError, OptionError, shown, suggestion
+from custodes.errors import InputError, OptionError, reject, shown, suggestion
 from custodes.plugins import plugged
 
 FOLDER = Path(__file__).parent / "workers"
@@ -60,12 +60,16 @@ def workers() -> dict[str, WorkerCommand]:
 
 
 def _check(worker: WorkerCommand) -> None:
-    command: object = worker.command
-    words = command if isinstance(command, tuple) and command else (None,)
-    if not all(isinstance(word, str) for word in words):
-        raise InputError(f"the command is {command!r}, expected a tuple of words")
-    if words[0].endswith(".py") and not Path(words[0]).is_file():
-        raise InputError(f"the script {words[0]} does not exist")
+    words: Sequence[object] = worker.command if isinstance(worker.command, tuple) else ()
+    first = str(words[0]) if words else ""
+    reject(
+        (
+            not words or not all(isinstance(word, str) for word in words),
+            f"the command is {worker.command!r}, expected a tuple of words",
+        ),
+        (first.endswith(".py") and not Path(first).is_file(), f"the script {first} does not exist"),
+        error=InputError,
+    )
 
 
 def split(text: str) -> list[str]:

@@ -150,8 +150,8 @@ def _move_nodes(affinity: Floats, labels: Labels, rng: np.random.Generator) -> L
                 to_community[current] -= affinity[node]
                 to_community[best] += affinity[node]
                 labels[node] = best
-        to_community = to_community[np.unique(labels)]
-        labels = np.unique(labels, return_inverse=True)[1]
+        present = np.bincount(labels, minlength=len(to_community)) > 0
+        to_community, labels = to_community[present], (np.cumsum(present) - 1)[labels]
 
 
 def _sum_rows(values: Floats, labels: Labels) -> Floats:

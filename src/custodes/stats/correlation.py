@@ -181,7 +181,7 @@ def pair_counts(x: NDArray[Any], y: NDArray[Any], *, pairs: Bools | None = None)
     if pairs is not None:
         counted = np.moveaxis(pairs, (-2, -1), (0, 1))
         counted = counted.reshape(n, n, *(1,) * (len(shape) + 2 - counted.ndim), *counted.shape[2:])
-    concordance, untied_x, untied_y, untied, total = counts = np.zeros((5, *shape), dtype=np.int32)
+    concordance, untied_x, untied_y, untied, total = np.zeros((5, *shape), dtype=np.int32)
 
     def added(values: NDArray[Any]) -> NDArray[np.int8]:
         return np.asarray(np.add.reduce(values, axis=0, dtype=np.int8))
@@ -201,7 +201,8 @@ def pair_counts(x: NDArray[Any], y: NDArray[Any], *, pairs: Bools | None = None)
             untied_x += added(np.abs(sx))
             untied_y += added(np.abs(sy))
             untied += added(np.abs(product))
-    return ConcordanceCounts(*counts.astype(np.int64))
+    counts = (concordance, untied_x, untied_y, untied, total)
+    return ConcordanceCounts(*(np.asarray(count, dtype=np.int64) for count in counts))
 
 
 def system_counts(human: Floats, metrics: Floats, *, pairs: Bools) -> ConcordanceCounts:

@@ -112,13 +112,13 @@ def sums_of(
     matrix = csr_array((values.astype(np.float64), (cell, kind)), shape=(n_cells, n_kinds))
     if _DENSE * matrix.nnz < n_cells * n_kinds:
         return lambda times: np.asarray(matrix @ times)
-    dense = matrix.astype(np.float32).toarray()
-    whole = bool((values == np.rint(values)).all())
+    dense = matrix.toarray()
+    single, whole = dense.astype(np.float32), bool((values == np.rint(values)).all())
     exact = float(np.abs(dense).sum(axis=1).max(initial=0)) if whole else np.inf
 
     def summed(times: Floats) -> NDArray[Any]:
         # Single precision takes half the time, where it is exact.
         small = exact * float(times.max(initial=0)) < _EXACT
-        return np.asarray(dense @ times.astype(np.float32) if small else matrix @ times)
+        return np.asarray(single @ times.astype(np.float32) if small else dense @ times)
 
     return summed

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -128,17 +129,18 @@ def step_down(
             break
         total, squares, number = np.zeros((3, k))
         for n, statistics in batches:
-            largest_before = np.zeros(n)
+            running = np.zeros(n)
             for some in chunks(int(places[-1]) + 1, _CACHE * n):
                 draws = statistics(order[some])
                 here = places[(places >= some.start) & (places < some.stop)]
-                # Maxima over each hypothesis to test and the hypotheses before it, back to the previous one to test.
-                starts = np.concatenate([[0], here - some.start + 1])
-                largest = np.maximum.reduceat(draws, starts[starts < len(draws)], axis=0)
-                largest[0] = np.maximum(largest[0], largest_before)
-                np.maximum.accumulate(largest, axis=0, out=largest)
-                largest_before = largest[-1].copy()
-                sums = tail_sums(largest[: len(here)], order[here])
+                # Maxima over each hypothesis to test and the hypotheses before it. A loop over rows takes a fourth of
+                # the time of maximum.accumulate.
+                largest, stops = np.empty((len(here), n)), (here - some.start + 1).tolist()
+                for place, (start, stop) in enumerate(pairwise([0, *stops, len(draws)])):
+                    for row in draws[start:stop]:
+                        np.maximum(running, row, out=running)
+                    largest[place : place + 1] = running
+                sums = tail_sums(largest, order[here])
                 total[here] += sums[0]
                 squares[here] += sums[1]
                 number[here] += n
@@ -197,7 +199,14 @@ class Flips:
 
 
 def flip_tests(
-    estimate: Floats, left: Floats, *, present: Bools, flips: Flips, confidence: float, alpha: float
+    estimate: Floats,
+    left: Floats,
+    *,
+    present: Bools,
+    flips: Flips,
+    confidence: float,
+    alpha: float,
+    pairs: tuple[Ints, Ints] | None = None,
 ) -> Family:
     """Sign-flip tests of estimates that are nearly means over blocks of units.
 
@@ -224,6 +233,10 @@ def flip_tests(
         Level of the intervals.
     alpha : float
         Level of the family of tests.
+    pairs : tuple of two arrays of int of shape (k,), optional
+        If given, the tests are of the differences of pairs: of the first and of the second of m estimates that have
+        data in the same blocks. `estimate` is then (m,), `left` (blocks, m) and `present` (blocks, 1). The signed sums
+        of a pair are differences of m signed sums, which takes a fraction of the time of k signed sums.
 
     Returns
     -------
@@ -243,25 +256,28 @@ def flip_tests(
     >>> result.p_value.round(3).tolist()  # (2 + 1) / (64 + 1): all signs equal, one way or the other
     [0.046]
     """
+    of_each = pseudo_values(estimate, left, present) if pairs is not None else None
+    if pairs is not None:
+        first, second = pairs
+        estimate, present = estimate[first] - estimate[second], np.broadcast_to(present, (len(left), len(first)))
     n = present.sum(axis=0)
     count = np.maximum(n, 2)
     defined = np.isfinite(estimate) & (n > 1)
-    total, squares = np.zeros((2, len(n)))
-    shares = np.zeros(left.shape[::-1])
+    total, squares, size, scale = np.zeros((4, len(n)))
+    shares = np.zeros((len(n) if pairs is None else 0, len(left)))
     for some in chunks(len(n), len(left)):
-        values, used = left[:, some].T, present[:, some].T
-        defined[some] &= (np.isfinite(values) | ~used).all(axis=1)
-        used = used & defined[some, np.newaxis]
-        values = np.where(used, values, 0.0)
-        mean = values.sum(axis=1) / np.maximum(n[some], 1)
-        middle = np.where(defined[some], estimate[some], 0.0) + (n[some] - 1) * mean
-        pseudo = np.where(used, middle[:, np.newaxis] - (n[some] - 1)[:, np.newaxis] * values, 0.0)
-        pseudo[np.abs(pseudo) <= _SAME] = 0.0
+        values = left[:, some] if pairs is None else left[:, first[some]] - left[:, second[some]]
+        defined[some] &= (np.isfinite(values) | ~present[:, some]).all(axis=0)
+        used = present[:, some] & defined[some]
+        pseudo = pseudo_values(estimate[some], values, used)
         total[some], squares[some] = pseudo.sum(axis=1), np.einsum("ku,ku->k", pseudo, pseudo)
         # |sum of the signed values| over its largest possible value, a monotone function of |t|: flips change no
         # squares.
-        largest = np.sqrt(count[some] * squares[some])
-        shares[some] = pseudo * np.nan_to_num(ratio(np.ones(len(pseudo)), largest))[:, np.newaxis]
+        scale[some] = np.nan_to_num(ratio(np.ones(len(pseudo)), np.sqrt(count[some] * squares[some])))
+        pseudo *= scale[some, np.newaxis]
+        size[some] = np.abs(pseudo.sum(axis=1))
+        if pairs is None:
+            shares[some] = pseudo
     freedom = count - 1.0
     equal = len(np.unique(count[defined])) < 2
     factor = (8 * freedom + 1) / (8 * freedom + 3)
@@ -284,10 +300,20 @@ def flip_tests(
 
     def batch(signs: NDArray[np.int8]) -> Batch:
         columns = np.ascontiguousarray(signs.T, dtype=np.float64)
-        return len(signs), lambda part: scaled(np.abs(shares[part] @ columns), part)
+        if of_each is None:
+            return len(signs), lambda part: scaled(np.abs(shares[part] @ columns), part)
+        sums = of_each @ columns
+
+        def statistics(part: Ints) -> Floats:
+            differences = sums[first[part]]
+            differences -= sums[second[part]]
+            differences *= scale[part, np.newaxis]
+            return scaled(np.abs(differences, out=differences), part)
+
+        return len(signs), statistics
 
     least = np.exp2(1.0 - n)  # the smallest p-value with all flips; with random flips a p-value may be smaller
-    size = np.where(defined & (least <= 1 - confidence), np.minimum(np.abs(shares.sum(axis=1)), 1.0), np.nan)
+    size = np.where(defined & (least <= 1 - confidence), np.minimum(size, 1.0), np.nan)
     error = np.sqrt(np.maximum(squares - total**2 / count, 0.0) / (count * freedom))
     return _family(
         np.where(defined, estimate, np.nan),
@@ -300,6 +326,22 @@ def flip_tests(
         critical=critical,
         least=least,
     )
+
+
+def pseudo_values(estimate: Floats, left: Floats, present: Bools) -> Floats:
+    """Jackknife pseudo-values (k, blocks) of estimates (k,), from estimates without each block (blocks, k).
+
+    They are 0 for blocks that are not `present` (blocks, k), and 0 instead of rounding errors.
+
+    >>> pseudo_values(np.array([2.0]), np.array([[2.5], [1.5]]), np.ones((2, 1), dtype=bool)).tolist()
+    [[1.5, 2.5]]
+    """
+    n = present.sum(axis=0)
+    values = np.where(present & np.isfinite(left), left, 0.0)
+    middle = np.nan_to_num(estimate) + (n - 1) * values.sum(axis=0) / np.maximum(n, 1)
+    pseudo = np.where(present, middle - (n - 1) * values, 0.0).T
+    pseudo[np.abs(pseudo) <= _SAME] = 0.0
+    return np.ascontiguousarray(pseudo)
 
 
 def bootstrap_tests(
@@ -404,17 +446,22 @@ def _family(
     p_value, p_adjusted, bound, excluded = np.full((4, len(estimate)), np.nan)
     at_threshold = np.zeros(len(estimate), dtype=np.bool_)
 
+    def reached(draws: Floats, part: Ints) -> Ints:
+        # By rows: count_nonzero with an axis is several times slower.
+        rows = zip(draws, threshold[part].tolist(), strict=True)
+        return np.array([np.count_nonzero(row >= value) for row, value in rows], dtype=np.int64)
+
     def record(part: Ints, draws: Floats) -> None:
         n = draws.shape[1]
         rank = int((1 - confidence) * (n + 1) + _SAME)  # draws (with the data) that may reach it
-        p_value[part] = (np.count_nonzero(draws >= threshold[part, np.newaxis], axis=1) + 1) / (n + 1)
+        p_value[part] = (reached(draws, part) + 1) / (n + 1)
         excluded[part] = (rank + _SAME) / (n + 1)
         if rank:
             draws.partition(n - rank, axis=1)
             bound[part] = draws[:, n - rank]
 
     def count(largest: Floats, part: Ints) -> tuple[Ints, Ints]:
-        number = np.asarray(np.count_nonzero(largest >= threshold[part, np.newaxis], axis=1))
+        number = reached(largest, part)
         return number, number
 
     order = np.argsort(threshold, kind="stable")[: (~np.isnan(threshold)).sum()]  # NaN comes last

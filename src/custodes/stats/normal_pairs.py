@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
-from custodes.stats.arrays import Bools, Floats, Ints, bisected, chunks
+from custodes.stats.arrays import Bools, Floats, Ints, bisected, chunks, read_only
 from custodes.stats.multiple_testing import STREAM, Adjusted, Batch, step_down
 
 FIRST_DIRECTIONS, MOST_DIRECTIONS = 250, 32_000
@@ -15,7 +17,7 @@ FIRST_DIRECTIONS, MOST_DIRECTIONS = 250, 32_000
 _WORK, _FEWEST_DIRECTIONS = 100_000_000, 4000  # maximum of pairs x directions, and minimum of directions
 _GROWTH = 4  # growth of the number of directions per stage
 _MAXIMUM_DIRECTIONS = 1000  # for the distribution of a maximum
-_BATCH = 250  # directions at a time
+_BATCH = 1000  # directions at a time
 _SAME = 1e-9  # smaller differences of log odds are rounding errors
 _NO_VARIANCE = 1e-9  # smaller relative variances are rounding errors: systems with the same outcomes on every item
 _TINY = np.finfo(np.float64).tiny
@@ -105,21 +107,33 @@ class _Directions:
         # The symmetric root does not depend on signs and rotations of eigenvectors.
         self._root = np.asarray((vectors * np.sqrt(values.clip(0.0))) @ vectors.T)
         self._first, self._second, self._spread = first, second, spread
-        self._rng = np.random.default_rng(STREAM)
+        self._numbers: tuple[int, ...] = ()
 
     def batches(self, n: int) -> Iterator[Batch]:
         """Yield `n` further directions in batches."""
+        self._numbers = (*self._numbers, n)
+        unit = _unit_vectors(len(self._root), self._numbers)[0]
         for start in range(0, n, _BATCH):
-            size = min(_BATCH, n - start)
-            direction = self._rng.standard_normal((size, len(self._root)))
-            direction /= np.linalg.norm(direction, axis=1, keepdims=True)
+            direction = unit[start : start + _BATCH]
             moved = np.ascontiguousarray((direction @ self._root).T)  # (estimates, directions)
 
             def statistics(part: Ints, moved: Floats = moved) -> Floats:
                 differences = moved[self._first[part]] - moved[self._second[part]]
                 return np.asarray(np.abs(differences) / self._spread[part, np.newaxis])
 
-            yield size, statistics
+            yield len(direction), statistics
+
+
+@lru_cache(maxsize=8)
+def _unit_vectors(size: int, numbers: tuple[int, ...]) -> tuple[Floats, Mapping[str, Any]]:
+    """Random unit vectors (n, size): the last of consecutive sets with these `numbers` of vectors, and the state of the
+    generator after them. They are the same for all covariances of a size, so they are cached."""
+    rng = np.random.default_rng(STREAM)
+    if len(numbers) > 1:
+        rng.bit_generator.state = _unit_vectors(size, numbers[:-1])[1]
+    vectors = rng.standard_normal((numbers[-1], size))
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    return read_only(vectors), rng.bit_generator.state
 
 
 class NormalMaximum:

@@ -30,7 +30,7 @@ _BINS = 64  # bins per ranking of the grid that approximates very many outputs
 _INT8 = 127  # maximum number of signs whose sum fits int8
 _STEPS = 16  # rows of a block of running sums
 _FEW_GROUPS = 50  # a fold of 20 units takes a third of the time without sparse matrices; 100 units take more
-_WIDTH = 128  # resamples at a time, for the processor's cache
+_WIDTH = 64  # resamples at a time, for the processor's cache
 _CACHE = 8  # divisor of the size of temporary arrays, so that they fit the cache
 
 
@@ -156,44 +156,51 @@ class _Levels:
         blocks[:, 1:] += np.cumsum(blocks[-1, :-1], axis=0)
         return ranks.take(self._row(self.level), axis=0)
 
-    def sums_of_powers(self, drawn: NDArray[Any], power: int) -> Floats:
-        """Sums of powers of the sizes of levels in resamples: (B,).
+    def squares(self, drawn: Floats) -> Floats:
+        """Sums of squared sizes of levels in resamples: (B,).
 
         If all outputs of a level are in one group, the size of the level is proportional to the weight of this group.
         """
         groups = np.diff(self.counts.indptr)
         shared, alone = (self.counts[np.flatnonzero(which)] for which in (groups > 1, groups == 1))
-        diagonal: Floats = np.asarray(alone.power(power).sum(axis=0))
+        diagonal: Floats = np.asarray((alone * alone).sum(axis=0))
         result = np.empty(len(drawn))
         for part, weights in _transposed(drawn, 4 * max(shared.shape)):
             size = np.asarray(shared @ weights)
-            of_shared = np.einsum("lb,lb->b", size ** (power - 1), size)
-            result[part] = of_shared + diagonal @ (weights ** (power - 1) * weights)
+            result[part] = np.einsum("lb,lb->b", size, size) + diagonal @ weights**2
         return result
 
 
 def _squares(sides: list[_Levels], drawn: NDArray[Any]) -> Floats:
     """Sums of squared sizes of the levels of each ranking in resamples: (rankings, B)."""
     if drawn.shape[1] > _FEW_GROUPS:
-        return np.stack([side.sums_of_powers(drawn, 2) for side in sides])
-    tables = [table_sums(side.level, side.group, shape=side.shape).astype(np.float64) for side in sides]
+        return np.stack([side.squares(drawn) for side in sides])
     weights = drawn.astype(np.float64)
-    return np.einsum("bg,bsg->sb", weights, weighted_sums(weights, np.stack([table.T @ table for table in tables])))
+    tables = [table_sums(side.level, side.group, shape=side.shape).astype(np.float64) for side in sides]
+    products = np.stack([table.T @ table for table in tables])
+    return np.asarray(np.einsum("bg,bsg->sb", weights, weighted_sums(weights, products)))
 
 
 def _pooled_spearman(human: Floats, metrics: Floats, group: Ints, drawn: NDArray[Any], _: Floats) -> Floats:
     """Spearman's rho from mid-ranks in every resample: human (n,), metrics (metrics, n) -> (B, metrics)."""
-    first, *sides = every = [_Levels(values, group, drawn.shape[1]) for values in (human, *metrics)]
-    total = weighted_sums(drawn, np.bincount(group, minlength=drawn.shape[1]).astype(np.float64))
-    # Sums of squares of twice the centred mid-ranks.
-    spread = (total**3 - np.stack([side.sums_of_powers(drawn, 3) for side in every])) / 3
-    spread[spread <= _CONSTANT * total**3] = np.nan
-    result = np.empty((len(metrics), len(drawn)))
+    first, *sides = (_Levels(values, group, drawn.shape[1]) for values in (human, *metrics))
+    result = np.empty((len(drawn), len(metrics)))
     for part, weights in _transposed(drawn, 4 * len(group)):
-        people = (first.ranks(weights) - total[part]) * weights[group]  # (n, B)
+        times = weights[group]  # (n, B)
+        total = times.sum(axis=0)
+
+        def spread(ranks: Floats, times: Floats = times, total: Floats = total) -> Floats:
+            """Sum of squares of twice the mid-ranks, whose mean is the total weight, around this mean."""
+            squares = np.einsum("nb,nb->b", ranks * times, ranks) - total**3
+            return np.where(squares > _CONSTANT * total**3, squares, np.nan)
+
+        ranks = first.ranks(weights)
+        people, spread_of_people = (ranks - total) * times, spread(ranks)
         for m, side in enumerate(sides):
-            result[m, part] = np.einsum("nb,nb->b", people, side.ranks(weights))  # people sum to 0
-    return ratio(result, np.sqrt(spread[0]) * np.sqrt(spread[1:])).T.clip(-1.0, 1.0)
+            ranks = side.ranks(weights)
+            covariance = np.einsum("nb,nb->b", people, ranks)
+            result[part, m] = ratio(covariance, np.sqrt(spread(ranks) * spread_of_people))
+    return result.clip(-1.0, 1.0)
 
 
 def _pooled_kendall(human: Floats, metrics: Floats, group: Ints, drawn: NDArray[Any], share: Floats) -> Floats:

@@ -14,8 +14,9 @@ def ratio(numerator: NDArray[Any], denominator: NDArray[Any]) -> NDArray[np.floa
     >>> ratio(np.array([1, 0]), np.array([2, 0])).tolist()
     [0.5, nan]
     """
-    undefined = np.full(np.broadcast_shapes(np.shape(numerator), np.shape(denominator)), np.nan)
-    return np.asarray(np.divide(numerator, denominator, out=undefined, where=np.asarray(denominator) > 0))
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        quotient = np.divide(numerator, denominator, dtype=np.float64)
+    return np.where(np.asarray(denominator) > 0, quotient, np.nan)
 
 
 def mean_of_defined(values: NDArray[Any], *, axis: int = -1) -> NDArray[np.float64]:

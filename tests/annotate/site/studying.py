@@ -90,12 +90,13 @@ def hidden_fields(page: str) -> Mapping[str, str]:
 
 
 @contextmanager
-def serve_app(app: Any) -> Iterator[str]:
-    """Serve an application in a thread, and yield its address."""
+def serve_app(app: Any, **options: Any) -> Iterator[str]:
+    """Serve an application in a thread with options of uvicorn, and yield its address."""
     import uvicorn
 
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        server = uvicorn.Server(uvicorn.Config(app, log_config=None, access_log=False, lifespan="off", ws="none"))
+    with socket.create_server(("127.0.0.1", 0), backlog=4096) as listener:
+        config = uvicorn.Config(app, log_config=None, access_log=False, lifespan="off", ws="none", **options)
+        server = uvicorn.Server(config)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
         thread.start()
         try:

@@ -102,14 +102,6 @@ def test_the_prediction_rises_with_the_weighted_sum_even_against_people(name: st
         assert np.polyfit(total, predicted, 1)[0] == pytest.approx(slope)
 
 
-@pytest.mark.parametrize("name", ["best", "equal", "ridge", "pairwise"])  # trees use the first of equal splits
-def test_the_order_of_metrics_does_not_matter(name: str) -> None:
-    of, fresh = training(p=6), training(9, p=6).x
-    order = np.array([3, 0, 5, 1, 4, 2])
-    turned = fitted(name, replace(of, x=of.x[:, order]))
-    np.testing.assert_allclose(turned.predict(fresh[:, order]), fitted(name, of).predict(fresh), atol=1e-6)
-
-
 def test_one_group_leaves_pairwise_without_a_choice_of_penalty() -> None:
     of = training(items=2)  # one group
     assert len(set(of.groups)) == 1

@@ -95,20 +95,6 @@ def test_weights_are_put_on_people_s_scale_by_least_squares_and_never_turn() -> 
     assert replace(of, x=np.full_like(of.x, 0.5)).calibrated(weights).predict(of.x).std() < 1e-5
 
 
-def test_groups_are_drawn_whole_and_copies_are_items_of_their_own() -> None:
-    of = training(4, items=10)  # five groups of two items with four systems
-    again = of.resampled(np.random.default_rng(0))
-    sample = np.random.default_rng(0).choice(np.arange(5), size=5)
-    assert len(set(sample)) < 5
-    np.testing.assert_array_equal(again.y, np.concatenate([of.y[of.groups == group] for group in sample]))
-    np.testing.assert_array_equal(again.groups, np.repeat(sample, 8))
-    # copies of an item are separate items
-    assert len(set(again.items)) == 10
-    assert (np.bincount(again.items) == 4).all()
-    fold = again.inner_folds()
-    assert all(len(set(fold[again.groups == group])) == 1 for group in set(sample))
-
-
 def test_scores_of_folds_are_those_of_their_rows() -> None:
     of = training(5)
     fold, predicted = np.arange(80) % 4, fill(of)[:, 0]

@@ -13,27 +13,6 @@ from tests.combining.methods.training_sets import fill, fitted, training
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_every_method_predicts_a_row_the_same_alone_and_among_others(name: str) -> None:
-    of = training(p=12)
-    formula = fitted(name, of)
-    together = formula.predict(of.x)
-    assert np.isfinite(together).all()
-    alone = np.concatenate([formula.predict(row[np.newaxis]) for row in of.x[:9]])
-    assert together[:9].tobytes() == alone.tobytes()
-    assert formula.predict(np.asfortranarray(of.x)).tobytes() == together.tobytes()
-
-
-@pytest.mark.parametrize("name", METHODS)
-def test_the_metrics_not_used_do_not_matter(name: str) -> None:
-    of = training(p=8)
-    formula = fitted(name, of)
-    changed = of.x.copy()
-    unused = np.setdiff1d(np.arange(8), formula.used)
-    changed[:, unused] = 1 - changed[:, unused]
-    np.testing.assert_array_equal(formula.predict(changed), formula.predict(of.x))
-
-
-@pytest.mark.parametrize("name", METHODS)
 @pytest.mark.parametrize("top", [1, 2])
 def test_every_method_may_use_the_best_metrics_only(name: str, top: int) -> None:
     of = training()

@@ -36,7 +36,7 @@ def test_a_bomb_is_refused_while_it_unpacks(tmp_path: Path, suffix: str, monkeyp
     positions: list[int] = []
     read_up_to = compression.read_up_to
 
-    def watched(stream: IO[bytes], limit: int) -> bytes | None:
+    def watched(stream: IO[bytes], limit: int) -> bytes:
         content = read_up_to(stream, limit)
         positions.append(stream.tell())
         return content

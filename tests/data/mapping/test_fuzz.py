@@ -85,7 +85,7 @@ ANY = given(data=st.data(), frame=own_tables(), reader=st.sampled_from([*[None] 
 
 
 @ANY
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_any_table_under_any_mapping(data: st.DataObject, frame: pl.DataFrame, reader: str | None) -> None:
     try_mapping(frame, data.draw(mappings(frame)), reader)
 

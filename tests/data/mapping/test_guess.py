@@ -6,6 +6,7 @@ import ast
 import re
 import shlex
 from collections.abc import Callable
+from typing import Any
 
 import polars as pl
 import pytest
@@ -13,7 +14,7 @@ import pytest
 import custodes as cu
 from custodes.data.mapping.annotator_columns import people_pattern, pooled_aspects
 from custodes.data.mapping.column_vocabulary import NAMES, looks_human, named
-from tests.data.mapping.tables import as_text, half, wide
+from tests.data.mapping.tables import as_text, half, proposed, rows, wide
 
 
 def verdicts(**columns: object) -> pl.DataFrame:
@@ -187,9 +188,7 @@ def test_what_was_said_is_kept_in_the_suggestion() -> None:
     ],
 )
 def test_nothing_is_suggested_where_nothing_reads(frame: pl.DataFrame) -> None:
-    with pytest.raises(
-        cu.InputError, match="match no reader; the most similar reader is .* similar readers: .*--column item=NAME"
-    ) as error:
+    with pytest.raises(cu.InputError, match="match no reader; .* similar readers: .*--column item=NAME") as error:
         cu.read(frame)
     assert "try" not in str(error.value)
 
@@ -247,11 +246,10 @@ def test_what_looks_human() -> None:
         "GPT4-annotator",
         "qwen-coder",
         "humane",
-        "gpt4",
         "x-mqm",
-        "",
+        "standard",
     ]
-    assert [name for name in [*human, *non_human, "standard"] if looks_human(name)] == human
+    assert [name for name in [*human, *non_human, ""] if looks_human(name)] == human
     assert not looks_human("mqm", declared=True)  # a declared metric counts as human only if its name is unambiguous
     assert looks_human("human_mqm", declared=True)
 
@@ -275,12 +273,7 @@ def test_aspects_in_the_names_of_people(annotators: list[str], aspects: list[str
 
 def test_aspects_are_not_pooled_where_no_pattern_parts_them() -> None:
     with pytest.raises(
-        cu.InputError,
-        match=(
-            "table: columns doc_id, model, output, humanStyle1, humanStyle2, humanDepth1, "
-            "humanDepth2, bleu match no reader; the most similar reader is wide, which also needs 'item' and "
-            "'system'; similar readers: wide"
-        ),
+        cu.InputError, match="match no reader; the most similar reader is wide, which also needs 'item'"
     ):
         cu.read(wide("humanStyle1", "humanStyle2", "humanDepth1", "humanDepth2", "bleu"))
 
@@ -297,18 +290,11 @@ LOSSES = {"model_a": "X", "model_b": ["Y", "Z"] * 3, "winner": [0, 1] * 3}
 
 def test_a_verdict_that_may_be_a_tie_or_a_loss_is_not_taken_for_a_tie() -> None:
     frame = pl.DataFrame({"prompt_id": [f"p{k}" for k in range(6)], **LOSSES})
-    for table in (frame, frame.rename({"winner": "preferred"})):
-        with pytest.raises(
-            cu.InputError,
-            match="match no reader; the most similar reader is battles",
-        ) as error:
+    odd = frame.with_columns(winner=pl.lit("left"), position=pl.Series(["odd", "even"] * 3))  # unreadable orders
+    for table in (frame, frame.rename({"winner": "preferred"}), odd):
+        with pytest.raises(cu.InputError, match="match no reader; the most similar reader is battles") as error:
             cu.read(table)
         assert "preference=" not in str(error.value)
-    with pytest.raises(
-        cu.InputError,
-        match="match no reader; the most similar reader is battles",
-    ):  # unreadable presentation orders
-        cu.read(frame.with_columns(winner=pl.lit("left"), position=pl.Series(["odd", "even"] * 3)))
 
 
 @pytest.mark.parametrize(
@@ -349,18 +335,10 @@ def test_a_question_is_an_aspect_where_an_item_has_several() -> None:
 
 
 def test_a_fact_of_a_request_is_no_system() -> None:
-    rows = [
-        {
-            "prompt": f"p{i}",
-            "flavour": ["vanilla", "lemon", "mint"][(i + k) % 3],
-            "finish_reason": ["stop", "length"][k],
-        }
-        for i in range(12)
-        for k in range(2)
-    ]
-    frame = pl.DataFrame(rows).with_columns(ann_1=pl.Series([1, 2, 4, 3] * 6), bleu=pl.Series([0.1, 0.35, 0.7] * 8))
+    frame = pl.DataFrame(rows("prompt=item, finish_reason=system, ann_1=mark, bleu=share", ["stop", "length"]))
+    flavours = [["vanilla", "lemon", "mint"][(row // 2 + row) % 3] for row in range(frame.height)]
     with pytest.raises(cu.InputError, match="--column system=flavour"):
-        cu.read(frame)
+        cu.read(frame.with_columns(flavour=pl.Series(flavours)))
 
 
 def test_the_readers_nearest_to_a_table_are_few_and_those_it_looks_like() -> None:
@@ -376,12 +354,10 @@ def test_names_without_a_shape_are_listed() -> None:
 
 def test_the_suggestions_of_two_inputs_add_up() -> None:
     human_ratings, metrics = wide("human_style_ann1", "human_style_ann2"), wide("bleu", "chrf")
-    columns: dict[str, object] = {}
+    columns: dict[str, Any] = {}
     for _ in range(2):
-        with pytest.raises(cu.InputError) as error:
-            cu.read(human_ratings, metrics, columns=columns)  # type: ignore[arg-type]
-        columns = ast.literal_eval(str(error.value).split("(in Python columns=")[1][:-1])
+        columns = proposed(human_ratings, metrics, columns=columns)
     assert columns["score"] == ["human_{aspect}_{rater}", "{rater}"]
-    study = cu.read(human_ratings, metrics, columns=columns)  # type: ignore[arg-type]
+    study = cu.read(human_ratings, metrics, columns=columns)
     assert study.humans == ("ann1", "ann2")
     assert list(study.raters.kind) == ["ann1", "ann2", "bleu", "chrf"]

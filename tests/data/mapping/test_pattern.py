@@ -59,17 +59,22 @@ def test_labels_that_are_sure_split_those_that_are_not() -> None:
 
 
 @pytest.mark.parametrize(
-    "columns", [["human_factual_consistency_ann1"], ["human_style_expert_1", "human_fluency_expert_1"]]
+    ("columns", "ways"),
+    [
+        (
+            ["human_factual_consistency_ann1"],
+            "aspect 'factual', rater 'consistency_ann1'; aspect 'factual_consistency', rater 'ann1'",
+        ),
+        (
+            ["human_style_expert_1", "human_fluency_expert_1"],
+            "aspect 'style', rater 'expert_1'; aspect 'style_expert', rater '1'",
+        ),
+    ],
 )
-def test_what_splits_in_two_ways_is_an_error_with_both(columns: list[str]) -> None:
+def test_what_splits_in_two_ways_is_an_error_with_both(columns: list[str], ways: str) -> None:
     with pytest.raises(OptionError) as error:
         splits("human_{aspect}_{rater}", *columns)
-    assert (
-        "in two ways (aspect 'factual', rater 'consistency_ann1'; aspect 'factual_consistency', rater 'ann1')"
-        in str(error.value)
-        or "aspect 'style', rater 'expert_1'; aspect 'style_expert', rater '1'" in str(error.value)
-    )
-    assert "a comma list of globs" in str(error.value)
+    assert f"in two ways ({ways}); list the labels, as in " in str(error.value)
 
 
 def test_globs_say_which_way() -> None:
@@ -83,24 +88,14 @@ def test_globs_say_which_way() -> None:
         ("", "a pattern is empty"),
         (
             "human_{rter}",
-            "has the unknown placeholder {rter} (did you mean 'rater'?); placeholders: {aspect}, {rater},",
+            "the unknown placeholder {rter} (did you mean 'rater'?); placeholders: {aspect}, {rater}, {kin",
         ),
         ("human_{}", "has the unknown placeholder {}; placeholders: {aspect}, {rater}, {kind}, {repeat}"),
-        (
-            "human_{rater!r}",
-            (
-                "has the unknown placeholder {rater!r} (did you mean 'rater'?); placeholders: "
-                "{aspect}, {rater}, {kind}, {repeat}"
-            ),
-        ),
+        ("human_{rater!r}", "has the unknown placeholder {rater!r} (did you mean 'rater'?); placeholders"),
         ("human_{rater", "cannot be read: expected '}' before end of string"),
-        ("human_}", "cannot be read: Single '}'"),
         ("{aspect}{rater}", "has no text between two placeholders"),
         ("{rater}_{rater}", "holds {rater} twice"),
-        (
-            "human:{kind}_{rater}",
-            "columns: pattern 'human:{kind}_{rater}' gives the kind twice; remove human: or {kind}",
-        ),
+        ("human:{kind}_{rater}", "gives the kind twice; remove human: or {kind}"),
     ],
 )
 def test_a_pattern_is_checked(pattern: str, message: str) -> None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import ast
-
 import polars as pl
 import pytest
 
 import custodes as cu
 from custodes.data.mapping.phrases import proposed_phrases, read_phrases
+from tests.data.mapping.tables import proposed
 
 PHRASES = [
     "Answer 1 wins, since it is short.",
@@ -76,27 +75,22 @@ def test_a_table_of_phrases_answers_with_a_mapping_that_reads_it() -> None:
     with pytest.raises(cu.InputError) as error:
         cu.read(frame)
     assert "--column order=swapped --column 'phrase={position}:*'" in str(error.value)
-    columns = ast.literal_eval(str(error.value).split("(in Python columns=")[1][:-1])
-    study = cu.read(frame, columns=columns)
+    study = cu.read(frame, columns=proposed(frame))
     assert study.preferences.frame["preference"].to_list() == [1] * 7  # the position displayed to the judge
     assert {note.rule: note.count for note in study.notes}["unread-phrases"] == 1
     assert study.preferences.missing["why"].to_list() == ["unreadable"]
 
 
 @pytest.mark.parametrize(
-    ("columns", "message"),
-    [
-        ({"phrase": "no placeholder"}, "give one of {winner}, {position} and {tie:GLOB} in each pattern"),
-        ({"phrase": "{winner} or {position}"}, "give one of {winner}, {position} and {tie:GLOB}"),
-        ({"phrase": "{winner}*|{what}"}, "phrase='{what}': give one of"),
-        ({"phrase": "{winner} of {what}"}, "phrase='{winner} of {what}': give one of"),
-    ],
+    "phrase", ["no placeholder", "{winner} or {position}", "{winner}*|{what}", "{winner} of {what}"]
 )
-def test_patterns_that_are_none(columns: dict[str, str], message: str) -> None:
+def test_patterns_that_are_none(phrase: str) -> None:
     roles = {"item": "topic_id", "system_a": "system_1", "system_b": "system_2", "winner": "reply"}
     with pytest.raises(cu.OptionError) as error:
-        cu.read(verdicts(["A", "B"]), columns={**roles, **columns})
-    assert message in str(error.value)
+        cu.read(verdicts(["A", "B"]), columns={**roles, "phrase": phrase})
+    assert f"phrase={phrase.split('|')[-1]!r}: give one of {{winner}}, {{position}} and {{tie:GLOB}}" in str(
+        error.value
+    )
     with pytest.raises(
         cu.OptionError, match="phrase needs a column of winners; map winner to the column with the phrases"
     ):

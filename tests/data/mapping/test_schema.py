@@ -89,13 +89,7 @@ def test_invalid_and_reader_are_kept(tmp_path: Path) -> None:
         ("humans = 'ann*'", "study.toml: unknown key 'humans' (did you mean 'human'?); keys: columns, reader,"),
         ("human = 3", 'study.toml: human = 3 is not a text; write the value in quotes, such as human = "..."'),
         ("human = 'ann*", "study.toml: not TOML: "),
-        (
-            "columns = 'doc'",
-            (
-                "study.toml: columns='doc': give a mapping of role to column, such as "
-                "{'item': 'doc_id', 'system': 'model'}"
-            ),
-        ),
+        ("columns = 'doc'", "study.toml: columns='doc': give a mapping of role to column, such as {'item': 'doc_id', "),
         ("[columns]\nscore = ['{rter}']", "study.toml: columns: pattern '{rter}' has the unknown placeholder {rter}"),
         ("reader = 'rating'", "reader='rating' is unknown (did you mean 'ratings'?)"),
         ("\udcff", "study.toml: not UTF-8 at byte 0"),

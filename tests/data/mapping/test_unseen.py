@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -10,98 +9,40 @@ import polars as pl
 import pytest
 
 import custodes as cu
+from tests.data.mapping.tables import proposed, rows
 
 SYSTEMS = ("gpt-x", "claude-y", "llama-z")
 PAIRS = (("gpt-x", "claude-y"), ("claude-y", "llama-z"), ("llama-z", "gpt-x"))
 ITEMS = 12
 
 
-def text(item: int, system: str) -> str:
-    return f"What {system} has to say of topic {item}."
-
-
-def prompt(item: int) -> str:
-    return f"Write a sentence about topic {item}."
-
-
-def stamp(item: int) -> str:
-    return f"2026-03-{item + 1:02d}T10:00:00Z"
-
-
-def mark(item: int, system: str, step: int = 1) -> int:
-    return 1 + (item * step + len(system)) % 5
-
-
-def share(item: int, system: str) -> float:
-    return (item * 7 + len(system)) % 11 / 11
-
-
-def outputs(row: Callable[[int, str], dict[str, Any]]) -> pl.DataFrame:
-    return pl.DataFrame([row(item, system) for item in range(ITEMS) for system in SYSTEMS])
+def outputs(columns: str) -> pl.DataFrame:
+    return pl.DataFrame(rows(columns, SYSTEMS))
 
 
 def battles(row: Callable[[int, str, str, int], dict[str, Any]]) -> pl.DataFrame:
     return pl.DataFrame([row(item, *PAIRS[item % 3], (item % 4) % 3) for item in range(2 * ITEMS)])
 
 
-def labelled(row: Callable[[int, str | None], dict[str, Any]], words: tuple[str, str] = ("no", "yes")) -> pl.DataFrame:
-    return pl.DataFrame([row(case, words[case % 3 > 0] if case % 2 else None) for case in range(60)])
-
-
 def annotations(who: str, names: tuple[str, ...] = ("ann", "ben")) -> pl.DataFrame:
-    return pl.DataFrame(
-        [
-            {"doc": item, "bot": system, who: name, "fluency": mark(item, system), "depth": mark(item, system, 2)}
-            | {"latency": share(item, system), "work_time_s": 10 + item}
-            for item in range(ITEMS)
-            for system in SYSTEMS
-            for name in names
-        ]
-    )
+    numbers = "fluency=mark, depth=mark:2, latency=share, work_time_s=number"
+    return pl.concat(outputs(f"doc=item, bot=system, {who}={name}, {numbers}") for name in names)
 
 
 TEXTS: dict[str, tuple[pl.DataFrame, tuple[str, ...]]] = {
-    "German": (
-        outputs(
-            lambda item, system: {
-                "ID": item,
-                "Modell": system,
-                "Eingabe": prompt(item),
-                "Ausgabe": text(item, system),
-                "Referenz": f"A reference of {item}.",
-            }
-        ),
-        SYSTEMS,
-    ),
-    "French with accents": (
-        outputs(
-            lambda item, system: {
-                "identifiant": item,
-                "système": system,
-                "question": prompt(item),
-                "réponse": text(item, system),
-            }
-        ),
-        SYSTEMS,
-    ),
+    "German": (outputs("ID=item, Modell=system, Eingabe=prompt, Ausgabe=text, Referenz=text:refA"), SYSTEMS),
+    "French with accents": (outputs("identifiant=item, système=system, question=prompt, réponse=text"), SYSTEMS),
     "captions with several references": (
         pl.DataFrame(
-            [
-                {"image": f"{item}.jpg", "caption_blip": text(item, "blip"), "caption_git": text(item, "git")}
-                | {f"reference_caption_{number}": f"Reference {number} of {item}." for number in (1, 2)}
-                for item in range(ITEMS)
-            ]
-        ),
+            rows(
+                "image=item, caption_blip=text:blip, caption_git=text:git, reference_caption_1=text:1, "
+                "reference_caption_2=text:2"
+            )
+        ).with_columns(image=pl.format("{}.jpg", "image")),
         ("blip", "git"),
     ),
     "one system with times": (
-        pl.DataFrame(
-            [
-                {"timestamp": stamp(item), "user_input": prompt(item), "assistant_output": text(item, "it")}
-                | {"latency_ms": 100 + item}
-                for item in range(ITEMS)
-            ]
-        ),
+        pl.DataFrame(rows("timestamp=time, user_input=prompt, assistant_output=text:it, latency_ms=number")),
         ("table",),
     ),
 }
@@ -122,11 +63,6 @@ Expected = tuple[pl.DataFrame, tuple[str, ...], tuple[str, ...], tuple[str, ...]
 """A table, its annotators, metrics and aspects, and the number of items."""
 
 
-def scored(more: Callable[[int, str], dict[str, Any]], **names: str) -> pl.DataFrame:
-    item, system = names.get("item", "sample"), names.get("system", "model")
-    return outputs(lambda number, name: {item: number, system: name, **more(number, name)})
-
-
 PROPOSED: dict[str, Expected] = {
     "times and costs beside aspects": (annotations("annotator"), ("ann", "ben"), (), ("fluency", "depth"), ITEMS),
     "a common path": (
@@ -141,90 +77,59 @@ PROPOSED: dict[str, Expected] = {
     ),
     "kinds in words": (
         pl.concat(
-            scored(lambda item, name: {"score": mark(item, name)}).with_columns(
-                evaluator=pl.lit(who), evaluator_type=pl.lit(kind)
-            )
+            outputs(f"sample=item, model=system, score=mark, evaluator={who}, evaluator_type={kind}")
             for who, kind in (("anna", "Human"), ("judge-1", "LLM"))
         ),
         *(("anna",), ("judge-1",), (), ITEMS),
     ),
     "an id for every row": (
-        scored(
-            lambda item, name: {
-                "row_id": f"{item}-{name}",
-                "input": prompt(item),
-                "human_score": mark(item, name),
-                "judge_score": mark(item, name, 2),
-            },
-            item="sample_nr",
+        outputs("sample_nr=item, model=system, input=prompt, human_score=mark, judge_score=mark:2").with_columns(
+            row_id=pl.format("{}-{}", "sample_nr", "model")
         ),
         *(("human_score",), ("judge_score",), (), ITEMS),
     ),
     "aspects by people and by a model": (
-        scored(
-            lambda item, name: {
-                "created_at": stamp(item),
-                "accuracy_human": mark(item, name),
-                "accuracy_llm": mark(item, name, 2),
-                "toxicity_human": mark(item, name, 3),
-                "toxicity_llm": mark(item, name, 4),
-            }
+        outputs(
+            "sample=item, model=system, created_at=time, accuracy_human=mark, accuracy_llm=mark:2, "
+            "toxicity_human=mark:3, toxicity_llm=mark:4"
         ),
         *(("human",), ("llm",), ("accuracy", "toxicity"), ITEMS),
     ),
     "objects by person": (
-        scored(
-            lambda item, name: {
-                "ratings": {who: {"fluency": mark(item, name), "depth": mark(item, name, 2)} for who in ("al", "bo")},
-                "metrics": {"bleu": share(item, name)},
-            }
+        outputs(
+            "sample=item, model=system, ratings.al.fluency=mark, ratings.al.depth=mark:2, ratings.bo.fluency=mark, "
+            "ratings.bo.depth=mark:2, metrics.bleu=share"
         ),
         *(("al", "bo"), ("bleu",), ("fluency", "depth"), ITEMS),
     ),
     "objects by system": (
         pl.DataFrame(
-            [
-                {"question": prompt(item)}
-                | {
-                    "models": {
-                        name: {"output": text(item, name), "human": mark(item, name), "bleu": share(item, name)}
-                        for name in SYSTEMS
-                    }
-                }
-                for item in range(ITEMS)
-            ]
-        ),
+            rows(
+                ", ".join(
+                    f"models.{name}.output=text:{name}, models.{name}.human=mark:{step}, "
+                    f"models.{name}.bleu=share:{name}"
+                    for step, name in enumerate(SYSTEMS, start=1)
+                )
+            )
+        ).with_columns(question=pl.int_range(ITEMS).cast(pl.String) + " is to be discussed here."),
         *(("human",), ("bleu",), (), ITEMS),
     ),
     "metrics in a list": (
         pl.DataFrame(
             [
-                {"name": f"test_{item}", "input": prompt(item), "actualOutput": text(item, "it")}
-                | {
-                    "metricsData": [
-                        {
-                            "name": metric,
-                            "threshold": 0.5,
-                            "success": True,
-                            "score": share(item, metric),
-                            "reason": "So.",
-                        }
-                        for metric in ("Relevancy", "Bias")
-                    ]
+                {
+                    **row,
+                    "metricsData": [{"name": name, "threshold": 0.5, **row["metricsData"]} for name in ("bias", "x")],
                 }
-                for item in range(ITEMS)
+                for row in rows(
+                    "name=item, input=prompt, actualOutput=text:it, metricsData.score=share, metricsData.success=yes, "
+                    "metricsData.reason=So."
+                )
             ]
-        ),
-        *((), ("Relevancy", "Bias"), (), ITEMS),
+        ).with_columns(name=pl.format("test_{}", "name")),
+        *((), ("bias", "x"), (), ITEMS),
     ),
 }
-
-
-def proposed(source: Any) -> dict[str, Any]:
-    with pytest.raises(cu.InputError) as error:
-        cu.read(source)
-    columns: dict[str, Any] = ast.literal_eval(str(error.value).split("(in Python columns=")[1][:-1])
-    return columns
 
 
 @pytest.mark.parametrize("name", PROPOSED)
@@ -237,6 +142,10 @@ def test_scores(name: str) -> None:
     assert study.ratings.frame["item"].n_unique() == items
 
 
+def text(item: int, system: str) -> str:
+    return f"What {system} has to say of topic {item}."
+
+
 VERDICTS: dict[str, tuple[pl.DataFrame, tuple[str, ...], int]] = {
     "the winner and the loser": (
         battles(lambda item, a, b, better: {"q": item, "winner": (a, b)[better == 1], "loser": (b, a)[better == 1]}),
@@ -244,49 +153,37 @@ VERDICTS: dict[str, tuple[pl.DataFrame, tuple[str, ...], int]] = {
     ),
     "chosen and rejected": (
         battles(
-            lambda item, a, b, better: {
-                "prompt": prompt(item),
-                "chosen": text(item, a),
-                "rejected": text(item, b),
-                "chosen_model": a,
-                "rejected_model": b,
-            }
+            lambda item, a, b, better: (
+                {"prompt": f"Write about {item}.", "chosen": text(item, a)}
+                | {"rejected": text(item, b), "chosen_model": a, "rejected_model": b}
+            )
         ),
         *(("human",), 24),
     ),
     "a column for each rater": (
         battles(
-            lambda item, a, b, better: {
-                "item": item,
-                "model_a": a,
-                "model_b": b,
-                "human_choice": "AB"[better % 2],
-                "gpt4_choice": ("A", "B", "tie")[better],
-            }
+            lambda item, a, b, better: (
+                {"item": item, "model_a": a, "model_b": b}
+                | {"human_choice": "AB"[better % 2], "gpt4_choice": ("A", "B", "tie")[better]}
+            )
         ),
         *(("human", "gpt4"), 48),
     ),
     "columns for raters that share no word": (
         battles(
-            lambda item, a, b, better: {
-                "item": item,
-                "model_a": a,
-                "model_b": b,
-                "verdict of experts": "AB"[better % 2],
-                "preferred": ("A", "B", "tie")[better],
-            }
+            lambda item, a, b, better: (
+                {"item": item, "model_a": a, "model_b": b}
+                | {"verdict of experts": "AB"[better % 2], "preferred": ("A", "B", "tie")[better]}
+            )
         ),
         *(("verdict of experts", "preferred"), 48),
     ),
     "German": (
         battles(
-            lambda item, a, b, better: {
-                "Frage": item,
-                "System A": a,
-                "System B": b,
-                "Gewinner": ("A", "B", "unentschieden")[better],
-                "Prüfer": "Anna",
-            }
+            lambda item, a, b, better: (
+                {"Frage": item, "System A": a, "System B": b, "Prüfer": "Anna"}
+                | {"Gewinner": ("A", "B", "unentschieden")[better]}
+            )
         ),
         *(("Anna",), 24),
     ),
@@ -294,8 +191,7 @@ VERDICTS: dict[str, tuple[pl.DataFrame, tuple[str, ...], int]] = {
         battles(
             lambda item, a, b, better: {
                 "id": item,
-                "a": {"model": a, "output": text(item, a)},
-                "b": {"model": b, "output": text(item, b)},
+                **{side: {"model": name, "output": text(item, name)} for side, name in (("a", a), ("b", b))},
                 "annotation": {"annotator": "ann", "winner": ("a", "b", "tie")[better], "time_spent": 10 + item},
             }
         ),
@@ -329,42 +225,28 @@ def test_a_pattern_of_verdicts_says_who_gave_them() -> None:
         cu.read(frame.with_columns(rater=pl.lit("x")), columns=columns)
 
 
+def labelled(columns: str, human: str = "", words: tuple[str, str] = ("no", "yes")) -> pl.DataFrame:
+    """Return 60 rows, with a human label in every second row."""
+    labels = [words[case % 3 > 0] if case % 2 else None for case in range(60)]
+    frame = pl.DataFrame(rows(columns, items=60))
+    return frame.with_columns(pl.Series(human, labels)) if human else frame
+
+
 LABELS: dict[str, tuple[pl.DataFrame, tuple[str, ...], tuple[str, ...]]] = {
     "thumbs of users": (
-        labelled(
-            lambda case, word: {
-                "conversation_id": case,
-                "user_feedback": word,
-                "llm_verdict": "pass",
-                "at": stamp(case % 9),
-            },
-            ("thumbs_down", "thumbs_up"),
-        ),
+        labelled("conversation_id=item, llm_verdict=pass", "user_feedback", ("thumbs_down", "thumbs_up")),
         *(("user_feedback",), ("llm_verdict",)),
     ),
-    "German": (
-        labelled(lambda case, word: {"Fall": case, "Mensch": word, "Richter": "ja"}, ("nein", "ja")),
-        *(("Mensch",), ("Richter",)),
-    ),
+    "German": (labelled("Fall=item, Richter=ja", "Mensch", ("nein", "ja")), ("Mensch",), ("Richter",)),
     "a truth and a prediction beside texts": (
-        labelled(
-            lambda case, word: {
-                "question": prompt(case),
-                "answer": text(case, "it"),
-                "ground_truth_label": word,
-                "predicted_label": "yes",
-            }
-        ),
+        labelled("question=prompt, answer=text:it, predicted_label=yes", "ground_truth_label"),
         *(("ground_truth_label",), ("predicted_label",)),
     ),
     "a flag alone": (
-        labelled(lambda case, word: {"trace_id": f"t{case}", "is_hallucination": case % 3 == 0, "judge_reason": "So."}),
+        labelled("trace_id=item, judge_reason=So.").with_columns(is_hallucination=pl.col("trace_id") % 3 == 0),
         *((), ("is_hallucination",)),
     ),
-    "signs": (
-        labelled(lambda case, word: {"id": case, "human": word, "judge": "👍"}, ("👎", "👍")),
-        *(("human",), ("judge",)),
-    ),
+    "signs": (labelled("id=item, judge=👍", "human", ("👎", "👍")), ("human",), ("judge",)),
 }
 """A table of labels, its annotators and its metrics."""
 
@@ -379,16 +261,11 @@ def test_labels(name: str) -> None:
 
 
 def test_a_row_for_each_label_with_kinds() -> None:
-    frame = labelled(
-        lambda case, word: {
-            "trace_id": case // 2,
-            "annotator_type": "human" if case % 2 else "llm",
-            "annotator": "anna" if case % 2 else "judge-1",
-            "label": word or "no",
-            "criterion": "accuracy",
-        }
+    person, judge = (
+        f"trace_id=item, annotator_type={kind}, annotator={who}, criterion=accuracy"
+        for kind, who in (("human", "anna"), ("llm", "judge-1"))
     )
-    study = cu.read(frame)
+    study = cu.read(pl.concat([labelled(person, "label")[1::2], labelled(judge, "label")[1::2]]))
     assert (study.humans, study.metrics, study.aspects) == (("anna",), ("judge-1",), ("accuracy",))
 
 
@@ -400,8 +277,8 @@ def test_scores_in_a_list_of_each_trace() -> None:
 
     frame = pl.DataFrame(
         [
-            {"id": f"t{case}", "name": "chat", "input": prompt(case), "output": "Yes.", "scores": list(entries(case))}
-            for case in range(40)
+            {**row, "id": f"t{case}", "scores": list(entries(case))}
+            for case, row in enumerate(rows("id=item, name=chat, input=prompt, output=Yes.", items=40))
         ]
     )
     study = cu.read(frame, columns=proposed(frame))

@@ -9,6 +9,7 @@ import pytest
 
 from custodes.data.reading import read
 from custodes.errors import InputError
+from tests.data.input_errors import reading_error
 
 
 def annotation(instruction: str, preference: object, **more: object) -> dict[str, object]:
@@ -36,9 +37,7 @@ def write(folder: Path, records: list[dict[str, object]]) -> Path:
 def test_preferences_between_1_and_2(tmp_path: Path) -> None:
     values = [1, 2, 1.5, 1.2, 1.8, 0, 0.0, float("nan"), None, 3, 1.0000048889]
     path = write(tmp_path, [annotation(f"do {k}", preference) for k, preference in enumerate(values)])
-    with pytest.raises(InputError) as error:
-        read(path)
-    assert str(error.value).startswith(
+    assert reading_error(path).startswith(
         "annotations.json: 1 of 11 verdicts cannot be read ('3' in row 10); allowed: a number "
         "from 1 (output_1 better) to 2 (output_2 better), or 0"
     )
@@ -149,8 +148,8 @@ def test_a_folder_of_results_is_one_study(tmp_path: Path) -> None:
 
 def test_a_folder_names_the_file_that_is_wrong(tmp_path: Path) -> None:
     folder = results(tmp_path, {"Aster": [1, 2], "Birch": [2, 7]})
-    with pytest.raises(InputError) as error:
-        read(folder)
-    assert str(error.value).startswith("Birch/claude/annotations.json: 1 of 2 verdicts cannot be read ('7' in row 2)")
+    assert reading_error(folder).startswith(
+        "Birch/claude/annotations.json: 1 of 2 verdicts cannot be read ('7' in row 2)"
+    )
     with pytest.raises(InputError, match=r"results: no annotator 'claud' \(did you mean 'claude'\?\); claude, gpt4"):
         read(f"{folder}::claud")

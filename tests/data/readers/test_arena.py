@@ -10,6 +10,7 @@ import pytest
 import custodes as cu
 from custodes.data.reading import read
 from custodes.errors import InputError
+from tests.data.input_errors import reading_error
 
 
 def talk(*texts: str) -> list[dict[str, str]]:
@@ -166,11 +167,7 @@ def test_battles_of_ones_own_are_not_taken_for_the_arenas(column: str) -> None:
 def test_what_the_arena_does_not_say_is_not_read_past(column: str) -> None:
     frame = pl.DataFrame(ARENA).with_columns(pl.lit("x").alias(column))
     with pytest.raises(
-        InputError,
-        match=(
-            "table: columns question_id, model_a, model_b, winner, judge, conversation_a, "
-            "conversation_b, turn and 4 more match no reader; the most similar"
-        ),
+        InputError, match=r"^table: columns question_id, .* and 4 more match no reader; the most similar"
     ):
         read(frame)
 
@@ -180,9 +177,7 @@ def test_a_column_that_tells_doubled_rows_apart_is_refused() -> None:
     again = [note.count for note in read(frame).notes if note.rule == "repeats"]
     assert again == [4]
     assert read(frame.with_columns(seconds=pl.int_range(8))).preferences.frame.height == 8
-    with pytest.raises(InputError) as error:
-        read(frame.with_columns(ord=pl.int_range(8) % 2))
-    assert str(error.value) == (
+    assert reading_error(frame.with_columns(ord=pl.int_range(8) % 2)) == (
         "table: 4 verdicts repeat the rater, item and order of another verdict, and differ only in column 'ord', "
         "which is not read. If this column holds the presentation order, give --column order=ord; if it numbers runs, "
         "remove the column"
@@ -213,6 +208,4 @@ def test_a_number_of_the_row_is_told_of_where_the_input_comes_again() -> None:
     ],
 )
 def test_a_broken_file_is_one_line(changes: dict[str, list[str]], message: str) -> None:
-    with pytest.raises(InputError) as error:
-        read(pl.DataFrame(ARENA | changes))
-    assert str(error.value).startswith(message)
+    assert reading_error(pl.DataFrame(ARENA | changes)).startswith(message)

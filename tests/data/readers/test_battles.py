@@ -68,8 +68,8 @@ def test_invalid_verdicts_keep_their_reason_and_verdicts_their_chances() -> None
     assert study.preferences.frame.select("preference", "p_a", "p_tie", "p_b").rows() == [(-1, 0.1, 0.1, 0.8)]
     assert study.preferences.missing["why"].to_list() == ["refusal", "empty", "label"]
     assert [(note.rule, note.count) for note in study.notes] == [
-        ("invalid-verdict", 2),
         ("missing-verdict", 1),
+        ("invalid-verdict", 2),
         ("unreadable-verdict", 1),
     ]
     with pytest.raises(

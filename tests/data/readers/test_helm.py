@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from custodes.data.reading import read
-from custodes.errors import InputError
+from tests.data.input_errors import reading_error
 from tests.data.readers.logs import MODELS, helm_instance, helm_stat, write_helm, write_json
 
 INSTANCES = [
@@ -18,13 +18,6 @@ INSTANCES = [
     helm_instance("id2", helm_stat("exact_match", 0.0), helm_stat("f1_score", None)),
     helm_instance("id2", helm_stat("exact_match", 1.0), trial=1),
 ]
-
-
-def message(path: Path) -> str:
-    with pytest.raises(InputError) as error:
-        read(path)
-    assert "\n" not in str(error.value)
-    return str(error.value)
 
 
 def test_a_run(tmp_path: Path) -> None:
@@ -63,7 +56,7 @@ def test_a_suite_of_models_and_scenarios(depth: str, tmp_path: Path) -> None:
 def test_one_run_in_two_suites_is_refused(tmp_path: Path) -> None:
     for suite in ("v1", "v2"):
         write_helm(tmp_path / suite, INSTANCES)
-    text = message(tmp_path)
+    text = reading_error(tmp_path)
     assert text.endswith("are both runs of org/aster on mmlu:subject=law; give only one of these runs")
     assert "v1/mmlu-subject" in text
     assert "v2/mmlu-subject" in text
@@ -86,15 +79,15 @@ def test_runs_that_are_not_whole_are_one_line(tmp_path: Path) -> None:
     folder = write_helm(tmp_path / "a", INSTANCES)
     stats = (folder / "per_instance_stats.json").read_bytes()
     (folder / "per_instance_stats.json").write_bytes(stats[:-9])
-    assert "/per_instance_stats.json: malformed JSON at column " in message(folder)
+    assert "/per_instance_stats.json: malformed JSON at column " in reading_error(folder)
     write_json(folder / "per_instance_stats.json", [{"instance_id": "id1"}])
-    assert message(folder).endswith(
+    assert reading_error(folder).endswith(
         "mmlu-subject=law,model=org_aster/per_instance_stats.json: this does not have the layout of a run of HELM: "
         "Object missing required field `stats` - at `$[0]`"
     )
     write_json(folder / "per_instance_stats.json", [])
-    assert message(folder).endswith("no sample has a score; give logs with scores")
+    assert reading_error(folder).endswith("no sample has a score; give logs with scores")
     (folder / "run_spec.json").unlink()
-    assert message(folder).endswith(
+    assert reading_error(folder).endswith(
         "lacks run_spec.json; a run of HELM needs run_spec.json and per_instance_stats.json"
     )

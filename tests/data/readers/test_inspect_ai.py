@@ -15,6 +15,7 @@ from custodes.data.loading import compression
 from custodes.data.reading import read
 from custodes.errors import InputError, MissingExtraError
 from custodes.evaluate.rates.rates import rates
+from tests.data.input_errors import reading_error
 from tests.data.readers.logs import MODELS, inspect_log, inspect_sample, write_eval, write_json
 
 SAMPLES = [
@@ -30,13 +31,6 @@ SCORES = [
     ("qa/3", MODELS[0], "judge/style", "1", 4.0),
     ("qa/3", MODELS[0], "judge/facts", "1", 0.5),
 ]
-
-
-def message(path: Path, **options: Any) -> str:
-    with pytest.raises(InputError) as error:
-        read(path, **options)
-    assert "\n" not in str(error.value)
-    return str(error.value)
 
 
 @pytest.mark.parametrize("name", ["a.json", "a.eval"])
@@ -76,7 +70,7 @@ def test_unscored_text_and_lists_are_no_scores(tmp_path: Path) -> None:
     samples.append(inspect_sample(8, "B", scorer="topic"))
     samples.append(inspect_sample(7) | {"scores": None, "error": {"message": "out of time"}})
     path = write_json(tmp_path / "a.json", inspect_log(samples, status="error"))
-    assert message(path).startswith(
+    assert reading_error(path).startswith(
         "a.json: 1 scores are text although their scorer also gives numbers (match 'maybe'); allowed: numbers and "
         "C, P, I, N, yes, true, no, false. To drop and count these"
     )
@@ -142,32 +136,32 @@ def test_a_log_that_still_runs_has_its_samples_so_far(tmp_path: Path) -> None:
     ],
 )
 def test_other_layouts_and_bad_logs_are_one_line(log: dict[str, Any], expected: str, tmp_path: Path) -> None:
-    assert message(write_json(tmp_path / "a.json", log)) == expected
+    assert reading_error(write_json(tmp_path / "a.json", log)) == expected
 
 
 def test_damaged_files_are_told_from_other_layouts(tmp_path: Path) -> None:
     path = write_json(tmp_path / "a.json", inspect_log(SAMPLES))
     path.write_bytes(path.read_bytes()[:-30])
-    assert message(path).startswith("a.json: malformed JSON at ")
+    assert reading_error(path).startswith("a.json: malformed JSON at ")
     whole = write_eval(tmp_path / "b.eval", inspect_log(SAMPLES)).read_bytes()
     (tmp_path / "b.eval").write_bytes(whole[:-30])
-    assert message(tmp_path / "b.eval") == "b.eval: not a zip file, or a damaged one; copy the log again"
+    assert reading_error(tmp_path / "b.eval") == "b.eval: not a zip file, or a damaged one; copy the log again"
     (tmp_path / "c.eval").write_bytes(whole.replace(b"samples/1_epoch_1", b"samples/9_epoch_1", 1))
-    assert message(tmp_path / "c.eval").startswith(
+    assert reading_error(tmp_path / "c.eval").startswith(
         "c.eval, samples/1_epoch_1.json: damaged, or compressed with an unsupported method "
         "(File name in directory 'samples/1_epoch_1.json' and"
     )
     with zipfile.ZipFile(tmp_path / "d.eval", "w") as archive:
         archive.writestr("readme.txt", "no log")
     expected = "d.eval: contains neither header.json nor _journal/start.json, so it is not a log of inspect_ai"
-    assert message(tmp_path / "d.eval") == expected
-    assert message(tmp_path / "d.eval", reader="inspect_ai") == expected
+    assert reading_error(tmp_path / "d.eval") == expected
+    assert reading_error(tmp_path / "d.eval", reader="inspect_ai") == expected
     write_eval(tmp_path / "e.eval", inspect_log([inspect_sample(1) | {"scores": [1]}]))
-    assert message(tmp_path / "e.eval").startswith(
+    assert reading_error(tmp_path / "e.eval").startswith(
         "e.eval, samples/1_epoch_1.json: this does not have the layout of a log of inspect_ai: Expected `object | "
         "null`, got `array`"
     )
-    assert "no parts; remove ::qa from the path" in message(f"{tmp_path / 'e.eval'}::qa")  # type: ignore[arg-type]
+    assert "no parts; remove ::qa from the path" in reading_error(f"{tmp_path / 'e.eval'}::qa")  # type: ignore[arg-type]
 
 
 def test_archives_that_unpack_to_too_much_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -175,7 +169,7 @@ def test_archives_that_unpack_to_too_much_are_refused(tmp_path: Path, monkeypatc
     path = write_eval(tmp_path / "bomb.eval", inspect_log([bomb]))
     assert path.stat().st_size < 10_000
     monkeypatch.setattr(compression, "LARGEST", 100_000)
-    assert message(path) == "bomb.eval: unpacks to more than 0 MiB; if the file is genuine, unzip it"
+    assert reading_error(path) == "bomb.eval: unpacks to more than 0 MiB; if the file is genuine, unzip it"
 
 
 @pytest.mark.skipif(sys.version_info >= (3, 14), reason="this Python knows zstd")
@@ -219,7 +213,9 @@ def test_a_bomb_that_declares_little_is_not_unpacked(tmp_path: Path) -> None:
     path.write_bytes(data)
     tracemalloc.start()
     try:
-        assert "samples/1_epoch_1.json: damaged, or compressed with an unsupported method (Bad CRC-32" in message(path)
+        assert "samples/1_epoch_1.json: damaged, or compressed with an unsupported method (Bad CRC-32" in reading_error(
+            path
+        )
         assert tracemalloc.get_traced_memory()[1] < 2**22
     finally:
         tracemalloc.stop()

@@ -10,6 +10,7 @@ import pytest
 import custodes as cu
 from custodes.data.reading import read
 from custodes.errors import InputError
+from tests.data.input_errors import reading_error
 
 
 def jsonl(path: Path, records: list[dict[str, object]]) -> Path:
@@ -142,6 +143,4 @@ def test_arena_hard_2_names_its_baseline_and_category(tmp_path: Path) -> None:
 )
 def test_broken_games_are_one_line(tmp_path: Path, games: object, message: str) -> None:
     path = jsonl(tmp_path / "x.jsonl", [judgment("q1") | {"games": games}])
-    with pytest.raises(InputError) as error:
-        read(path)
-    assert str(error.value).startswith(message)
+    assert reading_error(path).startswith(message)

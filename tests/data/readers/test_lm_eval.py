@@ -8,17 +8,10 @@ from typing import Any
 import pytest
 
 from custodes.data.reading import read
-from custodes.errors import InputError
+from tests.data.input_errors import reading_error
 from tests.data.readers.logs import MODELS, lm_eval_sample, write_lm_eval
 
 LINES = [lm_eval_sample(place, exact_match=value, perplexity=2.5) for place, value in enumerate((1.0, 0, True))]
-
-
-def message(path: Path) -> str:
-    with pytest.raises(InputError) as error:
-        read(path)
-    assert "\n" not in str(error.value)
-    return str(error.value)
 
 
 def test_a_folder_of_models(tmp_path: Path) -> None:
@@ -106,13 +99,13 @@ def test_of_several_runs_the_last_is_read(tmp_path: Path) -> None:
     ],
 )
 def test_bad_samples_are_one_line(lines: list[dict[str, Any]], expected: str, tmp_path: Path) -> None:
-    assert expected in message(write_lm_eval(tmp_path / "m", lines))
+    assert expected in reading_error(write_lm_eval(tmp_path / "m", lines))
 
 
 def test_directions_that_contradict_are_refused(tmp_path: Path) -> None:
     for task, up in (("a", True), ("b", False)):
         write_lm_eval(tmp_path / task, LINES, task=task, higher={"exact_match": up})
-    assert message(tmp_path).endswith(
+    assert reading_error(tmp_path).endswith(
         "test_directions_that_contradic0: for exact_match, higher is better in a and lower is "
         "better in b; read these tasks separately"
     )

@@ -11,6 +11,7 @@ from custodes.data.readers import mtme
 from custodes.data.reading import read
 from custodes.data.study import Study
 from custodes.errors import InputError
+from tests.data.input_errors import reading_error
 
 FILES = {
     "wmt/sources/en-de.txt": "one\ntwo\u2028still two\n",
@@ -112,9 +113,7 @@ def test_of_several_one_must_be_named(tmp_path: Path, make: Make) -> None:
             "no test set 'wmt/en-ed'; test sets: wmt/en-de, wmt/en-ru, wmt22/en-de (did you mean 'wmt/en-de'?)",
         ),
     ):
-        with pytest.raises(InputError) as error:
-            read(f"{path}{part}")
-        assert str(error.value) == f"{path.name}: {message}"
+        assert reading_error(f"{path}{part}") == f"{path.name}: {message}"
 
 
 def test_two_test_sets_of_one_name_are_told_apart(tmp_path: Path) -> None:
@@ -158,9 +157,7 @@ LINES = "lines, expected 2 (one per line of the source)"
     ],
 )
 def test_files_that_do_not_fit_raise(tmp_path: Path, name: str, text: str, message: str) -> None:
-    with pytest.raises(InputError) as error:
-        read(folder(tmp_path / "data", FILES | {f"wmt/{name}": text}))
-    assert str(error.value).startswith(f"{name}: {message}")
+    assert reading_error(folder(tmp_path / "data", FILES | {f"wmt/{name}": text})).startswith(f"{name}: {message}")
 
 
 def test_a_rater_of_both_kinds_raises(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from custodes.data.outputs import turns_of
 from custodes.data.reading import read
 from custodes.data.writing import long_tables, write_table
 from custodes.errors import InputError
+from tests.data.input_errors import reading_error
 
 
 def test_outputs(tmp_path: Path) -> None:
@@ -84,9 +85,9 @@ def test_dataframes_with_structs_and_lists_in_both_shapes() -> None:
     ],
 )
 def test_what_is_known_of_items_is_checked(columns: dict[str, list[object]], message: str) -> None:
-    with pytest.raises(InputError) as error:
-        read(pl.DataFrame({"item": [1], "outputs": [{"A": "x"}], **columns}), reader="outputs")
-    assert str(error.value).startswith(message)
+    assert reading_error(pl.DataFrame({"item": [1], "outputs": [{"A": "x"}], **columns}), reader="outputs").startswith(
+        message
+    )
 
 
 @pytest.mark.parametrize(("name", "value"), [("outputs", {"A": "a \ud800"}), ("text", "a \ud800")])

@@ -10,15 +10,16 @@ import pytest
 
 from custodes.data.ratings import Ratings
 from custodes.data.reading import read
-from custodes.errors import InputError, OptionError
+from custodes.errors import OptionError
+from tests.data.input_errors import reading_error
 
 SCORES = pl.DataFrame({"item": ["001"], "system": ["A"], "rater": ["ann"], "kind": ["human"], "score": ["4"]})
 
 
 def test_a_forced_reader_says_what_it_needs() -> None:
-    with pytest.raises(InputError) as error:
-        read(SCORES, reader="battles")
-    assert str(error.value).startswith("table: column 'system_a' is missing (is it 'system'?); columns: item, system,")
+    assert reading_error(SCORES, reader="battles").startswith(
+        "table: column 'system_a' is missing (is it 'system'?); columns: item, system,"
+    )
 
 
 @pytest.mark.parametrize(

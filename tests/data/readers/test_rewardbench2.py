@@ -11,14 +11,8 @@ import pytest
 import custodes as cu
 from custodes.data.reading import read
 from custodes.errors import InputError
+from tests.data.input_errors import reading_error
 from tests.data.readers.logs import rewardbench, rewardbench2, write_json
-
-
-def message(path: Path) -> str:
-    with pytest.raises(InputError) as error:
-        read(path)
-    assert "\n" not in str(error.value)
-    return str(error.value)
 
 
 def test_the_person_prefers_what_is_right_to_what_is_wrong(tmp_path: Path) -> None:
@@ -70,7 +64,7 @@ def test_an_empty_list_of_the_first_version_is_not_whole(tmp_path: Path) -> None
             "reward.json: the lists have different lengths (0, 2), but each needs one entry per prompt; the file may "
             "be truncated"
         )
-        assert message(write_json(tmp_path / "reward.json", rewardbench(**{name: []}))) == expected
+        assert reading_error(write_json(tmp_path / "reward.json", rewardbench(**{name: []}))) == expected
 
 
 def test_several_models_in_a_folder_or_in_a_row(tmp_path: Path) -> None:
@@ -125,10 +119,7 @@ def test_data_that_are_no_texts_are_one_line(tmp_path: Path) -> None:
     row = {"id": ["1"], "subset": ["Math"], "prompt": ["q"], "chosen": [[[1]]], "rejected": [["b"]]}
     with pytest.raises(
         InputError,
-        match=(
-            "^table, row 1: this does not have the layout of the data of RewardBench: Expected `str`, got `array` "
-            r"- at `\$\[0\]`"
-        ),
+        match=("^table, row 1: this does not have the layout of the data of RewardBench: Expected `str`, got `array` "),
     ):
         read(pl.DataFrame(row))
 
@@ -154,12 +145,9 @@ def test_data_that_are_no_texts_are_one_line(tmp_path: Path) -> None:
         ({"model": "ref"}, "the model is named 'ref', the name of the human rater; rename the model"),
         (
             {"subset": 3},
-            (
-                "reward.json: this does not have the layout of scores of RewardBench: Expected `array`, got `int` "
-                "- at `$.subset`; it has the keys chat_template,"
-            ),
+            ("reward.json: this does not have the layout of scores of RewardBench: Expected `array`, got `int` "),
         ),
     ],
 )
 def test_bad_scores_are_one_line(changes: dict[str, Any], expected: str, tmp_path: Path) -> None:
-    assert expected in message(write_json(tmp_path / "reward.json", rewardbench2(**changes)))
+    assert expected in reading_error(write_json(tmp_path / "reward.json", rewardbench2(**changes)))

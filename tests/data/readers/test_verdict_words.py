@@ -13,6 +13,7 @@ from custodes.data.readers.verdict_words import what_is_said
 from custodes.data.reading import read
 from custodes.data.writing import long_tables
 from custodes.errors import InputError
+from tests.data.input_errors import reading_error
 
 ROW = {"item": 1, "model_a": "gpt-4", "model_b": "Llama 2", "rater": "judge", "kind": "metric"}
 FIRST = (
@@ -82,9 +83,7 @@ def test_numbers_mean_what_their_set_says(numbers: list[object], preferences: li
 )
 def test_numbers_of_two_meanings_are_one_line(column: str, numbers: list[int], message: str) -> None:
     frame = pl.DataFrame([ROW | {"item": k, column: number} for k, number in enumerate(numbers)])
-    with pytest.raises(InputError) as error:
-        read(frame)
-    assert str(error.value).startswith(message)
+    assert reading_error(frame).startswith(message)
 
 
 def test_a_study_that_was_written_holds_ties_though_nobody_lost(tmp_path: Path) -> None:
@@ -97,9 +96,7 @@ def test_a_study_that_was_written_holds_ties_though_nobody_lost(tmp_path: Path) 
 
 def test_a_name_that_is_the_word_for_the_other_is_one_line() -> None:
     frame = pl.DataFrame([{"item": 1, "model_a": "B", "model_b": "A", "winner": "A"}])
-    with pytest.raises(InputError) as error:
-        read(frame)
-    assert str(error.value) == (
+    assert reading_error(frame) == (
         "table: winner 'A' in row 1 is ambiguous: the code for one system is the name of the other system ('B', "
         "'A'); write model_a, model_b or tie"
     )

@@ -12,7 +12,9 @@ N = 240
 PAIRS = {"item": range(N), "system_a": "A", "system_b": "B"}
 
 
-def told(steep: float, *, name: str = "judge", seed: int = 1, orders: tuple[str, ...] = ("ab", "ba")) -> pl.DataFrame:
+def confident_judge(
+    steep: float, *, name: str = "judge", seed: int = 1, orders: tuple[str, ...] = ("ab", "ba")
+) -> pl.DataFrame:
     """Return verdicts of a judge whose stated probabilities are calibrated at steep 1."""
     gap = 2 * np.random.default_rng(seed).normal(size=N)
     chance = 1 / (1 + np.exp(-steep * gap))

@@ -5,12 +5,14 @@ import pytest
 
 import custodes as cu
 from custodes.errors import OptionError
-from tests.evaluate.consistency.confident_judges import N, people, study, told
+from tests.evaluate.consistency.confident_judges import N, confident_judge, people, study
 from tests.simulation.calibrated_judges import Sight, calibrated
 
 
 def test_one_whose_chances_are_right_is_not_accused_and_one_who_is_too_sure_is() -> None:
-    result = cu.consistency(study(people(), told(1.0, name="calm"), told(4.0, name="loud")), resamples=200)
+    result = cu.consistency(
+        study(people(), confident_judge(1.0, name="calm"), confident_judge(4.0, name="loud")), resamples=200
+    )
     calm, loud = result.confidence.rows(named=True)
     assert calm["comparisons"] == loud["comparisons"] == N
     assert calm["brier"] < loud["brier"]
@@ -33,7 +35,9 @@ def test_one_whose_chances_are_right_is_not_accused_and_one_who_is_too_sure_is()
 
 
 def test_each_verdict_is_a_forecast_and_the_brier_score_is_that_of_their_mean() -> None:
-    judge = told(1.0).with_columns(p_a=pl.when(pl.col("order") == "ab").then(1.0).otherwise(0.5), preference=pl.lit(1))
+    judge = confident_judge(1.0).with_columns(
+        p_a=pl.when(pl.col("order") == "ab").then(1.0).otherwise(0.5), preference=pl.lit(1)
+    )
     judge = judge.with_columns(p_b=1 - pl.col("p_a"), p_tie=pl.lit(0.0))
     won = (people()["preference"] == 1).mean()
     # Half of the verdicts state .5 for either system, and half of these occur; the mean of both orders is (.75, 0,
@@ -69,7 +73,7 @@ def test_a_judge_that_is_right_in_each_order_and_run_is_not_accused(sight: Sight
 
 
 def test_a_second_run_that_says_the_same_proves_nothing_more() -> None:
-    single = told(1.0, orders=("ab",))
+    single = confident_judge(1.0, orders=("ab",))
     repeats = [single.with_columns(repeat=pl.lit(str(run))) for run in range(4)]
     alone, often = (cu.consistency(study(people(), *frames), resamples=0) for frames in ([single], repeats))
     columns = ("comparisons", "brier", "mean_confidence", "overconfidence", "overconfidence_low", "overconfidence_high")
@@ -79,18 +83,20 @@ def test_a_second_run_that_says_the_same_proves_nothing_more() -> None:
 
 def test_half_judged_and_half_known_comparisons_are_not_forecasts() -> None:
     lost = pl.when((pl.col("item") < 40) & (pl.col("order") == "ba"))
-    judge = told(1.0).with_columns(lost.then(None).otherwise("preference").alias("preference"))
+    judge = confident_judge(1.0).with_columns(lost.then(None).otherwise("preference").alias("preference"))
     incomplete = judge.with_columns(
         pl.when(pl.col("preference").is_null()).then(None).otherwise(name).alias(name)
         for name in ("p_a", "p_tie", "p_b")
     )
-    unknown = told(1.0).with_columns(lost.then(None).otherwise(name).alias(name) for name in ("p_a", "p_tie", "p_b"))
+    unknown = confident_judge(1.0).with_columns(
+        lost.then(None).otherwise(name).alias(name) for name in ("p_a", "p_tie", "p_b")
+    )
     for study_data in (incomplete, unknown):
         assert cu.consistency(study(people(), study_data), resamples=20).confidence["comparisons"].item() == N - 40
 
 
 def test_without_people_or_chances_there_is_no_row() -> None:
-    for study_data in (study(told(1.0)), study(people(), told(1.0).drop("p_a", "p_tie", "p_b"))):
+    for study_data in (study(confident_judge(1.0)), study(people(), confident_judge(1.0).drop("p_a", "p_tie", "p_b"))):
         result = cu.consistency(study_data, resamples=20)
         assert result.confidence.is_empty()
         assert result.reliability.is_empty()
@@ -100,7 +106,7 @@ def test_without_people_or_chances_there_is_no_row() -> None:
 
 
 def test_few_items_are_shown_and_not_tested() -> None:
-    result = cu.consistency(study(people().head(8), told(4.0)), resamples=20)
+    result = cu.consistency(study(people().head(8), confident_judge(4.0)), resamples=20)
     row = result.confidence.row(0, named=True)
     assert row["comparisons"] == 8
     assert row["reason"].startswith("fewer than 12 items")

@@ -47,13 +47,11 @@ def test_it_is_that_of_bert_score(comparison: dict[str, Any], case: str) -> None
 
 
 SAID = {
-    "weights": "no model that transformers loads: ",
-    "kind": "no model that transformers loads: ",
-    "config": "no model that transformers loads: ",
-    "tokenizer": "no tokenizer.json and no words of a tokenizer; put",
-    "layer": "layer=4: the model has 3",
-    "half": "half=true is for GPUs",
-    "device": "device=cuda:1: PyTorch sees none of this kind here",
+    **dict.fromkeys(("weights", "kind", "config"), "transformers cannot load the model: "),
+    "tokenizer": "the folder has no tokenizer.json and no vocabulary of a tokenizer; add",
+    "layer": "layer=4 is not allowed; the model has 3 layers",
+    "half": "half=true needs a GPU",
+    "device": "device=cuda:1: PyTorch finds none of this kind",
 }
 
 

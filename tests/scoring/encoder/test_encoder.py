@@ -12,7 +12,8 @@ from custodes.scoring.encoder.encoder import Encoder, opened, parts
 from custodes.scoring.encoder.with_onnx import OnnxModel
 from custodes.scoring.metric import Place
 from custodes.scoring.metrics.bertscore import BERTSCORE
-from tests.scoring.encoders import WIDTH, onnx_model, scorer, sentences, texts, tokenizer
+from tests.scoring.encoders import WIDTH, onnx_model, scorer, sentences, tokenizer
+from tests.scoring.made import texts
 
 
 def encoder_of(folder: Path, *, batch: int = 32, layer: int = -1, backend: str = "auto") -> Encoder:

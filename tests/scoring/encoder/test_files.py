@@ -21,39 +21,17 @@ def copied(encoder: Path, folder: Path) -> Path:
     return folder
 
 
+NOWHERE = "there is no such file or folder, and this is not the name of a model on the hub; give model=FOLDER"
+
+
 @pytest.mark.parametrize(
     ("model", "message"),
     [
         ("", "no model is given; give model=FOLDER with an ONNX model"),
-        (
-            "./not/there",
-            r"'\./not/there': there is no such file or folder, and this is not the name of a model "
-            r"on the hub; give model=FOLDER",
-        ),
-        (
-            "a b",
-            (
-                "'a b': there is no such file or folder, and this is not the name of a model on the hub; give "
-                "model=FOLDER with an ONNX "
-                r"model and its tokenizer\.json, or a name of the hub,"
-            ),
-        ),
-        (
-            "x\0y",
-            (
-                "there is no such file or folder, and this is not the name of a model on the hub; give "
-                "model=FOLDER with an ONNX model "
-                r"and its tokenizer\.json, or a name of the hub, such as"
-            ),
-        ),
-        (
-            "--",
-            (
-                "'--': there is no such file or folder, and this is not the name of a model on the hub; give "
-                "model=FOLDER with an ONNX "
-                r"model and its tokenizer\.json, or a name of the hub, such"
-            ),
-        ),
+        ("./not/there", rf"'\./not/there': {NOWHERE}"),
+        ("a b", f"'a b': {NOWHERE}"),
+        ("x\0y", NOWHERE),
+        ("--", f"'--': {NOWHERE}"),
     ],
 )
 def test_a_model_that_is_not_there(model: str, message: str) -> None:
@@ -63,15 +41,7 @@ def test_a_model_that_is_not_there(model: str, message: str) -> None:
 
 def test_what_is_wrong_with_a_folder(encoder: Path, tmp_path: Path) -> None:
     cases = [
-        (
-            tmp_path,
-            "auto",
-            "",
-            (
-                "the folder has no ONNX model and no weights that transformers can read; give model=FOLDER with an "
-                r"ONNX model and its tokenizer\.json, or a name of the hub,"
-            ),
-        ),
+        (tmp_path, "auto", "", "the folder has no ONNX model and no weights that transformers can read; give model="),
         (tmp_path, "onnx", "", "the folder has no ONNX model; export one"),
         (encoder, "tensorflow", "", "backend='tensorflow'; allowed: auto, onnx, transformers"),
         (encoder, "auto", "main", "revision='main': .* is a local file or folder"),
@@ -93,19 +63,9 @@ def test_what_is_wrong_with_a_folder(encoder: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("model.onnx", b"nothing of the kind", r"onnxruntime cannot load the model"),
         ("model.onnx", b"", r"onnxruntime cannot load the model"),
-        (
-            "tokenizer.json",
-            b"{",
-            r"the tokenizer\.json of the model is not a tokenizer: EOF while parsing an object at line 1 column 1",
-        ),
-        (
-            "tokenizer_config.json",
-            b"{",
-            r"the file tokenizer_config\.json of the model is not JSON: Input data "
-            r"was truncated",
-        ),
+        ("tokenizer.json", b"{", r"the tokenizer\.json of the model is not a tokenizer: EOF while parsing"),
+        ("tokenizer_config.json", b"{", r"the file tokenizer_config\.json of the model is not JSON: Input data was"),
     ],
 )
 def test_damaged_files(encoder: Path, tmp_path: Path, name: str, content: bytes, message: str) -> None:
@@ -170,7 +130,7 @@ def test_extras_are_named(encoder: Path, tmp_path: Path, monkeypatch: pytest.Mon
 
 
 class Hub(BaseHTTPRequestHandler):
-    """Hub client for downloads: the files of a repository at one commit."""
+    """Hub with the files of a repository at one commit."""
 
     folder: Path
     commit = "0123456789abcdef0123456789abcdef01234567"
@@ -261,12 +221,9 @@ def test_a_model_of_the_hub(encoder: Path, tmp_path: Path) -> None:
         server.server_close()
     assert online[0] == f"{find(str(encoder), 'auto', '').digest} model.onnx"
     assert set(Hub.asked) == {"model.onnx", "tokenizer.json", "tokenizer_config.json"}
-    assert (
-        "'some/other': there is no such file or folder, and the hub reports: 404 Client Error. Repository Not "
-        "Found for url:" in online[1]
-    )
+    assert "'some/other': there is no such file or folder, and the hub reports: 404 Client Error." in online[1]
     offline = ask()
     assert offline[0] == busy[0] == online[0]
-    assert ("'some/other': there is no such file or folder, and the hub is not reachable (") in busy[1]
-    assert ("'some/other': there is no such file or folder, and the hub is not reachable (") in offline[1]
-    assert offline[1].endswith("give a folder with the model, or the name of a model that was downloaded before")
+    for line in (busy[1], offline[1]):
+        assert "'some/other': there is no such file or folder, and the hub is not reachable (" in line
+        assert line.endswith("give a folder with the model, or the name of a model that was downloaded before")

@@ -8,7 +8,7 @@ import pytest
 from custodes.scoring.metric import Metric, Place, Scorer
 from custodes.scoring.metrics.bertscore import BERTSCORE
 from custodes.scoring.metrics.cosine import COSINES
-from tests.scoring.encoders import texts
+from tests.scoring.made import texts
 
 pytestmark = pytest.mark.hub
 

@@ -32,9 +32,7 @@ def test_what_onnxruntime_runs_with(name: str, chosen: list[tuple[str, dict[str,
 
 
 def test_a_device_that_onnxruntime_lacks() -> None:
-    with pytest.raises(
-        OptionError, match=r"device=cuda: the installed onnxruntime has no CUDAExecutionProvider \(it has"
-    ):
+    with pytest.raises(OptionError, match="device=cuda: the installed onnxruntime has no CUDAExecutionProvider"):
         providers(Device.of("cuda:3"), ["CPUExecutionProvider"])
     for name in ("gpu", "cuda:", "cpu:1", "cuda:-1", ""):
         with pytest.raises(OptionError, match="give cpu, cuda, cuda:N"):
@@ -53,11 +51,7 @@ def test_a_device_is_given_to_the_session(encoder: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: EVERY)
     monkeypatch.setattr(onnxruntime, "InferenceSession", made)
     with pytest.raises(
-        OptionError,
-        match=(
-            "device=cuda: onnxruntime cannot use this device here and chose "
-            "CPUExecutionProvider; install onnxruntime-gpu in place of onnxruntime,"
-        ),
+        OptionError, match="onnxruntime cannot use this device here and chose CPUE.*; install onnxruntime-"
     ):
         scorer(BERTSCORE, encoder, Place(device="cuda:2"))
     assert requests == [[("CUDAExecutionProvider", {"device_id": 2}), ("CPUExecutionProvider", {})]]
@@ -87,17 +81,15 @@ def test_a_device_of_pytorch() -> None:
 
 
 @pytest.mark.parametrize(
-    ("renamed", "message"),
+    ("model", "message"),
     [
-        (
-            {"input_ids": "pixels"},
-            "'it': the model has the inputs pixels, attention_mask, but an encoder of texts has input_ids and",
-        ),
-        ({"attention_mask": "mask_of_mine"}, r"the model has the inputs input_ids, mask_of_mine"),
+        ({"input_ids": "pixels"}, "'it': the model has the inputs pixels, attention_mask, but an encoder of texts has"),
+        ({"attention_mask": "mask_of_mine"}, "the model has the inputs input_ids, mask_of_mine"),
+        ({"tokens": 24}, "'it': the model accepts only inputs of shape texts x 24; export the model with dynamic"),
     ],
 )
-def test_inputs_that_are_not_known(encoder: Path, tmp_path: Path, renamed: dict[str, str], message: str) -> None:
-    onnx_model(tmp_path / "model.onnx", **renamed)
+def test_inputs_that_are_not_known(tmp_path: Path, model: dict[str, Any], message: str) -> None:
+    onnx_model(tmp_path / "model.onnx", **model)
     with pytest.raises(InputError, match=message):
         OnnxModel(tmp_path / "model.onnx", "it", Device.of("cpu"), -1)
 
@@ -108,19 +100,9 @@ def test_an_output_by_any_name_and_none(tmp_path: Path) -> None:
     assert OnnxModel(place, "it", Device.of("cpu"), -1)._output == "mine"
     onnx_model(place, outputs=("hidden_states.0",), last_hidden_state="mine")
     with pytest.raises(
-        InputError,
-        match=r"'it': the model has no output with one vector per token \(outputs: "
-        r"hidden_states\.0\); export",
+        InputError, match=r"the model has no output with one vector per token \(outputs: hidden_states.0"
     ):
         OnnxModel(place, "it", Device.of("cpu"), -1)
-
-
-def test_texts_of_one_size(tmp_path: Path) -> None:
-    onnx_model(tmp_path / "model.onnx", tokens=24)
-    with pytest.raises(
-        InputError, match="'it': the model accepts only inputs of shape texts x 24; export the model with dynamic"
-    ):
-        OnnxModel(tmp_path / "model.onnx", "it", Device.of("cpu"), -1)
 
 
 def test_half_precision_is_for_gpus(encoder: Path) -> None:

@@ -13,7 +13,8 @@ from custodes.scoring.encoder.encoder import Encoded, opened
 from custodes.scoring.metric import Place, Scorer
 from custodes.scoring.metrics import bertscore
 from custodes.scoring.metrics.bertscore import BERTSCORE, NO_MEAN, NO_REFERENCE, NO_VECTOR, NO_WEIGHT
-from tests.scoring.encoders import WORDS, onnx_model, scorer, sentences, texts, tokenizer
+from tests.scoring.encoders import WORDS, onnx_model, scorer, sentences, tokenizer
+from tests.scoring.made import texts
 
 MEASURES = ("precision", "recall", "f")
 

@@ -9,7 +9,8 @@ from custodes.errors import OptionError
 from custodes.scoring.encoder.encoder import opened
 from custodes.scoring.metric import Place
 from custodes.scoring.metrics.cosine import COSINES, NO_VECTOR, NOTHING
-from tests.scoring.encoders import scorer, sentences, texts
+from tests.scoring.encoders import scorer, sentences
+from tests.scoring.made import texts
 
 COSINE, OF_SOURCE = COSINES
 

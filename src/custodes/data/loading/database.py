@@ -11,12 +11,13 @@ import sqlite3
 import threading
 from collections.abc import Sequence
 from contextlib import closing
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
-from custodes.data.loading.compression import allowed, mebibytes
+from custodes.data.loading.compression import allowed, mebibytes, within
 from custodes.data.loading.live_study import ANNOTATION_STUDY
 from custodes.data.loading.size import AT_ONCE
 from custodes.data.loading.table import chosen, named_columns, with_column_names
@@ -73,38 +74,30 @@ def from_sqlite(data: bytes, path: Path, part: str | None, name: str) -> pl.Data
         if faults != ["ok"]:
             raise InputError(f"{name}: {DAMAGED} ({faults[-1]}); copy or download it again")
         connection.set_authorizer(lambda action, *_: sqlite3.SQLITE_OK if action in READING else sqlite3.SQLITE_DENY)
-        query = part if part and QUERY.match(part) else _select(tables, part, name)
+        query = _query(tables, part, name)
         rounds = iter(range(ROUNDS))
         connection.set_progress_handler(lambda: next(rounds, None) is None, STEPS)
         try:
             cursor = connection.execute(query)
             columns = named_columns((column[0] for column in cursor.description), where=name)
-            rows = _fetched(cursor, allowed(len(data)), name)
-        except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode == sqlite3.SQLITE_INTERRUPT:
+            batches = iter(lambda: cursor.fetchmany(AT_ONCE), [])
+            blocks = within(batches, allowed(len(data)), _size_of, _too_large(len(data), name))
+        except (sqlite3.Error, sqlite3.Warning, OverflowError, UnicodeDecodeError) as error:
+            if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_INTERRUPT:
                 raise InputError(
                     f"{name}: the query did not finish within {ROUNDS * STEPS:,} steps; {ENDLESS}"
                 ) from None
             raise InputError(f"{name}: {_first_line(error)} ({READS})") from None
-        except (sqlite3.Error, sqlite3.Warning, OverflowError, UnicodeDecodeError) as error:
-            raise InputError(f"{name}: {_first_line(error)} ({READS})") from None
+    rows = list(chain.from_iterable(blocks))
     return pl.DataFrame({column: series_of(column, [row[at] for row in rows]) for at, column in enumerate(columns)})
 
 
-def _fetched(cursor: sqlite3.Cursor, limit: int, name: str) -> list[tuple[Any, ...]]:
-    """All rows. Raises `InputError` if the cells exceed the limit."""
-    rows: list[tuple[Any, ...]] = []
-    size = 0
-    while batch := cursor.fetchmany(AT_ONCE):
-        rows += batch
-        size += sum(len(cell) if isinstance(cell, str | bytes) else CELL for row in batch for cell in row)
-        _check_size(size, limit, name)
-    return rows
+def _size_of(rows: Sequence[Sequence[Any]]) -> int:
+    return sum(len(cell) if isinstance(cell, str | bytes) else CELL for row in rows for cell in row)
 
 
-def _check_size(size: int, limit: int, name: str) -> None:
-    if size > limit:
-        raise InputError(f"{name}: the rows take more than {mebibytes(limit)}; {ENDLESS}")
+def _too_large(packed: int, name: str) -> InputError:
+    return InputError(f"{name}: the rows take more than {mebibytes(allowed(packed))}; {ENDLESS}")
 
 
 def from_duckdb(path: Path, part: str | None, name: str) -> pl.DataFrame:
@@ -125,7 +118,7 @@ def from_duckdb(path: Path, part: str | None, name: str) -> pl.DataFrame:
         except duckdb.Error as error:
             fault = _first_line(error).replace(str(path), path.name)
             raise InputError(f"{name}: {DAMAGED} ({fault}); copy or download it again") from None
-        query = part if part and QUERY.match(part) else _select(tables, part, name)
+        query = _query(tables, part, name)
         late = threading.Event()
 
         def stop() -> None:
@@ -137,11 +130,8 @@ def from_duckdb(path: Path, part: str | None, name: str) -> pl.DataFrame:
         timer.start()
         try:
             reader = pyarrow.RecordBatchReader.from_stream(connection.sql(query))
-            batches, size, limit = [], 0, allowed(path.stat().st_size)
-            for batch in reader:
-                batches.append(batch)
-                size += batch.nbytes
-                _check_size(size, limit, name)
+            packed = path.stat().st_size
+            batches = within(reader, allowed(packed), lambda batch: int(batch.nbytes), _too_large(packed, name))
             frame = pl.DataFrame(pl.from_arrow(pyarrow.Table.from_batches(batches, reader.schema)))
         except InputError:
             raise
@@ -156,7 +146,10 @@ def from_duckdb(path: Path, part: str | None, name: str) -> pl.DataFrame:
     return with_column_names(frame, where=name)
 
 
-def _select(tables: Sequence[str], part: str | None, name: str) -> str:
+def _query(tables: Sequence[str], part: str | None, name: str) -> str:
+    """The query that is written as `FILE::PART`, or the query for the whole table."""
+    if part and QUERY.match(part):
+        return part
     if not tables:
         raise InputError(f"{name}: the database has no table")
     table = chosen(part, tables, name=name, what="table").replace('"', '""')

@@ -30,8 +30,7 @@ from custodes.data.loading.source import (
 )
 from custodes.data.loading.table import LoadedTable, chosen, short
 from custodes.data.notes import Note, noted
-from custodes.data.origin import digest_of
-from custodes.data.table import bytes_as_text
+from custodes.data.table import bytes_as_text, digest_of
 from custodes.errors import InputError, suggestion
 
 __all__ = ["holds_table", "load_table"]
@@ -156,14 +155,12 @@ def _several(files: Sequence[Path], name: str, *, root: Path) -> LoadedTable:
 
 
 def _of_bytes(data: bytes, path: Path, part: str | None, name: str) -> tuple[pl.DataFrame, list[Note]]:
-    if is_stream(path):
-        packing, suffixes = compression.packing_of(data), [""]
-    else:
-        suffixes = ["", *(suffix.lower() for suffix in path.suffixes)]
-        packing = next((packing for packing in compression.PACKINGS if suffixes[-1] == packing.suffix), None)
-        suffixes = suffixes[:-1] if packing else suffixes
+    piped = is_stream(path)
+    suffixes = ["", *(suffix.lower() for suffix in ([] if piped else path.suffixes))]
+    by_name = (packing for packing in compression.PACKINGS if packing.suffix == suffixes[-1])
+    packing = compression.packing_of(data) if piped else next(by_name, None)
     if packing:
-        data = compression.unpacked(data, packing, name)
+        data, suffixes = compression.unpacked(data, packing, name), suffixes[:-1] or [""]
     return _unpacked(data, path, suffixes[-1], part, name)
 
 
@@ -201,12 +198,12 @@ def _from_text(data: bytes, suffix: str, part: str | None, name: str) -> tuple[p
         start = text.lstrip()[:1]
         suffix = ".json" if start == "[" else ".jsonl" if start == "{" else ""
     if suffix == ".json":
-        frame, json_notes = from_json(text, name, part)
-        return frame, [*notes, *json_notes]
-    if suffix in (".jsonl", ".ndjson"):
-        return from_lines(text, name), notes
-    frame, assumed = from_delimited(text, suffix, name)
-    return frame, [*notes, *assumed]
+        frame, more_notes = from_json(text, name, part)
+    elif suffix in (".jsonl", ".ndjson"):
+        frame, more_notes = from_lines(text, name), []
+    else:
+        frame, more_notes = from_delimited(text, suffix, name)
+    return frame, [*notes, *more_notes]
 
 
 def _from_zip(data: bytes, part: str | None, name: str) -> tuple[pl.DataFrame, list[Note]]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+import re
+from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import Any
 
@@ -85,17 +86,10 @@ def tables_in(value: Any, path: str = "", depth: int = 5) -> dict[str, list[dict
 def from_lines(text: str, name: str) -> pl.DataFrame:
     """A frame of text from one object per line; blank lines are ignored."""
     size.check_json(text, name, by_lines=True)
-    lines = ((number, line) for number, line in enumerate(_lines(text), start=1) if line.strip())
+    # One line at a time, since a list of all lines would take as much memory as the text.
+    matches = enumerate(re.finditer(r"^.*$", text, re.MULTILINE), start=1)
+    lines = ((number, match[0]) for number, match in matches if match[0].strip())
     return from_records((parse_json(line, where=f"{name}, line {number}") for number, line in lines), name, "row")
-
-
-def _lines(text: str) -> Iterator[str]:
-    """The lines of a text, one at a time, since a list of all lines would take as much memory as the text."""
-    start = 0
-    while (end := text.find("\n", start)) >= 0:
-        yield text[start:end]
-        start = end + 1
-    yield text[start:]
 
 
 def from_records(records: Iterable[Any], name: str, unit: str) -> pl.DataFrame:

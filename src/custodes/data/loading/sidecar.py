@@ -10,6 +10,7 @@ from glob import escape
 from pathlib import Path, PurePosixPath
 
 from custodes.data.loading.compression import PACKINGS
+from custodes.data.loading.source import exists
 
 RATERS, PROBES = ".raters", ".probes"
 FORMS = (".csv", ".tsv", ".jsonl", ".parquet", ".csv.gz", ".tsv.gz", ".jsonl.gz")
@@ -33,7 +34,9 @@ def sidecar_tables(file: Path, mark: str, part: str | None = None) -> list[Path]
     """
     if part is not None and (inside := _inside(file, mark, part)):
         return inside
-    sidecars = [sidecar for name in _names(file.name, mark) if _is_file(sidecar := file.parent / name)]
+    sidecars = [
+        sidecar for name in _names(file.name, mark) if exists(sidecar := file.parent / name) and sidecar.is_file()
+    ]
     target = Path(os.path.realpath(file)) if os.path.islink(file) else file
     if sidecars or target == file or os.path.islink(target):  # a target that is a link belongs to a cycle of links
         return sidecars
@@ -48,7 +51,9 @@ def files_of_sidecar(table: Path) -> list[Path]:
     """
     parts = [(mark, table.name.rpartition(f"{mark}.")) for mark in (RATERS, PROBES)]
     near = [(mark, file) for mark, (stem, dot, _) in parts if dot for file in table.parent.glob(escape(stem) + ".*")]
-    return sorted(file for mark, file in near if table.name in _names(file.name, mark) and _is_file(file))
+    return sorted(
+        file for mark, file in near if table.name in _names(file.name, mark) and exists(file) and file.is_file()
+    )
 
 
 def _names(file: str, mark: str) -> list[str]:
@@ -70,14 +75,6 @@ def _inside(archive: Path, mark: str, part: str) -> list[Path]:
         for name in _names(member.name, mark)
         if str(member.with_name(name)) in names
     ]
-
-
-def _is_file(path: Path) -> bool:
-    """Whether a file exists; False for an invalid name."""
-    try:
-        return path.is_file()
-    except (OSError, ValueError):
-        return False
 
 
 def without_sidecars(files: Sequence[Path]) -> list[Path]:

@@ -87,10 +87,7 @@ def _reach(sheet: bytes) -> tuple[int, int]:
 
 def _column(letters: bytes) -> int:
     """The number of a column: A is 1, and AA is 27."""
-    number = 0
-    for letter in letters.upper():
-        number = 26 * number + letter - ord("A") + 1
-    return number
+    return sum((letter - ord("A") + 1) * 26**place for place, letter in enumerate(reversed(letters.upper())))
 
 
 def _cells(book: Any, sheet: str) -> tuple[pl.DataFrame, list[tuple[int, str, str]]]:

@@ -23,8 +23,8 @@ from custodes.data.mapping.column_vocabulary import (
     looks_like_rater,
     parts,
     stem,
+    word_list,
 )
-from custodes.data.mapping.languages import word_list
 from custodes.data.mapping.pattern import POSITION, literal, matches
 from custodes.data.notes import Note, noted
 from custodes.data.table import label_column

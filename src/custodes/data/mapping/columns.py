@@ -12,19 +12,11 @@ import polars as pl
 from custodes.data.items import SCHEMA as ITEM_SCHEMA
 from custodes.data.items import one_value_per_item
 from custodes.data.mapping.annotator_columns import with_kinds
-from custodes.data.mapping.column_vocabulary import (
-    AVERAGES,
-    GENERIC,
-    SCORERS,
-    is_fact,
-    looks_human,
-    parts,
-    stem,
-)
+from custodes.data.mapping.column_vocabulary import AVERAGES, GENERIC, SCORERS, is_fact, looks_human, parts, stem
 from custodes.data.mapping.nested import flattened, nested_columns
 from custodes.data.mapping.pattern import KINDS, ColumnPattern, is_path, split_columns
 from custodes.data.mapping.phrases import check_phrases, read_phrases
-from custodes.data.mapping.text_columns import PAIR, TEXTS, TextColumns, check_text_roles, several
+from custodes.data.mapping.text_columns import PAIR, TEXTS, TextColumns, several
 from custodes.data.notes import Note, noted
 from custodes.data.table import check_unique, counted_cells, label_column, number_column, typed_column
 from custodes.errors import InputError, OptionError, listed, shown, suggestion
@@ -156,16 +148,16 @@ class Columns:
                 f"{where}: the raters are named twice, by the pattern for `winner` and by the column for `rater`; "
                 f"remove one of them"
             )
-        rows = []
-        for name, labels in split.items():
-            kind = labels.get("kind", "human" if looks_human(labels["rater"]) else "metric")
-            columns = {**labels, "kind": kind}
-            rows.append(
-                frame.drop(split)
-                .with_columns(pl.lit(label).alias(role) for role, label in columns.items())
-                .with_columns(frame[name].cast(pl.String).alias("winner"))
+        rows = {
+            name: {**labels, "kind": labels.get("kind", "human" if looks_human(labels["rater"]) else "metric")}
+            for name, labels in split.items()
+        }
+        return pl.concat(
+            frame.drop(split).with_columns(
+                *(pl.lit(label).alias(role) for role, label in labels.items()), winner=frame[name].cast(pl.String)
             )
-        return pl.concat(rows)
+            for name, labels in rows.items()
+        )
 
     def __bool__(self) -> bool:
         return bool(self.roles or self.patterns)
@@ -199,7 +191,9 @@ class Columns:
 
         `tables` has the columns of each table.
         """
-        check_text_roles(self.roles)
+        one = next((name for name in PAIR if name in self.roles and not set(PAIR) <= set(self.roles)), None)
+        if one is not None:
+            raise OptionError(f"columns: {one} needs {PAIR[1 - PAIR.index(one)]}; map both outputs of a pair")
         if not tables:
             raise OptionError("columns: a mapping applies only to tables, and no input is a table; leave columns out")
         names = list(dict.fromkeys(name for columns in tables for name in columns))
@@ -257,11 +251,10 @@ class Columns:
             return Mapped(frame=None, items=items, texts=of_items, notes=tuple(text_notes), wide=False)
         renamed = self._renamed(frame.columns)
         mapped = frame.select(pl.col(name).alias(new) for new, name in renamed.items())
-        mapped, kind_notes = with_kinds(mapped, self.roles, where=where)
+        mapped, notes = with_kinds(mapped, self.roles, where=where)
         lost = _giving_way(self._here(frame.columns), frame.columns)
         unused = [f"{name!r} ({role}={self.roles[role]!r} is used)" for name, role in lost.items()]
-        notes = noted(("column-gave-way", len(unused), f"{where}: columns not used: {listed(unused)}"))
-        notes += kind_notes
+        notes = [*noted(("column-gave-way", len(unused), f"{where}: columns not used: {listed(unused)}")), *notes]
         if "phrase" in self.roles and "winner" in mapped.columns:
             mapped, phrase_notes = _with_words(mapped, self.roles["phrase"], where=where)
             notes += phrase_notes

@@ -25,6 +25,7 @@ from custodes.data.mapping.column_vocabulary import (
     NAMES,
     PEOPLE_ROLES,
     SCORERS,
+    WON,
     averages,
     is_fact,
     is_measure,
@@ -43,6 +44,7 @@ from custodes.data.mapping.guess_texts import (
     has_another_role,
     is_index,
     is_number,
+    is_prose,
     is_text,
     is_time,
     judges,
@@ -52,20 +54,32 @@ from custodes.data.mapping.guess_texts import (
     per_system,
     text_guesses,
     texts_beside,
+    texts_of_pairs,
 )
-from custodes.data.mapping.guess_verdicts import SAMPLED, Guess, other_roles, verdict_guesses
 from custodes.data.mapping.pattern import literal, matches
+from custodes.data.mapping.phrases import may_be_phrases, proposed_phrases
 from custodes.data.mapping.text_columns import TEXTS
 from custodes.data.table import MISSING_TOKENS, counted_cells
 
 LOOKED_AT = 5000
 """Rows from which guesses are derived."""
 
+SAMPLED = 1000
+"""Number of rows used to distinguish phrases and texts from labels."""
+
 NEARLY = r"^(#[A-Z/0-9!?]+|[+-]?\d[\d.,'\u2019\s]*(%|/\s*\d+|\s*[-(:]\s*\D.*)?)$"
 """Cells of score columns that are not numbers: `1.234,5`, `50%`, `4/5`, `4 - good`, `#REF!`."""
 
 PROSE = 4
 """Minimum number of blanks in a cell that is a text rather than a rating in words."""
+
+RATERS = ("rater", "aspect", "kind", "repeat")
+ROLES_GUESSED = ("item", "system", "score", *RATERS, "winner", "order")
+
+Guess = Iterator[tuple[dict[str, str], tuple[str, ...]]]
+"""Roles and patterns to try."""
+Verdicts = Iterator[tuple[dict[str, str], Sequence[str]]]
+"""Roles of the columns of verdicts, and further roles."""
 
 
 def certain(frame: pl.DataFrame, declared: Columns, reads: Callable[[pl.DataFrame, Columns], bool]) -> Columns | None:
@@ -178,7 +192,7 @@ def guesses(frame: pl.DataFrame, declared: Columns, nested: Collection[str] = ()
         candidates["kind"] = [name for name in candidates["kind"] if kind_words(frame[name]) is not None]
     two_systems = any(set(NAMES["system"]) & set(parts(name)) for name, _ in sides(free))
     items, systems = _places(frame, free, candidates)
-    yield from _of(declared, verdict_guesses(frame, free, candidates, items), frame.columns)
+    yield from _of(declared, _verdicts(frame, free, candidates, items), frame.columns)
     if candidates["winner"] and two_systems:
         return  # no other layout is possible
     texts = {} if "text" in declared.roles else texts_beside(frame.head(SAMPLED), [*taken])
@@ -206,14 +220,13 @@ def _places_of_one(
 ) -> list[dict[str, str]]:
     """Candidate mappings of the item in a table of one system. A constant column may hold the name of the system."""
     systems = [name for name in named("system", free) if frame[name].n_unique() == 1 and is_text(frame[name])]
-    ids = [name for name in named("item", free) if not is_time(frame[name]) and name not in numbers]
-    ids += [name for name in free if parts(name)[-1] in IDS or (is_index(frame[name]) and not is_measure(name))]
-    ids += [texts["source"]] if "source" in texts else []
+    ids = [
+        *(name for name in named("item", free) if not is_time(frame[name]) and name not in numbers),
+        *(name for name in free if parts(name)[-1] in IDS or (is_index(frame[name]) and not is_measure(name))),
+        *([texts["source"]] if "source" in texts else []),
+    ]
     system = {"system": systems[0]} if systems else {}
     return [{"item": item, **system} for item in dict.fromkeys(ids)]
-
-
-ROLES_GUESSED = ("item", "system", "rater", "score", "aspect", "kind", "repeat", "winner", "order")
 
 
 def _with_texts(
@@ -256,18 +269,112 @@ def _places(
     number of distinct labels."""
     counts = {name: frame[name].n_unique() for name in free if not frame[name].dtype.is_nested()}
     labels = [name for name in counts if not frame[name].dtype.is_float() and not looks_human(name)]
-    words = [name for name in labels if may_be_systems(frame[name]) and not has_another_role(name, "system", "item")]
-    words = [name for name in words if not name.endswith(".*.name") and not is_fact(name)]
-    few = sorted(words, key=counts.__getitem__)
     many = sorted(
         (n for n in labels if counts[n] > 1 and _may_name(frame[n]) and not (is_time(frame[n]) or judges(frame[n]))),
         key=counts.__getitem__,
         reverse=True,
     )
     items = list(dict.fromkeys([*candidates["item"], *(name for name in many if not is_measure(name))]))
-    few = [name for name in few if not items or any(_varies(frame, name, item) for item in items[:CHOICES])]
+    words = [name for name in labels if may_be_systems(frame[name]) and not has_another_role(name, "system", "item")]
+    few = sorted(
+        (
+            name
+            for name in words
+            if not (name.endswith(".*.name") or is_fact(name))
+            and (not items or any(_varies(frame, name, item) for item in items[:CHOICES]))
+        ),
+        key=counts.__getitem__,
+    )
     by_name = [name for name in candidates["system"] if counts.get(name, 2) > 1 and not is_time(frame[name])]
     return items[:CHOICES], list(dict.fromkeys([*by_name, *few]))[:CHOICES]
+
+
+def _verdicts(
+    frame: pl.DataFrame, free: Sequence[str], candidates: Mapping[str, Sequence[str]], items: Sequence[str]
+) -> Guess:
+    """Layouts with two systems and the winner.
+
+    A column is tried as `preference` only if the column has this name or negative numbers. In a column `preference`, 0
+    is a tie.
+    """
+    pairs = [pair for pair in sides(free) if not all(is_prose(frame[name]) for name in pair)][:CHOICES]
+    head = frame.head(SAMPLED)
+    texts = [name for name in free if pairs and may_be_phrases(head[name]) and not is_time(head[name])]
+    phrases = {name: phrase for name in texts if (phrase := proposed_phrases(head[name]))}
+    unique = [name for name in free if frame[name].n_unique() == frame.height and not is_time(frame[name])]
+    ids = [name for name in unique if name not in items and name not in phrases and not is_prose(frame[name])]
+    winners = [name for name in candidates["winner"] if not is_prose(head[name])]
+    outputs = texts_of_pairs(head, [])  # used if no columns name the systems
+    bases = [{"system_a": a, "system_b": b} for a, b in pairs] or ([outputs] if outputs else [])
+    for base, item in product(bases, [*items, *ids[:1]]):
+        several = [name for name in winners if name not in (item, *base.values())]
+        texts = [name for name in phrases if name not in (item, *base.values())]
+        for verdict, others in (
+            *_by_name(frame, base, several, free),
+            *_in_words(frame, several),
+            *_in_phrases(texts, phrases, in_order=bool(candidates["order"])),
+        ):
+            roles = {"item": item, **base, **verdict}
+            yield from _with_outputs(head, roles | _other_roles(roles, candidates, others))
+
+
+def _by_name(frame: pl.DataFrame, base: Mapping[str, str], columns: Sequence[str], free: Sequence[str]) -> Verdicts:
+    """Layouts with the winner and the loser, or with the names of the systems and one column of verdicts per rater."""
+    first = base.get("system_a", "")
+    if not first or any(is_number(frame[name]) for name in base.values()):
+        return
+    if WON.isdisjoint(parts(first)):
+        yield from (({"winner": pattern}, ("repeat", "order")) for pattern in _patterns_of(columns, free))
+    else:
+        yield {"winner": first}, RATERS
+
+
+def _in_words(frame: pl.DataFrame, columns: Sequence[str]) -> Verdicts:
+    """Layouts with one column of verdicts."""
+    for winner in columns[:2]:
+        signs = numbers_of(frame[winner]).lt(0).any()
+        for role in ("preference", "winner") if winner == "preference" else ("winner", "preference"):
+            if role == winner or role == "winner" or signs:
+                yield {role: winner}, (*RATERS, "order")
+
+
+def _in_phrases(columns: Sequence[str], phrases: Mapping[str, str], *, in_order: bool) -> Verdicts:
+    """Layouts with a column of phrases. Phrases mostly name the outputs in the order in which the judge saw them."""
+    for winner in columns:
+        by_position = phrases[winner].replace("{winner}", "{position}")
+        for phrase in (by_position, phrases[winner]) if in_order else (phrases[winner], by_position):
+            yield {"winner": winner, "phrase": phrase}, (*RATERS, "order")
+
+
+def _with_outputs(head: pl.DataFrame, roles: Mapping[str, str]) -> Guess:
+    """Roles that include the two outputs, if the table has columns of outputs; then roles without outputs."""
+    outputs = texts_of_pairs(head, [name for role, name in roles.items() if role != "item"])
+    if outputs:
+        yield {**roles, **outputs}, ()
+    yield dict(roles), ()
+
+
+def _patterns_of(columns: Sequence[str], free: Sequence[str]) -> Iterator[str]:
+    """Patterns such as `{rater}_choice`, each for at least two columns of verdicts."""
+    if len(columns) < 2:
+        return
+    names = []
+    for mark in re.finditer(r"[\W_]+", columns[0]):
+        left, right = columns[0][: mark.end()], columns[0][mark.start() :]
+        names += [f"{literal(left)}{{rater}}", f"{{rater}}{literal(right)}"]
+    yield from (name for name in names if set(matches(name, free)) == set(columns))
+    yield f"{{rater:{','.join(map(literal, columns))}}}"
+
+
+def _other_roles(
+    base: Mapping[str, str], candidates: Mapping[str, Sequence[str]], roles: Sequence[str]
+) -> dict[str, str]:
+    """Further roles, for columns that have the name of one of these roles."""
+    others: dict[str, str] = {}
+    for role in roles:
+        free = [name for name in candidates[role] if name not in base.values() and name not in others.values()]
+        others |= {role: free[0]} if free else {}
+    return others
 
 
 def _long(
@@ -285,7 +392,7 @@ def _long(
         scores = [name for name in scores if name not in rated or name in declared.roles.values()]
     if not scores and len(numbers) == 1 and not ASPECTS & {stem(part) for part in parts(numbers[0])}:
         scores = list(numbers)
-    more = other_roles(base, candidates, ("rater", "aspect", "kind", "repeat"))
+    more = _other_roles(base, candidates, ("rater", "aspect", "kind", "repeat"))
     for score in scores[:2]:
         if "rater" in more and score not in more.values():
             yield {**base, **more, "score": score}, ()
@@ -301,7 +408,7 @@ def _half_long(
     nested: Collection[str],
 ) -> Guess:
     """Layouts with one row per rater and output, and a column per aspect."""
-    more = other_roles(base, candidates, ("rater", "repeat"))
+    more = _other_roles(base, candidates, ("rater", "repeat"))
     aspects = [name for name in numbers if name not in more.values()]
     if (
         "rater" not in more
@@ -329,7 +436,7 @@ def _wide(
     nested: Collection[str],
 ) -> Guess:
     """Layouts with one row per output, and a column per rater."""
-    more = {role: name for role, name in other_roles(base, candidates, ("aspect", "repeat")).items() if name == role}
+    more = {role: name for role, name in _other_roles(base, candidates, ("aspect", "repeat")).items() if name == role}
     scores = [name for name in numbers if name not in more.values() and (name == "score" or name not in RATED)]
     below, flat = nested_patterns(frame, [name for name in scores if name in nested])
     if below:

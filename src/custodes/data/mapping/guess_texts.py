@@ -29,9 +29,9 @@ from custodes.data.mapping.column_vocabulary import (
     parts,
     sides,
     stem,
+    word_list,
 )
 from custodes.data.mapping.columns import RATED, Columns
-from custodes.data.mapping.languages import word_list
 from custodes.data.mapping.pattern import literal, matches
 from custodes.data.mapping.text_columns import ANSWERS, PAIR, several
 from custodes.data.outputs import turns_of

@@ -12,11 +12,21 @@ import polars as pl
 
 from custodes.data.labels import MOST_LABELS, POLARITY, is_binary, label_words
 from custodes.data.mapping.annotator_columns import numbers_of
-from custodes.data.mapping.column_vocabulary import KINDS, NAMES, forms, looks_human, named, normalised, parts, sides
+from custodes.data.mapping.column_vocabulary import (
+    JUDGE_WORDS,
+    KINDS,
+    NAMES,
+    forms,
+    looks_human,
+    named,
+    normalised,
+    parts,
+    sides,
+    word_list,
+)
 from custodes.data.mapping.columns import Columns
 from custodes.data.mapping.guess import flags
 from custodes.data.mapping.guess_texts import MOST_SYSTEMS, is_number, is_prose, looks_like_score
-from custodes.data.mapping.languages import JUDGE_WORDS, word_list
 from custodes.data.mapping.pattern import literal
 from custodes.data.table import counted_cells
 

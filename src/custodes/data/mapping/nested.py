@@ -45,19 +45,17 @@ def flattened(frame: pl.DataFrame, paths: Iterable[str] = ()) -> pl.DataFrame:
             frame = frame.with_columns(_cells(name, [{"*": entry} for entry in entries]))
     columns: dict[str, pl.Series] = {}
     for column in frame.iter_columns():
-        if not _is_nested(column):
-            columns[column.name] = column
-            continue
+        nested = _is_nested(column)
         parts: dict[str, list[Any]] = {}
-        for row, value in enumerate(_values(column)):
+        for row, value in enumerate(_values(column) if nested else ()):
             for path, leaf in _leaves(value, column.name, named_paths, DEPTH):
                 parts.setdefault(path, [None] * frame.height)[row] = leaf
-        if len(columns) + len(parts) > MOST:
+        if not nested or len(columns) + len(parts) > MOST:
             columns[column.name] = column
-            continue
-        columns |= {
-            path: _cells(path, cells) for path, cells in parts.items() if path == column.name or path not in frame
-        }
+        else:
+            columns |= {
+                path: _cells(path, cells) for path, cells in parts.items() if path == column.name or path not in frame
+            }
     return pl.DataFrame(list(columns.values()))
 
 
@@ -78,15 +76,12 @@ def exploded(frame: pl.DataFrame) -> Iterator[pl.DataFrame]:
 
 
 def _is_nested(column: pl.Series) -> bool:
-    if column.dtype.is_nested():
-        return True
     if column.dtype != pl.String:
-        return False
-    held = column.drop_nulls().str.strip_chars()
-    held = held.filter(held != "")
-    if not held.len() or not held.str.contains(r"^(\{.*\}|\[.*\])$".replace(".", r"[\s\S]")).all():
-        return False
-    return all(isinstance(_parsed(cell), dict | list) for cell in held.head(3))
+        return column.dtype.is_nested()
+    cells = column.drop_nulls().str.strip_chars()
+    cells = cells.filter(cells != "")
+    brackets = cells.len() > 0 and cells.str.contains(r"^(\{[\s\S]*\}|\[[\s\S]*\])$").all()
+    return bool(brackets) and all(isinstance(_parsed(cell), dict | list) for cell in cells.head(3))
 
 
 def _values(column: pl.Series) -> list[Any]:
@@ -132,13 +127,12 @@ def _opens(value: list[Any], path: str, named_paths: Iterable[str]) -> bool:
 
 
 def _is_number(value: Any) -> bool:
-    if isinstance(value, str):  # numbers read from files are text
-        try:
-            float(value)
-        except ValueError:
-            return False
-        return True
-    return isinstance(value, int | float)
+    """Whether a value is a number, or a text with a number, since numbers read from files are text."""
+    try:
+        float(value)
+    except (TypeError, ValueError, OverflowError):
+        return False
+    return True
 
 
 def _cells(name: str, cells: list[Any]) -> pl.Series:

@@ -147,7 +147,13 @@ def split_columns(pattern: ColumnPattern, columns: Sequence[str]) -> dict[str, d
             counts = [sum(part in sure for part in way.items()) for way in splits]
             best = [way for way, count in zip(splits, counts, strict=True) if count == max(counts)]
             if len(best) > 1:
-                raise OptionError(_ambiguous(pattern, column, best))
+                first, second, *_ = (", ".join(f"{field} {label!r}" for field, label in way.items()) for way in best)
+                limited = f"{{{pattern.fields[0]}:{best[1][pattern.fields[0]]}}}"
+                example = pattern.written.replace(f"{{{pattern.fields[0]}}}", limited)
+                raise OptionError(
+                    f"columns: {column!r} matches {pattern.written!r} in two ways ({first}; {second}); list the "
+                    f"labels, as in {example!r} (a comma list of globs)"
+                )
             labels[column] = best[0]
     return labels
 
@@ -170,14 +176,3 @@ def matches(written: str, columns: Sequence[str]) -> Mapping[str, Mapping[str, s
     except OptionError:
         return {}
     return next((split for split in splits if split), {})
-
-
-def _ambiguous(pattern: ColumnPattern, column: str, ways: Sequence[Mapping[str, str]]) -> str:
-    first, second, *_ = ways
-    name = pattern.fields[0]
-    described = [", ".join(f"{field} {label!r}" for field, label in way.items()) for way in (first, second)]
-    limited = pattern.written.replace(f"{{{name}}}", f"{{{name}:{second[name]}}}")
-    return (
-        f"columns: {column!r} matches {pattern.written!r} in two ways ({described[0]}; "
-        f"{described[1]}); list the labels, as in {limited!r} (a comma list of globs)"
-    )

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 import polars as pl
 
-from custodes.data.mapping.languages import word_list
+from custodes.data.mapping.column_vocabulary import word_list
 from custodes.data.notes import Note, noted
 from custodes.data.table import counted
 from custodes.errors import OptionError
@@ -126,8 +126,8 @@ def proposed_phrases(cells: pl.Series) -> str:
     both = {template: sum(seen.values()) for template, seen in words.items() if len({*seen} - {"C"}) > 1}
     patterns: list[str] = []
     left = {cell: n for cell, n in counts.items() if not SINGLE.fullmatch(cell)}
-    single = sum(counts.values()) - sum(left.values())
-    total, read = sum(counts.values()), single
+    total = sum(counts.values())
+    read = total - sum(left.values())
     for template in sorted(both, key=lambda name: both[name], reverse=True):
         _, pattern = _compiled(template)
         matched = [cell for cell in left if pattern.fullmatch(cell)]
@@ -144,33 +144,28 @@ def proposed_phrases(cells: pl.Series) -> str:
     return "|".join(patterns) if patterns and read >= COVERED * total else ""
 
 
-def _templates(cell: str) -> list[tuple[str, str]]:
+def _templates(cell: str) -> Iterator[tuple[str, str]]:
     """Candidate patterns for a phrase, each with the word that it reads."""
-    templates = []
     for match in TOKEN.finditer(cell):
         before, after = cell[: match.start()], cell[match.end() :]
         if set(before + after) & set("{}|*"):
             continue
         start = re.split(r"(?<=[.!?\n])\s+", before)[-1]
         lead = "*" if start != before else ""
-        clause = re.match(r"[^.!?\n,;]*", after)
-        text = clause[0] if clause else ""
+        text = re.split(r"[.!?\n,;]", after, maxsplit=1)[0]
         marks = re.match(r"\s*[:.)\-\u2013,]", after)
-        marked = match[0].startswith("[[")
         if WORSE.search(start + text):
             continue
         word = match[1].upper()
-        name = "{winner}"
-        if marked and not set(match[0]) & set("*#"):
+        if match[0].startswith("[[") and not set(match[0]) & set("*#"):
             opening, closing = match[0].split(match[1])
-            templates.append((f"*{opening}{name}{closing}*", word))
+            yield f"*{opening}{{winner}}{closing}*", word
         elif not start.strip() and marks:
-            templates.append((f"{lead}{name}{marks[0]}*", word))
+            yield f"{lead}{{winner}}{marks[0]}*", word
         elif BETTER.search(start):
-            templates.append((f"{lead}{start}{name}*", word))
+            yield f"{lead}{start}{{winner}}*", word
         elif better := BETTER.search(text):
-            templates.append((f"{lead}{start}{name}{text[: better.end()]}*", word))
-    return templates
+            yield f"{lead}{start}{{winner}}{text[: better.end()]}*", word
 
 
 def may_be_phrases(column: pl.Series) -> bool:

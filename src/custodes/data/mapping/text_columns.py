@@ -14,7 +14,7 @@ import polars as pl
 from custodes.data.notes import Note, noted
 from custodes.data.outputs import dialogue, first_of_each, turns_of
 from custodes.data.table import label_column
-from custodes.errors import InputError, OptionError
+from custodes.errors import InputError
 
 OF_ITEM = ("source", "references", "context", "images")
 """Roles of texts with one value per item."""
@@ -161,10 +161,3 @@ def _once_per_output(rows: pl.DataFrame, *, where: str, rated: bool) -> tuple[pl
     silent = sources.join(texts, on="item", how="anti").height
     notes += noted(("items-without-output", silent, f"{where}: {silent} items have no output and are left out"))
     return texts.join(sources, on="item", how="left", maintain_order="left"), notes
-
-
-def check_text_roles(roles: Mapping[str, str]) -> None:
-    """Raise `OptionError` if only one output of a pair is mapped."""
-    one = next((name for name in PAIR if (name in roles) and not set(PAIR) <= set(roles)), None)
-    if one is not None:
-        raise OptionError(f"columns: {one} needs {PAIR[1 - PAIR.index(one)]}; map both outputs of a pair")

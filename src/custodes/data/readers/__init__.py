@@ -5,21 +5,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from custodes.data.readers.plugins import plugged_readers
-from custodes.data.readers.reader import PathReader, TableReader
+from custodes.data.readers.reader import PathReader, TableReader, plugged_readers
 from custodes.registry import members
 
 from custodes.data.readers.ratings import READER as RATINGS
 from custodes.data.readers.battles import READER as BATTLES
 from custodes.data.readers.outputs import READER as OUTPUTS
-from custodes.data.readers.interim_analyses import READER as LOOKS
+from custodes.data.readers.annotation import INTERIM_ANALYSES
 from custodes.data.readers.ratings import WIDE
 from custodes.data.readers.alpacaeval import READER as ALPACAEVAL
 from custodes.data.readers.arena import READER as ARENA
 from custodes.data.readers.arenahard import READER as ARENAHARD
 from custodes.data.readers.mtbench import READER as MTBENCH
-from custodes.data.readers.rewardbench import READER as REWARDBENCH
-from custodes.data.readers.rewardbench2 import DATA as REWARDBENCH2_DATA
+from custodes.data.readers.rewardbench import TABLE, PUBLISHED_DATA
 from custodes.data.readers.llmbar import READER as LLMBAR
 
 from custodes.data.readers.annotation import READER as ANNOTATION
@@ -28,15 +26,15 @@ from custodes.data.readers.inspect_ai import READER as INSPECT_AI
 from custodes.data.readers.lm_eval import READER as LM_EVAL
 from custodes.data.readers.helm import READER as HELM
 from custodes.data.readers.every_eval_ever import READER as EVERY_EVAL_EVER
-from custodes.data.readers.rewardbench2 import READER as REWARDBENCH2
+from custodes.data.readers.rewardbench import SCORES_BY_MODEL
 from custodes.data.readers.texts_folder import READER as TEXTS_FOLDER
 from custodes.data.readers.mtme import READER as MTME
 
-TABLE_READERS = {own.name: own for own in members(globals(), TableReader)}
+TABLE_READERS = {reader.name: reader for reader in members(globals(), TableReader)}
 """Built-in readers of tables by name. The first reader whose columns match is used. `texts` must come before `wide`,
 which would read texts as scores."""
 
-PATH_READERS = {own.name: own for own in members(globals(), PathReader)}
+PATH_READERS = {reader.name: reader for reader in members(globals(), PathReader)}
 """Built-in readers of folders, archives and logs by name; tried before those of tables."""
 
 OURS = (*TABLE_READERS, *PATH_READERS)

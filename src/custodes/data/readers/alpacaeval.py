@@ -18,8 +18,8 @@ import polars as pl
 
 from custodes.data.loading import load_table
 from custodes.data.notes import Note, noted
+from custodes.data.readers.outputs import outputs_of
 from custodes.data.readers.reader import Invalid, PathReader, TableReader
-from custodes.data.readers.texts import outputs_of
 from custodes.data.readers.verdict_words import without_empty
 from custodes.data.readers.verdicts import log_study
 from custodes.data.study import Study

@@ -1,7 +1,8 @@
 """Annotation studies (`custodes annotate`): a SQLite file that is read through views, also while a server uses the
 file.
 
-The views of the file have the formats of other readers, with at least the columns of `VIEWS`.
+The views of the file have the formats of other readers, with at least the columns of `VIEWS`. Interim analyses can also
+be read from a table that was exported from a study.
 """
 
 from __future__ import annotations
@@ -19,16 +20,23 @@ from custodes.data.interim_analyses import in_label_order as turned_looks
 from custodes.data.items import Items
 from custodes.data.loading.live_study import is_study, of_one_state
 from custodes.data.notes import Note, noted
-from custodes.data.origin import digest_of
 from custodes.data.outputs import SCHEMA as TEXTS
 from custodes.data.outputs import Outputs
 from custodes.data.preferences import INVALID, Preferences
 from custodes.data.raters import Raters
 from custodes.data.readers.ratings import read_ratings
-from custodes.data.readers.reader import Invalid, PathReader
-from custodes.data.roles import second_rows
+from custodes.data.readers.reader import Invalid, PathReader, TableReader
 from custodes.data.study import Study
-from custodes.data.table import counted
+from custodes.data.table import (
+    check_columns,
+    check_unique,
+    counted,
+    digest_of,
+    refuse,
+    refuse_values,
+    second_rows,
+    typed_column,
+)
 from custodes.errors import InputError, listed
 
 STRINGS = ("item", "system_a", "system_b", "rater", "kind", "aspect", "repeat", "order")
@@ -108,7 +116,10 @@ def read_annotation(path: Path, *, part: str | None, invalid: Invalid) -> Study:
 
 def study_of(opened: sqlite3.Connection, where: str) -> Study:
     """The study that one transaction of a connection reads; see `read_annotation`."""
-    frames, (people, answers), (cost, unit), (peeked, marked) = _asked(opened, where)
+    frames = _frames(opened, where)
+    people, answers = opened.execute(EXCLUDED).fetchone()
+    cost, unit = opened.execute(PAID).fetchone() or (None, None)
+    (peeked,), (marked,) = (opened.execute(query).fetchone() for query in (PEEKED, MARKED))
     battles, ratings, metric = frames["battles"], frames["ratings"], frames["metric"]
     waiting = battles.join(frames["waiting"], on=COMPARED, how="semi").height
     battles = battles.join(frames["waiting"], on=COMPARED, how="anti", maintain_order="left")
@@ -175,14 +186,8 @@ def study_of(opened: sqlite3.Connection, where: str) -> Study:
     )
 
 
-def _asked(
-    opened: sqlite3.Connection, where: str
-) -> tuple[dict[str, pl.DataFrame], tuple[int, int], tuple[Any, Any], tuple[int, int]]:
-    """The rows of the views, of incomplete interim analyses and of the verdicts of the metric, and several numbers.
-
-    Two numbers are those of excluded annotators and of their answers, and two values are the cost of an answer and its
-    currency. The last two numbers are those of views of estimates and of comparisons with displayed differences.
-    """
+def _frames(opened: sqlite3.Connection, where: str) -> dict[str, pl.DataFrame]:
+    """The rows of the views, of incomplete interim analyses (`waiting`) and of the verdicts of the metric."""
     there = {name for (name,) in opened.execute("SELECT name FROM sqlite_master WHERE type = 'view'")}
     lacking = [name for name in (*VIEWS, "answers") if name not in there]
     for view in sorted(there.intersection(VIEWS)):  # SQLite treats the quoted name of a missing column as a text
@@ -192,21 +197,19 @@ def _asked(
         raise InputError(
             f"{where}: {listed(lacking)} is missing, so another version of custodes wrote this file; update custodes"
         )
-    frames = {}
-    for view, schema in VIEWS.items():
-        columns = ", ".join(f'"{name}"' for name in schema)
-        rows = opened.execute(f"SELECT {columns} FROM {view}").fetchall()
-        frames[view] = pl.DataFrame(rows, schema=schema, orient="row", strict=False)
+    queries: dict[str, tuple[str, Mapping[str, Any]]] = {
+        view: (f"SELECT {', '.join(f'[{name}]' for name in schema)} FROM {view}", schema)
+        for view, schema in VIEWS.items()
+    }
+    queries["waiting"] = (WAITING, dict.fromkeys(COMPARED, pl.String))
+    queries["metric"] = (METRIC, {name: VIEWS["battles"][name] for name in METRIC_COLUMNS})
+    frames = {
+        name: pl.DataFrame(opened.execute(query).fetchall(), schema=schema, orient="row", strict=False)
+        for name, (query, schema) in queries.items()
+    }
     if (frames["sources"]["references"] == "[]").all():
         frames["sources"] = frames["sources"].drop("references")
-    frames["waiting"] = pl.DataFrame(
-        opened.execute(WAITING).fetchall(), schema=dict.fromkeys(COMPARED, pl.String), orient="row"
-    )
-    metric_schema = {name: VIEWS["battles"][name] for name in METRIC_COLUMNS}
-    frames["metric"] = pl.DataFrame(opened.execute(METRIC).fetchall(), schema=metric_schema, orient="row")
-    (peeked,), (marked,) = (opened.execute(query).fetchone() for query in (PEEKED, MARKED))
-    paid = opened.execute(PAID).fetchone() or (None, None)
-    return frames, opened.execute(EXCLUDED).fetchone(), paid, (peeked, marked)
+    return frames
 
 
 def _with_lists(sources: pl.DataFrame, where: str) -> pl.DataFrame:
@@ -239,4 +242,28 @@ def _verdicts(rows: pl.DataFrame, where: str) -> tuple[Preferences, Preferences,
     return *verdicts.parted(second, rows["preference"].is_not_null()), notes
 
 
+def read_interim_analyses(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
+    """A study with interim analyses only."""
+    notes = check_columns(frame, where=where, required=tuple(LOOKS))
+    looks = pl.DataFrame(
+        [typed_column(frame, name, kind, where=where, empty=name == "system_b") for name, kind in LOOKS.items()]
+    )
+    refuse_values(looks["decision"], ~looks["decision"].is_in([1, 0, -1]), where=where, allowed="1, 0, -1")
+    check_unique(
+        looks, ["system_a", "system_b", "look"], where=where, what="look", hint="one row per pair and interim analysis"
+    )
+    refuse(
+        looks.select(pl.sum_horizontal("wins", "ties", "losses") != pl.col("n")).to_series(),
+        lambda rows, _: f"{where}: n differs from wins + ties + losses in row {rows}; export the study again",
+    )
+    return Study(raters=Raters.infer({}), looks=turned_looks(looks), notes=tuple(notes), name=where)
+
+
 READER = PathReader(name="annotation", fits=is_study, make=read_annotation, whole=True)
+INTERIM_ANALYSES = TableReader(
+    name="looks",
+    columns=(("system_a", "system_b", "look", "n", "decision"),),
+    make=read_interim_analyses,
+    absent=("item", "rater"),
+)
+"""Interim analyses that were exported from an annotation study, to be joined to the verdicts of the study."""

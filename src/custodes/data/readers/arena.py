@@ -16,8 +16,8 @@ import custodes.data.readers.verdict_words as words
 from custodes.data.notes import Note, noted
 from custodes.data.readers.battles import in_each_row, judged, refuse_nameless
 from custodes.data.readers.mtbench import items_of, judges
+from custodes.data.readers.outputs import messages, outputs_of, spoken
 from custodes.data.readers.reader import Invalid, TableReader
-from custodes.data.readers.texts import messages, outputs_of, spoken
 from custodes.data.readers.verdicts import log_study
 from custodes.data.study import Study
 from custodes.data.table import fitting_columns, label_column

@@ -18,9 +18,8 @@ from custodes.data.readers.orders import shown_first
 from custodes.data.readers.reader import Invalid, TableReader
 from custodes.data.readers.verdict_words import likely, what_is_said, without_empty
 from custodes.data.readers.verdicts import read_verdicts
-from custodes.data.roles import second_rows
 from custodes.data.study import Study
-from custodes.data.table import check_columns, label_column, refuse
+from custodes.data.table import check_columns, label_column, refuse, second_rows
 from custodes.errors import InputError
 
 SYSTEMS = (("model_a", "model_b"), ("system_a", "system_b"))

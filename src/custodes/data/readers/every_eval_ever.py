@@ -1,21 +1,34 @@
 """Every Eval Ever: JSON Lines with one line per sample and metric, and an aggregate JSON file in the same folder.
 
-Layout of version 0.3.0 of the schema (`eval.schema.json`, `instance_level_eval.schema.json`).
+Layout of version 0.3.0 of the schema (`eval.schema.json`, `instance_level_eval.schema.json`). This module also writes
+this layout.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import hashlib
+import re
+import time
+from collections.abc import Iterator, Sequence
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
-from custodes.data.readers.logs import LogRecords, laid_out, layout, log_bytes, log_reader, parsed, top_keys
+import msgspec
+import polars as pl
+
+from custodes.data.readers.logs import LogRecords, has_keys, laid_out, layout, log_bytes, log_reader, parsed
 from custodes.data.readers.reader import Invalid
 from custodes.data.study import Study
+from custodes.errors import OptionError
+from custodes.files import folder as make_folder
+from custodes.files import write_atomically
 
 WHAT = "an instance-level file of Every Eval Ever"
-SAMPLES = "_samples.jsonl"
-"""Suffix of such files written by custodes."""
+VERSION = "0.3.0"
+"""Version of the schema."""
+UNKNOWN = {"deployment_type": "unknown", "model_availability": "unknown"}
 
 SAMPLE = layout(
     {
@@ -91,7 +104,7 @@ def _results(folders: set[Path]) -> dict[tuple[str, str], Any]:
     """The aggregate results in the folders, by evaluation and by id or name of the result."""
     results: dict[tuple[str, str], Any] = {}
     for path in (path for folder in sorted(folders) for path in sorted(folder.glob("*.json"))):
-        if {"evaluation_id", "evaluation_results"} <= top_keys(path):
+        if has_keys(path, "evaluation_id", "evaluation_results"):
             run = parsed(log_bytes(path), RESULTS, where=path.name, what="an aggregate file of Every Eval Ever")
             for result in run.evaluation_results:
                 for name in filter(None, (result.evaluation_name, result.evaluation_result_id)):
@@ -99,20 +112,129 @@ def _results(folders: set[Path]) -> dict[tuple[str, str], Any]:
     return results
 
 
-def _is_log(file: Path) -> bool:
-    if file.suffix != ".jsonl" or not file.is_file():
-        return False
-    with file.open("rb") as stream:
-        head = stream.read(2**20)
-    keys = (b'"evaluation_id"', b'"model_id"', b'"sample_id"', b'"interaction_type"')
-    return all(key in head for key in keys)
+def write_every_eval_ever(study: Study, into: Path) -> Iterator[Path]:
+    """Write two files for each system of a study with scores, in the layout of the public data.
+
+    The files are `BENCHMARK/DEVELOPER/MODEL/UUID.json` and `UUID_samples.jsonl` in the folder `into`.
+
+    Each score of an output is one line. The details of the metric have the rater, the aspect and the kind. Unknown
+    texts are empty. Verdicts are not written, since the schema has no verdicts.
+    """
+    ratings = study.ratings.frame.filter(pl.col("item") != "")
+    if not ratings.height:
+        raise OptionError("Every Eval Ever holds scores of outputs, but the input has no scores")
+    texts, sources = {}, {}
+    if study.outputs is not None:
+        texts = {(item, system): text for item, system, text in study.outputs.texts.iter_rows()}
+        sources = {row["item"]: row for row in study.outputs.sources.iter_rows(named=True)}
+    stamp = f"{time.time():.0f}"
+    for (system,), rows in ratings.group_by("system", maintain_order=True):
+        run = f"{study.name}/{system}/{stamp}"
+        developer, _, model = str(system).rpartition("/")
+        name = UUID(bytes=hashlib.sha256(run.encode()).digest()[:16], version=4)
+        path = "/".join(map(_plain, (study.name, developer or "unknown", model, str(name))))
+        lines = [
+            _sample(row, run, texts.get((row["item"], row["system"]), ""), sources.get(row["item"], {}))
+            for row in rows.iter_rows(named=True)
+        ]
+        samples = b"".join(msgspec.json.encode(line) + b"\n" for line in lines)
+        details = {
+            "format": "jsonl",
+            "file_path": f"data/{path}_samples.jsonl",
+            "hash_algorithm": "sha256",
+            "checksum": hashlib.sha256(samples).hexdigest(),
+            "total_rows": len(lines),
+        }
+        aggregate = _aggregate(study, rows, run, stamp) | {"detailed_evaluation_results": details}
+        place = make_folder(into / Path(path).parent) / Path(path).name
+        yield write_atomically(f"{place}_samples.jsonl", samples)
+        yield write_atomically(f"{place}.json", msgspec.json.encode(aggregate))
+
+
+def _plain(name: str) -> str:
+    """A name as a part of a path."""
+    return re.sub(r"[^\w.-]+", "_", name).strip(".") or "unknown"
+
+
+def _name(row: dict[str, Any]) -> str:
+    return f"{row['rater']}/{row['aspect']}" if row["aspect"] else str(row["rater"])
+
+
+def _sample(row: dict[str, Any], run: str, text: str, source: dict[str, Any]) -> dict[str, Any]:
+    """The line of one score."""
+    score = row["score"]
+    return {
+        "schema_version": VERSION,
+        "evaluation_id": run,
+        "model_id": row["system"],
+        "evaluation_name": _name(row),
+        "evaluation_result_id": f"{run}/{_name(row)}",
+        "sample_id": row["item"],
+        "interaction_type": "single_turn",
+        "input": {"raw": source.get("source", ""), "reference": list(source.get("references", []))},
+        "output": {"raw": [text]},
+        "answer_attribution": [],
+        "evaluation": {"score": score, "is_correct": score == 1},
+        **({"metadata": {"repeat": row["repeat"]}} if row["repeat"] != "0" else {}),
+    }
+
+
+def _aggregate(study: Study, rows: pl.DataFrame, run: str, stamp: str) -> dict[str, Any]:
+    """The aggregate of one system: the mean of each rater and aspect."""
+    raters = {row["rater"]: row for row in study.raters.frame.iter_rows(named=True)}
+    system = rows["system"][0]
+    results = []
+    means = rows.group_by("rater", "aspect", maintain_order=True).agg(pl.col("score").mean(), pl.len())
+    for mean in means.iter_rows(named=True):
+        rater = raters[mean["rater"]]
+        low = "-Infinity" if rater["low"] is None else rater["low"]
+        high = "Infinity" if rater["high"] is None else rater["high"]
+        details = {"rater": mean["rater"], "aspect": mean["aspect"], "kind": rater["kind"]}
+        results.append(
+            {
+                "evaluation_result_id": f"{run}/{_name(mean)}",
+                "evaluation_name": _name(mean),
+                "source_data": {"dataset_name": study.name, "source_type": "other"},
+                "metric_config": {
+                    "metric_name": _name(mean),
+                    "lower_is_better": not rater["higher_is_better"],
+                    "score_type": "continuous",
+                    "min_score": low,
+                    "max_score": high,
+                    "additional_details": {key: value for key, value in details.items() if value},
+                },
+                "score_details": {"score": mean["score"], "uncertainty": {"num_samples": mean["len"]}},
+            }
+        )
+    return {
+        "schema_version": VERSION,
+        "evaluation_id": run,
+        "retrieved_timestamp": stamp,
+        "source_metadata": {
+            "source_name": study.name,
+            "source_type": "evaluation_run",
+            "source_organization_name": "unknown",
+            "evaluator_relationship": "other",
+        },
+        "eval_library": {"name": "custodes", "version": version("custodes")},
+        "model_info": {
+            "name": system,
+            "id": system,
+            "developer": system.rpartition("/")[0] or "unknown",
+            "additional_details": UNKNOWN,
+        },
+        "evaluation_results": results,
+    }
 
 
 READER = log_reader(
     "every_eval_ever",
     what=WHAT,
-    patterns=[f"{depth}*.jsonl" for depth in ("", "*/", "*/*/", "*/*/*/", "*/*/*/*/")],
+    patterns=["*.jsonl"],
+    depth=4,
     contents="no .jsonl file with evaluation_id, model_id and sample_id",
-    is_log=_is_log,
+    is_log=lambda file: (
+        file.suffix == ".jsonl" and has_keys(file, "evaluation_id", "model_id", "sample_id", "interaction_type")
+    ),
     make=read_every_eval_ever,
 )

@@ -121,7 +121,8 @@ def _without_model(name: str) -> str:
 READER = log_reader(
     "helm",
     what=WHAT,
-    patterns=[f"{depth}{STATS}" for depth in ("", "*/", "*/*/", "*/*/*/", "*/*/*/*/")],
+    patterns=[STATS],
+    depth=4,
     contents=f"no folder that holds {STATS}",
     is_log=lambda file: file.name == STATS,
     make=read_helm,

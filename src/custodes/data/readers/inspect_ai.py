@@ -106,10 +106,6 @@ def read_inspect_ai(files: Sequence[Path], *, where: str, invalid: Invalid) -> S
     return records.study(notes=notes)
 
 
-def _is_log(file: Path) -> bool:
-    return file.suffix.lower() == SUFFIX or {"eval", "version"} <= top_keys(file)
-
-
 def _parsed_log(file: Path, data: bytes) -> tuple[Any, Iterable[Any]]:
     """A log, and an iterator over its samples."""
     if not zipfile.is_zipfile(io.BytesIO(data)):
@@ -144,8 +140,9 @@ def _plain(content: Any, attachments: dict[str, str]) -> str:
 READER = log_reader(
     "inspect_ai",
     what=WHAT,
-    patterns=[f"{depth}{suffix}" for depth in ("*", "*/*") for suffix in (SUFFIX, ".json")],
+    patterns=[f"*{SUFFIX}", "*.json"],
+    depth=1,
     contents="no .eval file, and no .json of such a log",
-    is_log=_is_log,
+    is_log=lambda file: file.suffix.lower() == SUFFIX or {"eval", "version"} <= top_keys(file),
     make=read_inspect_ai,
 )

@@ -135,7 +135,7 @@ def _study(labels: pl.DataFrame, notes: list[Note], *, where: str) -> Study:
         gold = part.filter(pl.col("kind") == "human")["rater"].unique(maintain_order=True).to_list()
         scales[str(aspect)] = scale = scale_of(words, gold=gold, where=where)
         for rater, table in by_rater.items():
-            values = codes(words[rater], scale)
+            values = codes(words[rater], table["rater"], scale)
             notes += _unread(words[rater], values, rater, scale, where=where)
             rows.append(table.with_columns(score=values).select(list(SCHEMA)).drop_nulls("score"))
     ratings = pl.concat(rows)

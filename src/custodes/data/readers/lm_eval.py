@@ -16,6 +16,7 @@ from custodes.data.notes import noted
 from custodes.data.readers.logs import (
     Label,
     LogRecords,
+    has_keys,
     label,
     laid_out,
     layout,
@@ -161,19 +162,12 @@ def _results(file: Path) -> Any:
     return parsed(log_bytes(results[-1]), RESULTS, where=results[-1].name, what="results of lm-evaluation-harness")
 
 
-def _is_log(file: Path) -> bool:
-    if not NAME.fullmatch(file.name) or not file.is_file():
-        return False
-    with file.open("rb") as stream:
-        head = stream.read(2**20)
-    return b'"doc_id"' in head and b'"resps"' in head
-
-
 READER = log_reader(
     "lm_eval",
     what=WHAT,
-    patterns=[f"{depth}samples_*.jsonl" for depth in ("", "*/", "*/*/")],
+    patterns=["samples_*.jsonl"],
+    depth=2,
     contents="no file samples_TASK_DATE.jsonl",
-    is_log=_is_log,
+    is_log=lambda file: NAME.fullmatch(file.name) is not None and has_keys(file, "doc_id", "resps"),
     make=read_lm_eval,
 )

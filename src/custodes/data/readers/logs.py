@@ -25,11 +25,14 @@ from custodes.data.notes import Note, noted
 from custodes.data.preferences import Preferences
 from custodes.data.raters import Raters
 from custodes.data.ratings import KEY, Ratings
+from custodes.data.readers.outputs import outputs_of
 from custodes.data.readers.reader import Invalid, PathReader
-from custodes.data.readers.texts import outputs_of
 from custodes.data.study import Study
 from custodes.errors import InputError, listed
 from custodes.strict_json import prepare_decoder
+
+HEAD = 2**20
+"""Number of bytes of a file of JSON Lines that are searched for keys."""
 
 LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 Label = str | int | float
@@ -106,6 +109,15 @@ def _keys(path: Path, changed: int, size: int) -> frozenset[str]:
         return frozenset()
 
 
+def has_keys(path: Path, *keys: str) -> bool:
+    """Whether the object in a .json file has these keys, or the first lines of a file of JSON Lines contain them."""
+    if path.suffix.lower() == ".json":
+        return top_keys(path).issuperset(keys)
+    with path.open("rb") as stream:
+        head = stream.read(HEAD)
+    return all(f'"{key}"'.encode() in head for key in keys)
+
+
 def holds_records(path: Path) -> bool:
     """Whether the object in a .json file holds a list of objects, which is a table."""
     try:
@@ -126,7 +138,7 @@ class LogRecords:
 
     `scores` has item, system, rater, aspect, repeat and score. `texts` has item, system and text. `sources` has item,
     source and references; the first row of an item counts. `groups` maps an item to a group. `lower` has the raters for
-    which lower is better. `left_out` counts non-numeric values by rater.
+    which lower is better.
     """
 
     where: str
@@ -216,6 +228,7 @@ def log_reader(
     *,
     what: str,
     patterns: Sequence[str],
+    depth: int,
     contents: str,
     is_log: Callable[[Path], bool],
     make: Callable[..., Study],
@@ -227,20 +240,23 @@ def log_reader(
     name, what
         The name of the reader, and the name of the format in messages.
     patterns
-        Globs of the log files in a folder, in reading order.
+        Globs of the names of log files.
+    depth
+        Number of levels of subfolders that may contain log files.
     contents
         The description of what is missing in a folder without a log, for the message.
     is_log
-        Function that returns whether a file is a log, according to its name and first bytes.
+        Function that returns whether a file is a log, according to its name and its keys (see `has_keys`).
     make
         Function that makes a study: `make(files, where=, invalid=)`.
     """
 
     def logs(path: Path) -> Iterator[Path]:
-        return (file for glob in patterns for file in sorted(path.glob(glob)) if file.is_file() and is_log(file))
+        globs = ("*/" * level + pattern for level in range(depth + 1) for pattern in patterns)
+        return (file for glob in globs for file in sorted(path.glob(glob)) if file.is_file() and is_log(file))
 
     def fits(path: Path) -> bool:
-        return next(logs(path), None) is not None if path.is_dir() else is_log(path)
+        return next(logs(path), None) is not None if path.is_dir() else path.is_file() and is_log(path)
 
     def read(path: Path, *, part: str | None, invalid: Invalid) -> Study:
         where = path.resolve().name

@@ -17,14 +17,13 @@ import polars as pl
 from custodes.data.items import Items
 from custodes.data.loading import LARGEST, LARGEST_MEMBER, file_bytes, holds_table, utf8_text
 from custodes.data.notes import noted
-from custodes.data.origin import digest_of
 from custodes.data.outputs import SCHEMA, Outputs
 from custodes.data.raters import Raters
 from custodes.data.ratings import SCHEMA as RATINGS
 from custodes.data.ratings import Ratings
 from custodes.data.readers.reader import Invalid, PathReader
 from custodes.data.study import Study
-from custodes.data.table import counted, number_column, refuse
+from custodes.data.table import counted, digest_of, number_column, refuse
 from custodes.errors import InputError, listed, suggestion
 
 TAR_SUFFIXES = (".tar", ".tar.gz", ".tgz")

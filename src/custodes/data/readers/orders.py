@@ -75,14 +75,14 @@ def shown_first(table: pl.DataFrame, frame: pl.DataFrame, *, where: str, written
         low=pl.min_horizontal("system_a", "system_b"),
         high=pl.max_horizontal("system_a", "system_b"),
         turn=pl.when(forward).then(1.0).otherwise(-1.0),
-        told=order_sign,
+        stated=order_sign,
         flagged=flag.is_not_null(),
         free=flag.is_not_null() | (order_sign == 0),
     )
     if not repeated(rows, COMPARISON).any():
         return order_sign.alias("shown"), []
     rows = rows.with_columns(facing=pl.col("turn").n_unique().over(COMPARISON) == 2)
-    same = (pl.col("told") * pl.col("turn")).n_unique().over(COMPARISON) == 1
+    same = (pl.col("stated") * pl.col("turn")).n_unique().over(COMPARISON) == 1
     rows = rows.with_columns(
         swapped=pl.col("facing") & same & pl.col("free"),
         torn=pl.col("facing") & ~same,
@@ -96,7 +96,7 @@ def shown_first(table: pl.DataFrame, frame: pl.DataFrame, *, where: str, written
         ),
     )
     if not rows["swapped"].any():
-        return rows["told"].alias("shown"), []
+        return rows["stated"].alias("shown"), []
     share = pl.col("swapped").filter(pl.struct(COMPARISON).is_first_distinct()).mean().over("rater")
     by_flags = (pl.col("swapped") & pl.col("flagged")).any().over("rater") & pl.col("flagged")
     as_named = (
@@ -104,7 +104,7 @@ def shown_first(table: pl.DataFrame, frame: pl.DataFrame, *, where: str, written
         & ~pl.col("torn").any().over("rater")
         & (pl.col("swapped") | by_flags | ((share >= MOST) & pl.col("swapped").any().over("rater")))
     )
-    rows = rows.with_columns(shown=pl.when(as_named).then(1.0).otherwise("told"))
+    rows = rows.with_columns(shown=pl.when(as_named).then(1.0).otherwise("stated"))
     pairs = rows.filter("swapped").select(COMPARISON).n_unique()
     some = rows.filter(pl.col("swapped").any().over("rater"))
     unknown = some.filter(pl.col("shown") == 0).height

@@ -12,9 +12,8 @@ from custodes.data.notes import noted
 from custodes.data.raters import Raters, rater_kinds
 from custodes.data.ratings import KEY, OPTIONAL, Ratings
 from custodes.data.readers.reader import Invalid, TableReader
-from custodes.data.roles import second_rows
 from custodes.data.study import Study
-from custodes.data.table import check_columns, number_column
+from custodes.data.table import check_columns, number_column, second_rows
 from custodes.errors import InputError
 
 

@@ -1,18 +1,171 @@
-"""Scores of RewardBench: two rows per pair, with `ref` 1 (chosen) or 0 (rejected), `subset`, and one column per reward
-model."""
+"""Scores of RewardBench 2 and RewardBench in the published layout (one file per model, or a folder of such files), and
+a table with all reward models on RewardBench.
+
+A file is an object of lists with one entry per prompt, as in the files `eval-set-scores/MODEL.json` of
+github.com/allenai/reward-bench. `scripts/run_v2.py` writes `scores` (right completions first) and `num_correct`, and
+`scripts/run_rm.py` writes `scores_chosen` and `scores_rejected`. The cards of allenai/reward-bench-2 and
+allenai/reward-bench on the Hugging Face Hub describe the data. In reward-bench-2, `chosen` and `rejected` are lists; in
+reward-bench, `chosen` and `rejected` are texts.
+
+The table has two rows per pair, with `ref` 1 (chosen) or 0 (rejected), `subset`, and one column per reward model.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
 import polars as pl
 
 from custodes.data.items import Items
+from custodes.data.joining import join
 from custodes.data.preferences import Preferences
 from custodes.data.raters import Raters
 from custodes.data.ratings import Ratings
+from custodes.data.readers.logs import Label, LogRecords, label, laid_out, layout, log_reader, number, parsed, top_keys
 from custodes.data.readers.reader import Invalid, TableReader
 from custodes.data.study import Study
 from custodes.data.table import check_columns, label_column, number_column, refuse
-from custodes.errors import InputError
+from custodes.errors import InputError, listed
+
+WHAT = "scores of RewardBench"
+DATA_WHAT = "the data of RewardBench"
+COLUMNS = ("id", "subset", "prompt", "chosen", "rejected")
+PERSON = "ref"
+TEXTS = msgspec.json.Decoder(list[str])
+FIRST = ("scores_chosen", "scores_rejected", "text_chosen", "text_rejected")
+"""Columns of RewardBench, with one right and one wrong text per entry."""
+SCORES = layout(
+    {
+        "id": [Label],
+        "subset": [str],
+        "model": str,
+        "scores": ([list[Any]], None),
+        "num_correct": ([int], None),
+        "text": ([list[Any]], None),
+        **dict.fromkeys(FIRST, (list[Any], None)),
+    }
+)
+Prompts = list[tuple[str, str, list[Any], list[Any]]]
+"""Item, subset, and the texts of right and of wrong completions of each prompt; None for a missing text."""
+
+
+def read_rewardbench2(files: Sequence[Path], *, where: str, invalid: Invalid) -> Study:
+    """A study of prompts. The item is subset/id, the group is the subset, the rater is the reward model, and the human
+    rater is `ref`.
+
+    Systems are the positions of completions: chosen, rejected_1, rejected_2, rejected_3, or chosen_1, chosen_2, ... in
+    subsets with several right completions. `ref` prefers every right completion to every wrong completion, and has no
+    preference between two right or two wrong completions.
+    """
+    return replace(join([_read(file) for file in files]), name=where)
+
+
+def _read(path: Path) -> Study:
+    records = LogRecords(where=path.name, kinds={PERSON: "human"})
+    table = parsed(records.load(path, path.name), SCORES, where=path.name, what=WHAT)
+    if table.model == PERSON:
+        raise InputError(f"{path.name}: the model is named {PERSON!r}, the name of the human rater; rename the model")
+    prompts: Prompts = []
+    for place, (name, subset, scores, correct, texts) in enumerate(_entries(table, path.name), start=1):
+        if not 0 <= correct <= len(scores) or len(texts) != len(scores):
+            raise InputError(
+                f"{path.name}: entry {place} has {len(scores)} scores, {len(texts)} texts and num_correct "
+                f"{correct}; give one score for each text, and a num_correct that does not exceed the number of texts"
+            )
+        item = f"{subset.strip()}/{label(name)}"
+        prompts.append((item, subset.strip(), texts[:correct], texts[correct:]))
+        for system, value in zip(_systems(correct, len(scores) - correct), scores, strict=True):
+            # Models with a reward head give a list of one score.
+            value = value[0] if isinstance(value, list) and len(value) == 1 else value
+            score = number(value)
+            if score is None and value is not None:
+                raise InputError(f"{path.name}: entry {place}: score {str(value)[:40]!r} is not a number")
+            records.score(item, system, table.model, score)
+    return _study(records, prompts)
+
+
+def _entries(table: Any, where: str) -> Iterator[tuple[Label, str, list[Any], int, list[Any]]]:
+    """The identifier, the subset, the scores of all completions (right completions first), the number of right
+    completions, and the texts."""
+    if table.scores is not None and table.num_correct is not None:
+        texts = [[None] * len(row) for row in table.scores] if table.text is None else table.text
+        columns = [table.scores, table.num_correct, texts]
+    elif table.scores_chosen is not None and table.scores_rejected is not None:
+        lists = [getattr(table, name) for name in FIRST]
+        columns = [[None] * len(table.id) if each is None else each for each in lists]
+    else:
+        raise InputError(
+            f"{where}: this is not a file of {WHAT}, as required lists are missing: RewardBench 2 "
+            "has scores and num_correct, RewardBench has scores_chosen and scores_rejected"
+        )
+    columns = [table.id, table.subset, *columns]
+    lengths = {len(column) for column in columns}
+    if len(lengths) > 1:
+        raise InputError(
+            f"{where}: the lists have different lengths ({listed(sorted(lengths))}), but each needs one "
+            "entry per prompt; the file may be truncated"
+        )
+    for name, subset, *rest in zip(*columns, strict=True):
+        scores, correct, texts = rest if len(rest) == 3 else (rest[:2], 1, rest[2:])
+        yield name, subset, scores, correct, texts
+
+
+def read_rewardbench2_data(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
+    """A study of preferences and texts, to be joined to scores. The labels are the same as in `read_rewardbench2`."""
+    check_columns(frame, where=where, required=COLUMNS, optional=frame.columns)
+    ids, subsets = (label_column(frame, name, where=where) for name in ("id", "subset"))
+    records = LogRecords(where=where, kinds={PERSON: "human"})
+    prompts: Prompts = []
+    for place, (row, name, subset) in enumerate(zip(frame.iter_rows(named=True), ids, subsets, strict=True), 1):
+        right, wrong = (_texts(row[side], f"{where}, row {place}") for side in ("chosen", "rejected"))
+        prompts.append((f"{subset}/{name}", subset, right, wrong))
+        records.sources.append((f"{subset}/{name}", str(row["prompt"] or ""), []))
+    return _study(records, prompts)
+
+
+def _texts(cell: Any, place: str) -> list[str]:
+    """The texts of one side, from a list, JSON of a list, or one text."""
+    if isinstance(cell, str):
+        try:
+            texts = TEXTS.decode(cell)
+        except msgspec.MsgspecError:
+            texts = [cell]
+        return texts
+    return list(laid_out(cell or [], list[str], where=place, what=DATA_WHAT))
+
+
+def _study(records: LogRecords, prompts: Prompts) -> Study:
+    """The study of scores, texts and preferences for right completions."""
+    pairs = []
+    for place, (item, subset, right, wrong) in enumerate(prompts, start=1):
+        if item in records.groups:
+            raise InputError(f"{records.where}: prompt {item!r} occurs twice (again in entry {place}); remove one")
+        records.groups[item] = subset
+        systems = _systems(len(right), len(wrong))
+        texts = (text if isinstance(text, str) else None for text in (*right, *wrong))
+        records.texts += zip([item] * len(systems), systems, texts, strict=True)
+        pairs += [(item, good, bad) for good in systems[: len(right)] for bad in systems[len(right) :]]
+    if not pairs:
+        raise InputError(
+            f"{records.where}: no prompt has both a correct and an incorrect completion, so nothing can be compared"
+        )
+    table = pl.DataFrame(pairs, schema=["item", "system_a", "system_b"], orient="row")
+    verdicts = table.with_columns(rater=pl.lit(PERSON), preference=1)
+    return records.study(preferences=Preferences.make(verdicts, where=records.where)[0], sides=True)
+
+
+def _systems(n_right: int, n_wrong: int) -> list[str]:
+    """The names of the positions: chosen and rejected. If a side has several completions, the names are numbered:
+    chosen_1, chosen_2, ..."""
+    return [
+        side if count == 1 else f"{side}_{place}"
+        for side, count in (("chosen", n_right), ("rejected", n_wrong))
+        for place in range(1, count + 1)
+    ]
 
 
 def read_rewardbench(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
@@ -70,6 +223,16 @@ def _check_pairs(frame: pl.DataFrame, subset: pl.Series, *, where: str) -> None:
     )
 
 
-READER = TableReader(
+SCORES_BY_MODEL = log_reader(
+    "rewardbench2",
+    what=WHAT,
+    patterns=["*.json"],
+    depth=1,
+    contents="no .json with id, subset, model and scores",
+    is_log=lambda file: any({"id", "subset", "model", key} <= top_keys(file) for key in ("scores", "scores_chosen")),
+    make=read_rewardbench2,
+)
+PUBLISHED_DATA = TableReader(name="rewardbench2_data", columns=(COLUMNS,), make=read_rewardbench2_data)
+TABLE = TableReader(
     name="rewardbench", columns=(("ref", "subset"),), make=read_rewardbench, absent=("item", "system", "rater")
 )

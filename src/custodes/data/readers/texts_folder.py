@@ -13,10 +13,10 @@ import polars as pl
 from custodes.data.loading import file_bytes, holds_table, utf8_text
 from custodes.data.mapping.column_vocabulary import normalised
 from custodes.data.notes import noted
-from custodes.data.origin import digest_of
 from custodes.data.readers.outputs import read_outputs
 from custodes.data.readers.reader import Invalid, PathReader
 from custodes.data.study import Study
+from custodes.data.table import digest_of
 from custodes.errors import InputError, listed
 
 SUFFIXES = (".txt", ".md")

@@ -11,7 +11,7 @@ from difflib import get_close_matches
 
 import polars as pl
 
-from custodes.data.mapping.languages import TIE_WORDS
+from custodes.data.mapping.column_vocabulary import TIE_WORDS
 from custodes.data.table import refuse
 from custodes.errors import listed
 

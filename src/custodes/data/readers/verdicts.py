@@ -58,9 +58,7 @@ def read_verdicts(
         raise InputError(f"{where}: {message}; allowed: {allowed}, or empty{mend}")
     columns = table.drop("verdict", "row")
     preferences, notes = Preferences.make(columns, where=where, unreadable=table["verdict"] != "", unused=unused)
-    notes = [note for note in notes if note.rule != "missing-verdict"]
-    reason = pl.col("invalid") if "invalid" in table.columns else pl.lit("")
-    empty, lost = table.filter((pl.col("verdict") == "") & (reason == "")).height, unreadable.height
+    lost = unreadable.height
     dropped = f"{where}: {lost} verdicts could not be read and were dropped ({counted(unreadable['rater'])})"
     unparsed = (
         f"{where}: {failed.height} replies of judges could not be parsed and count as not rated "
@@ -69,7 +67,6 @@ def read_verdicts(
     return preferences, [
         *notes,
         *noted(
-            ("missing-verdict", empty, f"{where}: {empty} verdicts are empty and count as not rated"),
             ("judge-failed", failed.height, unparsed),
             ("unreadable-verdict", lost, dropped),
         ),

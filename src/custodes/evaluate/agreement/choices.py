@@ -103,10 +103,11 @@ class Choices:
         """The comparisons rated by annotators and metric, with the column in `times` and the weight of each one."""
         comparison, rows = self._comparison, chosen(self._comparison, metric)
         column = self._column[comparison.design.units[rows.item]]
-        here = column >= 0
-        rows = Joint(rows.pair[here], rows.item[here], rows.signs[:, here])
+        if (column < 0).any():
+            here = column >= 0
+            rows, column = Joint(rows.pair[here], rows.item[here], rows.signs[:, here]), column[here]
         weights = comparison.design.item_weights
-        return rows, column[here], np.ones(len(rows.pair)) if weights is None else weights[rows.item]
+        return rows, column, np.ones(len(rows.pair)) if weights is None else weights[rows.item]
 
     @cached_property
     def _totals(self) -> Floats:
@@ -131,21 +132,26 @@ class Choices:
         system, pair = comparison.design.pairs.T.ravel(), np.tile(np.arange(n_pairs), 2)
         member = csr_array((np.ones(2 * n_pairs), (system, pair)), shape=(n_systems, n_pairs))
         side = csr_array((np.repeat([1.0, -1.0], n_pairs), (system, pair)), shape=(n_systems, n_pairs))
-        for metric in range(n_metrics):
-            rows, column, weight = self._weighted(metric)
-            shape = {"n_cells": n_pairs, "n_kinds": self._times.shape[1]}
-            added = [
-                sums_of(rows.pair, column, weight * values, **shape) for values in (np.ones(len(column)), *rows.signs)
-            ]
+        shape = {"n_cells": n_pairs, "n_kinds": self._times.shape[1]}
+        for group in equal_grounds(grounds_of(comparison)):
+            summed = []
+            for metric in group:
+                rows, column, weight = self._weighted(metric)
+                summed.append(sums_of(rows.pair, column, weight * rows.signs[1], **shape))
+            # Human preferences are those of the last metric of the group, and equal for all of its metrics.
+            number = sums_of(rows.pair, column, weight, **shape)
+            by_people = sums_of(rows.pair, column, weight * rows.signs[0], **shape)
             for block in chunks(n_times, 4 * (n_pairs + self._times.shape[1])):
                 times = np.ascontiguousarray(self._times[block].T, dtype=np.float64)
-                n, people, metrics = (of(times) for of in added)
-                there = n > 0
-                agree = ((np.sign(people) == np.sign(metrics)) & there).sum(axis=0)
-                accuracy[block, metric] = ratio(agree, there.sum(axis=0))
-                compared = member @ n
-                people_net[block, metric] = ratio(side @ people, compared).T
-                metric_net[block, metric] = ratio(side @ metrics, compared).T
+                n, people = number(times), by_people(times)
+                there, compared = n > 0, member @ n
+                net, pairs, sign = ratio(side @ people, compared).T, there.sum(axis=0), np.sign(people)
+                for metric, of in zip(group, summed, strict=True):
+                    metrics = of(times)
+                    agree = ((sign == np.sign(metrics)) & there).sum(axis=0)
+                    accuracy[block, metric] = ratio(agree, pairs)
+                    people_net[block, metric] = net
+                    metric_net[block, metric] = ratio(side @ metrics, compared).T
         return accuracy, people_net, metric_net
 
 
@@ -153,7 +159,7 @@ def chosen(comparison: RaterComparison, metric: int) -> Joint:
     """The comparisons rated by both the annotators and a metric."""
     rows = comparison.preferences.joint(0, 1 + metric)
     both = rows.by_all
-    return Joint(rows.pair[both], rows.item[both], rows.signs[:, both])
+    return rows if both.all() else Joint(rows.pair[both], rows.item[both], rows.signs[:, both])
 
 
 def equal_preferences(comparison: RaterComparison) -> Ratios:

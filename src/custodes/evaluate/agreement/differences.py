@@ -80,8 +80,10 @@ class Tester:
         held[self.block[self.sample.comparison.design.units[item]], rows] = True
         return held
 
-    def flipped(self, draws: Floats, present: Bools) -> multiple_testing.Family:
-        """Return sign-flip tests of a family of k statistics with jackknife values `draws` (1 + blocks, k)."""
+    def flipped(self, draws: Floats, present: Bools, pairs: tuple[Ints, Ints] | None = None) -> multiple_testing.Family:
+        """Return sign-flip tests of a family of k statistics with jackknife values `draws` (1 + blocks, k).
+
+        If `pairs` is given, the tests are of differences between the statistics, see `flip_tests`."""
         return multiple_testing.flip_tests(
             draws[0],
             draws[1:],
@@ -89,6 +91,7 @@ class Tester:
             flips=self.flips,
             confidence=self.confidence,
             alpha=self.alpha,
+            pairs=pairs,
         )
 
 
@@ -210,6 +213,10 @@ def _family(tester: Tester, name: str, grounds: Sequence[_Ground], n_pairs: int)
     """Return the tests of all pairs by one statistic. Resamples are computed in parts, because the resamples of all
     pairs may exceed the memory."""
     statistic = STATISTICS[name]
+    if statistic.smooth and not statistic.per_item and len(grounds) == 1:
+        (ground,) = grounds
+        present = tester.has(_items(ground.drawn.comparison, slice(1)))
+        return tester.flipped(statistic.compute(ground.without), present, (ground.first, ground.second))
     if statistic.smooth:
         n_blocks = len(tester.left_out) - 1
         draws, present = np.full((1 + n_blocks, n_pairs), np.nan), np.zeros((n_blocks, n_pairs), dtype=bool)

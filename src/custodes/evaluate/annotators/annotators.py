@@ -289,7 +289,7 @@ def annotators(
             if note.rule == "annotators-without-ratings":
                 silent = note.message.partition(":")[0]
                 raise InputError(f"{study.name}: {silent}; add their ratings, or use the leaderboard of metrics")
-        raise OptionError(study.whose_people())
+        raise OptionError(study.advice_on_annotators())
     parts, data_notes = annotator_answers(chosen, chosen.humans)
     if not parts:
         raise InputError(

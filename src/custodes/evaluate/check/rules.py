@@ -208,7 +208,7 @@ class OfProblems(Result):
 
     problems: pl.DataFrame
 
-    def told(self) -> Iterator[str]:
+    def note_texts(self) -> Iterator[str]:
         """Return one line if there are no problems; notes are in the table `problems`."""
         return iter(() if self.problems.height else ("no problems found",))
 

@@ -49,7 +49,7 @@ def study_problems(study: Study, chosen: Study, notes: Sequence[Note]) -> Iterat
     elif not chosen.humans and SILENT not in {note.rule for note in chosen.notes}:
         kinds = chosen.raters.kind
         unknown = "no-annotators" if set(kinds.values()) != {"metric"} else "no-human-ratings"
-        yield problem(unknown, why=chosen.whose_people(), metrics=listed(kinds))
+        yield problem(unknown, why=chosen.advice_on_annotators(), metrics=listed(kinds))
     if len(chosen.systems) < 2 and texts is None and not chosen.labels:
         yield problem("nothing-compared", why=too_few(chosen, "a comparison needs two systems"))
     yield from _look_alikes(study)

@@ -191,8 +191,7 @@ class Consistency(Result):
         ),
         share(
             "failure_rate",
-            "proportion of queried verdicts that are empty or unreadable; in a row of the factor `reason`, those that "
-            "failed for this reason",
+            "proportion of queried verdicts that failed: empty or unreadable (in a row of a reason: for this reason)",
             "Failed",
             interval=True,
         ),

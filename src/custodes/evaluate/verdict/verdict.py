@@ -122,8 +122,8 @@ def verdict(
     Examples
     --------
     >>> import custodes as cu
-    >>> told = cu.verdict(cu.read("demo"), resamples=50, aspect="coherence")
-    >>> told.verdict["kind"].unique(maintain_order=True).to_list()[0]
+    >>> result = cu.verdict(cu.read("demo"), resamples=50, aspect="coherence")
+    >>> result.verdict["kind"].unique(maintain_order=True).to_list()[0]
     'best'
     """
     if study.labels:

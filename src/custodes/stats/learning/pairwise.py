@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,12 +20,13 @@ PENALTIES = np.logspace(1, -4, 11)
 _CONSTANT = 1e-12  # a range below this proportion of the values is rounding error
 _TIE = 1e-9  # relative to the range of human ratings; means of several have rounding errors
 _STEPS = 100  # maximum number of Newton steps; about five are needed
-_REUSE = 1 / 16  # in cross-validation, the Hessian is reused while a step gains at most this part of the last one
+_REUSE = 1 / 16  # on a path, the Hessian is reused while a step gains at most this part of the last one
+_FACTORS = 512  # number of factors between 1 and 2 whose product is finite
 _TOLERANCE = 1e-8  # gain of mean log-loss by the last step; about the square of this gain remains
 
 
 class _Pairs(NamedTuple):
-    """Decided pairs of outputs.
+    """Decided pairs of outputs, in the order of `winner`.
 
     `winner` and `loser` (pairs,) are the positions of the two outputs of each pair among the rows of `x`. `x` (rows, p)
     is centred within items and standardised.
@@ -65,11 +67,14 @@ def pairwise_logistic(
     """
     z, scale = _standardised(x, items)
     spread = np.fmax.reduce(y, initial=-np.inf) - np.fmin.reduce(y, initial=np.inf)
-    pairs = _Pairs(z, *ordered_pairs(y, items, tie=_TIE * spread))
-    if not len(pairs.winner):
+    winner, loser = ordered_pairs(y, items, tie=_TIE * spread)
+    if not len(winner):
         return np.zeros(x.shape[1])
+    order = np.argsort(winner, kind="stable")
+    pairs = _Pairs(z, winner[order], loser[order])
     penalty = float(penalties[0]) if len(penalties) == 1 else _chosen(pairs, groups, np.sort(penalties)[::-1])
-    return np.nan_to_num(_fitted(pairs, penalty, np.zeros(x.shape[1])) / scale, nan=0.0)
+    weights = next(_path(pairs, [penalty], np.zeros(x.shape[1])))
+    return np.nan_to_num(weights / scale, nan=0.0)
 
 
 def _standardised(x: Floats, items: Ints) -> tuple[Floats, Floats]:
@@ -100,74 +105,67 @@ def _chosen(pairs: _Pairs, groups: NDArray[Any], penalties: Floats) -> float:
     fold = inner_folds(groups)
     if not fold.any():
         return PENALTY
-    parts = []
+    paths, held_pairs = [], []
     for rows_of_part in splits(fold):
         chosen = [rows[pairs.winner] & rows[pairs.loser] for rows in rows_of_part]
-        parts.append([_Pairs(pairs.x, pairs.winner[pair], pairs.loser[pair]) for pair in chosen])
-    weights = last = [np.zeros(pairs.x.shape[1])] * len(parts)
+        train, held = (_Pairs(pairs.x, pairs.winner[pair], pairs.loser[pair]) for pair in chosen)
+        paths.append(_path(train, penalties.tolist(), np.zeros(pairs.x.shape[1]), reuse=_REUSE))
+        held_pairs.append(held)
     losses: list[float] = []
-    for penalty in penalties:
-        starts = [2 * here - before for here, before in zip(weights, last, strict=True)]  # extrapolated along the path
-        fits = [_fitted(train, penalty, start, reuse=_REUSE) for (train, _), start in zip(parts, starts, strict=True)]
-        weights, last = fits, weights
-        losses.append(
-            sum(float(_log_loss(_margins(held, fit)).sum()) for (_, held), fit in zip(parts, fits, strict=True))
-        )
+    for fits in zip(*paths, strict=True):
+        losses.append(sum(_log_loss(held, fit)[0] for held, fit in zip(held_pairs, fits, strict=True)))
         if len(losses) > 2 and losses[-1] > losses[-2] > losses[-3]:
             break
     return float(penalties[int(np.argmin(losses))])
 
 
-def _fitted(pairs: _Pairs, penalty: float, start: Floats, *, reuse: float = 0.0) -> Floats:
-    """Standardised weights (p,) by Newton's method from `start`.
+def _path(pairs: _Pairs, penalties: Sequence[float], weights: Floats, *, reuse: float = 0.0) -> Iterator[Floats]:
+    """Yield the standardised weights (p,) for each penalty, by Newton's method from `weights`.
 
-    The curvature is reused only while a full step gains at most `reuse` times the previous gain; otherwise it is
-    recomputed. With reuse, the result is accurate to about 1e-8 of the loss. Without reuse, it is accurate to the
-    square of this value.
+    The first step for each further penalty is taken with the gradient and the Hessian of the previous penalty. A
+    Hessian is reused only while a full step gains at most `reuse` times the previous gain; otherwise it is recomputed.
+    With reuse, the result is accurate to about 1e-8 of the loss. Without reuse, it is accurate to the square of this
+    value.
     """
-    from scipy.special import expit
-
-    weights, before, n = start, 0.0, len(pairs.x)
+    n, mass, last = len(pairs.x), max(1, len(pairs.winner)), 0.0
     curvature: Floats | None = None
-    margins = _margins(pairs, weights)
-    loss = _loss(margins, weights, penalty)
-    for _ in range(_STEPS):
-        surprise = expit(-margins)
-        # Gradient, from the predicted probability of the other order.
-        by_row = np.bincount(pairs.loser, surprise, n) - np.bincount(pairs.winner, surprise, n)
-        slope = by_row @ pairs.x / max(1, len(surprise)) + penalty * weights
-        step = np.zeros_like(slope) if curvature is None else np.linalg.solve(curvature, -slope)
-        gain = float(-slope @ step)
-        if curvature is None or gain > reuse * before:
-            curvature = _curvature(pairs, surprise) + penalty * np.eye(len(weights))
-            step = np.linalg.solve(curvature, -slope)
-            gain = float(-slope @ step)
-        before, share = gain, 1.0
-        while True:
-            margins = _margins(pairs, weights + share * step)
-            after = _loss(margins, weights + share * step, penalty)
-            if after <= loss - 0.1 * share * gain or gain < _TOLERANCE:
+    for penalty in penalties:
+        ridge = penalty * np.eye(len(weights))
+        if curvature is not None:  # at the previous weights, the gradient was 0
+            weights = weights + np.linalg.solve(curvature + ridge, (last - penalty) * weights)
+        last, before = penalty, np.inf
+        total, surprise = _log_loss(pairs, weights)
+        for _ in range(_STEPS):
+            by_row = np.bincount(pairs.loser, surprise, n) - np.bincount(pairs.winner, surprise, n)
+            slope = by_row @ pairs.x / mass + penalty * weights
+            step = None if curvature is None else np.linalg.solve(curvature + ridge, -slope)
+            if step is None or -slope @ step > reuse * before:
+                curvature = _curvature(pairs, surprise)
+                step = np.linalg.solve(curvature + ridge, -slope)
+            before = float(-slope @ step)
+            if before < _TOLERANCE:
+                weights = weights + step
                 break
-            share, curvature = share / 2, None
-        weights, loss = weights + share * step, after
-        if gain < _TOLERANCE:
-            break
-    return weights
+            loss, share = total / mass + penalty / 2 * (weights @ weights), 1.0
+            while True:
+                moved = weights + share * step
+                total, surprise = _log_loss(pairs, moved)
+                if total / mass + penalty / 2 * (moved @ moved) <= loss - 0.1 * share * before:
+                    break
+                share, curvature = share / 2, None
+            weights = moved
+        yield weights
 
 
-def _margins(pairs: _Pairs, weights: Floats) -> Floats:
-    """Score of the winner minus score of the loser of each pair, with weights (p,): (pairs,)."""
+def _log_loss(pairs: _Pairs, weights: Floats) -> tuple[float, Floats]:
+    """Sum of the log-loss over pairs, and the predicted probability of the other order of each pair (pairs,)."""
     score = pairs.x @ weights
-    return np.asarray(score.take(pairs.winner) - score.take(pairs.loser))
-
-
-def _loss(margins: Floats, weights: Floats, penalty: float) -> float:
-    return float(_log_loss(margins).sum() / max(1, len(margins)) + penalty / 2 * (weights @ weights))
-
-
-def _log_loss(margins: Floats) -> Floats:
-    """log(1 + exp(-margin)). The computation is several times faster than np.logaddexp."""
-    return np.asarray(np.log1p(np.exp(-np.abs(margins))) + np.maximum(-margins, 0.0))
+    margins = score.take(pairs.winner) - score.take(pairs.loser)
+    small = np.exp(-np.abs(margins))
+    # log(1 + exp(-margin)); the logarithm of a product is many times faster than the sum of logarithms.
+    products = np.multiply.reduceat(1 + small, np.arange(0, len(small), _FACTORS))
+    loss = float(np.log(products).sum() - np.minimum(margins, 0.0).sum())
+    return loss, np.where(margins > 0, small, 1.0) / (1 + small)
 
 
 def _curvature(pairs: _Pairs, surprise: Floats) -> Floats:
@@ -181,6 +179,7 @@ def _curvature(pairs: _Pairs, surprise: Floats) -> Floats:
     n = len(pairs.x)
     weight = surprise * (1 - surprise) / max(1, len(surprise))
     degree = np.bincount(pairs.loser, weight, n) + np.bincount(pairs.winner, weight, n)
-    joined = csr_array((weight, (pairs.winner, pairs.loser)), shape=(n, n)) @ pairs.x
+    start: Ints = np.append(0, np.cumsum(np.bincount(pairs.winner, minlength=n)))
+    joined = csr_array((weight, pairs.loser, start), shape=(n, n)) @ pairs.x
     half = pairs.x.T @ (degree[:, np.newaxis] / 2 * pairs.x - joined)
     return np.asarray(half + half.T)

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from custodes.stats.arrays import CHUNK, Floats, Ints, chunks
+from custodes.stats.arrays import Floats, Ints, chunks
 from custodes.stats.strength.battles import BattleCounts, Battles
-from custodes.stats.strength.davidson import Fit, information_of, leverage
+from custodes.stats.strength.davidson import Fit, dense_if_small, information_of, leverage
 
 _LIGHT = 0.1  # maximum leverage of a cluster for which a single factor is a sufficient correction
 _MOST = 0.95  # limit of the leverage in one direction; a leverage of 1 would give an infinite error
@@ -47,14 +47,13 @@ def leverage_corrected(scores: Any, fit: Fit, kinds: BattleCounts, *, weight: Fl
     start = np.searchsorted(unit[order], np.arange(n_units + 1))
     heavy = np.flatnonzero(~light)
     more, own_scores = np.zeros((len(heavy), scores.shape[1])), scores[heavy].toarray()
-    # Dense rows take a tenth of the time of sparse rows, but large matrices would not fit into memory.
-    whole = _dense(fit.design)
+    whole = dense_if_small(fit.design)
 
     def information(u: int) -> Floats:
         battles = order[start[u] : start[u + 1]]
         some, at = np.unique(kind[battles], return_inverse=True)
         often = np.bincount(at, weights=weight[battles]).astype(np.float64)
-        return information_of(_dense(whole[some]), often, fit.variance[some], has_ties=fit.has_ties)
+        return information_of(dense_if_small(whole[some]), often, fit.variance[some], has_ties=fit.has_ties)
 
     for part in chunks(len(heavy), root.size):
         informations = np.stack([information(u) for u in heavy[part]])
@@ -65,11 +64,6 @@ def leverage_corrected(scores: Any, fit: Fit, kinds: BattleCounts, *, weight: Fl
         more[part] = (informations @ (root @ turned))[..., 0]
     place = csr_array((np.ones(len(heavy)), (heavy, np.arange(len(heavy)))), shape=(n_units, len(heavy)))
     return csr_array(corrected + place @ csr_array(more))
-
-
-def _dense(design: Any) -> Any:
-    """Return the rows as a dense array if this array is small; otherwise return them unchanged."""
-    return design if isinstance(design, np.ndarray) or np.prod(design.shape) > CHUNK else design.toarray()
 
 
 def clusters_behind(fit: Fit, kinds: BattleCounts, battles: Battles, *, n_systems: int) -> Floats:

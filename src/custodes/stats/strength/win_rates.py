@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from custodes.stats.arrays import Floats, Ints, chunks, table_sums
+from custodes.stats.equal_clusters import sums_of
 from custodes.stats.intervals import SHARE, student_interval
 from custodes.stats.ratios import ratio
 from custodes.stats.strength.battles import Battles, count_by_kind
@@ -68,11 +69,12 @@ def system_rates(battles: Battles, *, n_systems: int, resamples: int, rng: np.ra
     # Equal clusters are resampled together, which gives the same distribution at a fraction of the cost.
     battles = battles.without_covariates().grouped()
     pairs, unit, weight = count_by_kind(battles, battles.often), battles.unit, battles.weight
-    pair, points, times = pairs.kind, (1 + pairs.sign) / 2, battles.clusters
+    pair, times = pairs.kind, battles.clusters
     n_pairs, n_drawn, n_units = len(pairs.first), len(times), int(times.sum())
-    shape = (n_drawn, n_pairs)
-    won = csr_array((weight * points, (unit, pair)), shape=shape).T.tocsr()
-    fought = csr_array((weight, (unit, pair)), shape=shape).T.tocsr()
+    # A win has two points and a tie one, so that sums are integers.
+    won, fought = (
+        sums_of(pair, unit, weight * points, n_cells=n_pairs, n_kinds=n_drawn) for points in (1 + pairs.sign, 2)
+    )
     rows = np.arange(n_pairs)
     of_low = csr_array((np.ones(n_pairs), (pairs.first, rows)), shape=(n_systems, n_pairs))
     of_high = csr_array((np.ones(n_pairs), (pairs.second, rows)), shape=(n_systems, n_pairs))
@@ -88,7 +90,7 @@ def system_rates(battles: Battles, *, n_systems: int, resamples: int, rng: np.ra
         drawn = often.T.astype(np.float64)
         if some.start == 0:
             drawn[:, 0] = times
-        points_won, number = np.asarray(won @ drawn), np.asarray(fought @ drawn)  # (pairs, size)
+        points_won, number = (np.asarray(sums(drawn), dtype=np.float64) for sums in (won, fought))  # (pairs, size)
         share, present = ratio(points_won, number), number > 0
         mine, other = np.where(present, share, 0.0), np.where(present, 1 - share, 0.0)
         total = np.asarray(of_low @ mine + of_high @ other)
