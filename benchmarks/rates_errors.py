@@ -193,7 +193,8 @@ def versions(
                 )
                 for k, name in enumerate("ab")
             }
-            (row,) = decided(difference_rows(outputs, "judge", "pass", parts, confidence=0.95, rng=rng), alpha=0.05)
+            rows = list(difference_rows(outputs, "judge", "pass", parts, confidence=0.95, rng=rng))
+            (row,) = decided(rows, alpha=0.05)
             difference = rate_a - rate_b
             seen.append(
                 (

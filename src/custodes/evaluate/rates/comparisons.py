@@ -156,34 +156,48 @@ def equivalent(by_system: Sequence[JudgeRates], *, alpha: float) -> bool:
     return all(part.low > -EQUIVALENCE_MARGIN and part.high < EQUIVALENCE_MARGIN for part in intervals)
 
 
+def slice_row(
+    outputs: LabelledOutputs,
+    metric: str,
+    name: str,
+    inside: JudgeRates,
+    outside: JudgeRates,
+    *,
+    confidence: float,
+    rng: np.random.Generator,
+) -> dict[str, Any]:
+    """Return a row of the table `slices`, with unadjusted p-values of the comparison with all other outputs."""
+    tpr, tnr = error_differences(inside, outside)
+    rate = rate_difference(inside, outside, outputs, rng)
+    return {
+        "metric": metric,
+        "slice": name,
+        "n": inside.n_judged,
+        "n_labelled": inside.n_labelled,
+        **estimate_with_bounds("judge_rate", inside.judge),
+        **estimate_with_bounds("corrected_rate", inside.corrected),
+        **estimate_with_bounds("tpr", bounded(inside.error_rates[0], confidence)),
+        **estimate_with_bounds("tnr", bounded(inside.error_rates[1], confidence)),
+        "p_rate": _p_value(rate),
+        "p_tpr": _p_value(tpr),
+        "p_tnr": _p_value(tnr),
+        "signs": {"p_rate": rate[0], "p_tpr": tpr[0], "p_tnr": tnr[0]},
+    }
+
+
 def slice_rows(
     study: Study, outputs: LabelledOutputs, judge: JudgeLabels, by: str, settings: EstimateSettings
 ) -> Iterator[dict[str, Any]]:
-    """Yield the rows of the table `slices`, with unadjusted p-values of the comparison with all other outputs."""
+    """Yield the rows of the table `slices` for one judge, with unadjusted p-values."""
     names, position = slices_of(study, outputs.table, by)
     evaluated, confidence = judge.of_thresholds, settings["confidence"]
     for k, name in enumerate(names):
-        if not np.isfinite(evaluated.labels[position == k]).any():
-            continue
-        inside, outside = (
-            evaluated.rates(outputs, rows, **settings) for rows in (position == k, (position != k) & (position >= 0))
-        )
-        tpr, tnr = error_differences(inside, outside)
-        rate = rate_difference(inside, outside, outputs, settings["rng"])
-        yield {
-            "metric": judge.name,
-            "slice": name,
-            "n": inside.n_judged,
-            "n_labelled": inside.n_labelled,
-            **estimate_with_bounds("judge_rate", inside.judge),
-            **estimate_with_bounds("corrected_rate", inside.corrected),
-            **estimate_with_bounds("tpr", bounded(inside.error_rates[0], confidence)),
-            **estimate_with_bounds("tnr", bounded(inside.error_rates[1], confidence)),
-            "p_rate": _p_value(rate),
-            "p_tpr": _p_value(tpr),
-            "p_tnr": _p_value(tnr),
-            "signs": {"p_rate": rate[0], "p_tpr": tpr[0], "p_tnr": tnr[0]},
-        }
+        if np.isfinite(evaluated.labels[position == k]).any():
+            inside, outside = (
+                evaluated.rates(outputs, rows, **settings)
+                for rows in (position == k, (position != k) & (position >= 0))
+            )
+            yield slice_row(outputs, judge.name, name, inside, outside, confidence=confidence, rng=settings["rng"])
 
 
 FINDINGS = {"p_rate": "rate", "p_tpr": "TPR", "p_tnr": "TNR"}
