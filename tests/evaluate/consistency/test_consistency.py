@@ -178,6 +178,9 @@ def test_own_systems_need_people_and_systems_enough() -> None:
     study = planted(PLANTED[3:4], World(items=40), 1)
     few = consistency_of(study, systems="s1,s2,s3")
     assert set(few.own_systems["reason"]) == {"fewer than 5 systems to fit the curve"}
+    of_person = study.describe(raters=pl.DataFrame({"rater": ["p0"], "own_system": ["s1"]}))
+    reasons = dict(consistency_of(of_person).own_systems.select("rater", "reason").iter_rows())
+    assert reasons["p0"] == "annotators are the reference for judges, so they are not tested"
     without = consistency_of(planted(PLANTED[3:4], World(items=40, people=0), 1))
     assert set(without.own_systems["reason"]) == {"there are no human ratings of the judge's own systems"}
     assert set(without.findings.filter(kind="length")["reason"]) == {"no human ratings of which output is better"}
