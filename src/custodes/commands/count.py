@@ -107,8 +107,8 @@ def count(
 ) -> None:
     """Count wins, ties and losses of systems, or equal labels of outputs, also in tables larger than memory.
 
-    The question leaderboard reads counts of scores and of verdicts. If these counts include human ratings and metrics,
-    favoritism, ranking and correction also read them. The question rates reads counts of labels.
+    The verb `leaderboard` reads counts of scores and of verdicts. If these counts include human ratings and metrics,
+    `favoritism`, `ranking` and `correction` also read them. The verb `rates` reads counts of labels.
 
     Example: `custodes count 'battles*.parquet' --engine duckdb --memory-limit 2GB -o arena.counts.json`
     """

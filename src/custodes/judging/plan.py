@@ -81,7 +81,7 @@ class JudgingPlan:
 
     @property
     def requests(self) -> list[Request]:
-        """The distinct first requests."""
+        """The distinct requests of the questions, without second requests (see `querying`)."""
         return list({question.request.key: question.request for question in self.asked}.values())
 
     @property
@@ -136,7 +136,7 @@ class JudgedTexts:
         return JudgedTexts(outputs=left, materials=self.materials)
 
     def over(self, other: JudgedTexts) -> JudgedTexts:
-        """These texts, completed by the items of `other` that are missing here."""
+        """These texts and the texts of `other`. If both have a text, the text of `other` is used."""
         outputs = {
             item: {**self.outputs.get(item, {}), **other.outputs.get(item, {})}
             for item in (*self.outputs, *other.outputs)
@@ -219,8 +219,8 @@ def planned(
 def _changed(
     plain: JudgeQuestion, probes: Probes, probe: str, *, second: bool
 ) -> tuple[JudgeQuestion, tuple[str, ...]]:
-    """A question whose first output (with `second`, whose second output) is displayed in the form of a probe, and the
-    names to display."""
+    """The question `plain` with one output in the form of a probe, and the names to display. The output is the one
+    displayed first, or the one displayed second if `second` is true."""
     displayed = plain.systems[::-1] if plain.order == "ba" else plain.systems
     place = int(second and len(displayed) > 1)
     form = probes.form(probe, plain.item, displayed[place], plain.texts[place])

@@ -38,7 +38,7 @@ ADDRESSES = ("http://", "https://", "data:")
 CALL = 8
 """Number of batches in one call of a metric.
 
-Scores are stored after each call, so an interrupted run loses at most these batches.
+Scores are stored after each call, so an interrupted run loses at most the batches of one call.
 """
 
 SHORTEST = 1e-9
@@ -226,7 +226,7 @@ class Computation:
 
     @cached_property
     def keys(self) -> list[str]:
-        """Cache key of each unit: a hash of all inputs, and only of those inputs, that can change the unit's values."""
+        """Cache key of each unit: a hash of exactly those inputs that can change the unit's values."""
         traits = self.scorer.traits
         parts = [[item.digest + self.digests.outputs[output] for output, item in unit] for unit in self.units]
         whole = sorted(chain(*parts)) if traits.whole else []

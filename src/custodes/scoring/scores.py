@@ -167,7 +167,7 @@ def notes_of(rater: Rater, column: RuleScores) -> list[Note]:
 
 
 def left_out(raters: Sequence[Rater], corpus: Corpus) -> list[Note]:
-    """Return notes on outputs that lack an input of a metric, on missing outputs, and on systems of references."""
+    """Return notes on outputs that lack an input of a metric, missing outputs, and systems that copy references."""
     lacks: dict[str, list[str]] = {}
     for rater in raters:
         for need in rater.traits.needs:

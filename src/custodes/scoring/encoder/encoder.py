@@ -26,8 +26,7 @@ PART = 500_000
 allows batches of texts of similar length."""
 
 LONG = 512
-"""Maximum number of tokens of a text for which a batch has the requested number of texts. Batches of longer texts have
-fewer texts."""
+"""Maximum number of tokens of the texts in a batch of the requested size. Batches of longer texts have fewer texts."""
 
 
 class Encoded(NamedTuple):
