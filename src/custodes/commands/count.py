@@ -141,7 +141,7 @@ def count(
         }
         _refuse_idle(idle | of_scores | {"batches": None}, "labels; name their columns with --columns")
     else:
-        _refuse_idle({"by": by, "columns": columns}, f"scores or verdicts; counts of labels end in {listed(SUFFIXES)}")
+        _refuse_idle({"by": by, "columns": columns}, "scores or verdicts; to count labels, give -o NAME.csv")
     roles: Any = Reading(column=column).mapping
     with (
         Stoppable(NOTHING_KEPT),

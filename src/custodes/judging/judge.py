@@ -80,7 +80,7 @@ class Judge:
     sampling : mapping of str
         Sampling parameters KEY=VALUE, such as temperature=0,max_tokens=64; comma list or repeated.
     own_system : str
-        Systems of the same model family as the judge: comma list of globs.
+        Systems by the developer of the judge: comma list of names or globs.
 
     Examples
     --------

@@ -40,8 +40,8 @@ NO_PROBES = Probes()
 
 @dataclass(frozen=True, kw_only=True)
 class JudgeQuestion:
-    """One question about an output, or about two outputs that are shown in `order`. The two outputs are stored in
-    alphabetical order of systems.
+    """One question about an output, or about two outputs that are shown in `order`. `systems` has the systems in
+    alphabetical order, and `texts` has the outputs in presentation order.
 
     Two identical outputs are a tie in every repeat and order, and are not queried. `probe` is the probe that changed
     the output of the system `changed` ('' for the original outputs). For `reverse` see `Form`.
@@ -241,7 +241,7 @@ def messages(
 
 
 def _drawn(seed: int, source: str, outputs: tuple[str, ...], aspect: str, repeat: int) -> str:
-    """Random order of a question. The texts determine the order, so names and the order of a file do not change it."""
+    """Random presentation order of two outputs. It depends on the texts, and not on names or on the rows of a file."""
     first = int(lot(seed, source, *sorted(outputs), aspect, repeat)[0], 16) < 8
     return "ab" if (outputs == tuple(sorted(outputs))) == first else "ba"
 

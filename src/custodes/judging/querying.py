@@ -180,8 +180,8 @@ def read_answers(plan: JudgingPlan, replies: Mapping[str, Reply]) -> dict[str, R
 
 def second_requests(plan: JudgingPlan, answers: Mapping[str, ReadReply]) -> dict[str, Request]:
     """The second requests after first replies without an answer, by the key of the first request. A second request has
-    the same body as the first request. If the reply was truncated, the token limit is doubled; if this limit is
-    unknown, there is no second request.
+    the same body as the first request, except after a truncated reply. The second request then has twice the token
+    limit, or twice the tokens of the reply if there is no limit. If both are unknown, there is no second request.
     """
     firsts = {question.request.key: question for question in plan.asked}
     seconds: dict[str, Request] = {}

@@ -37,8 +37,8 @@ SIGNS = {A: 1, TIE: 0, B: -1}
 
 WHERE = (
     label("item", "the item"),
-    label("system_a", "first system in alphabetical order; for a score the system"),
-    label("system_b", "second system in alphabetical order"),
+    label("system_a", "first system in alphabetical order; for a score or label, its system"),
+    label("system_b", "second system in alphabetical order; empty for a score or label"),
     label("aspect", "aspect judged"),
     label(
         "repeat",

@@ -1,6 +1,6 @@
 """The texts of a study as arrays, and the computation that raters share.
 
-The computation has the inputs and the cache key of each value, and the scores by each reference rule.
+A computation provides the inputs and the cache key of each value, and the scores by each rule for references.
 """
 
 from __future__ import annotations
@@ -243,7 +243,7 @@ class Computation:
     def find(self, stored: Cache) -> dict[str, KeptScore]:
         """Return the stored values by key.
 
-        If only the first reference is used, values that were stored for all references are used as well.
+        If only the first reference is used, and only values for all references are stored, the first of these is used.
         """
         stored_values = stored.scores(list(dict.fromkeys(self.keys)))
         if self.mode == "first" and self._per_reference and len(stored_values) < len(set(self.keys)):

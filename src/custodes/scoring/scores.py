@@ -47,8 +47,8 @@ class Scores(Result):
         label("signature", "everything that determines a score: library, version, parameters, rule for references"),
     )
     ratings: pl.DataFrame = table(
-        "One row per score. The directions of the metrics are in the table `raters`, so further steps need study() or "
-        "both tables.",
+        "One row per score. The table `raters` states for which metrics lower is better, so the questions need both "
+        "tables, or study().",
         label("item", "item; empty for a score of the system over all items"),
         label("system", "the system"),
         label("rater", "the metric"),

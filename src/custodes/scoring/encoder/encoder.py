@@ -134,7 +134,7 @@ texts), and the reasons of missing scores by position of the output."""
 
 
 def compare_items(encoder: Encoder, texts: MetricInputs, others: Sequence[Sequence[str]], compare: Compare) -> Scored:
-    """Return the scores of each output compared with the texts `others` (items,) of its item, one column for each text.
+    """Compare each output with the texts of its item in `others` (items,). The scores have one column for each text.
 
     `compare` gets distinct texts in sorted order, because the last digits of sums may depend on the order.
     """
