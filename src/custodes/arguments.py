@@ -74,7 +74,7 @@ def one_of(name: str, value: Any, allowed: Any) -> Any:
 
 
 LARGEST_SEED = 2**64 - 1
-"""Range of the integers that a JSON file can hold, as values of a seed."""
+"""Maximum value of a seed, because JSON files of custodes hold no larger integer."""
 
 
 def seed_or_generator(name: str, value: Any) -> Any:

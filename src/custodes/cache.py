@@ -51,8 +51,9 @@ class KeptScore(NamedTuple):
 class Cache:
     """Cached values in a file, or in memory for one run if `path` is None.
 
-    Each value is committed separately, so a killed run loses only the requests in progress. Several runs may use the
-    same file at the same time. A missing file is created when the first value is stored.
+    Each reply, and the scores of each call of a metric, are committed separately, so a killed run loses only the work
+    in progress. Several runs may use the same file at the same time. A missing file is created when the first value is
+    stored.
     """
 
     def __init__(self, path: str | Path | None = None) -> None:
@@ -71,7 +72,7 @@ class Cache:
     def _transaction(self) -> Iterator[sqlite3.Connection]:
         """A transaction on the open file: either all statements are written or none.
 
-        An error of SQLite becomes an OptionError with a message of one line."""
+        An error of SQLite becomes an InputError with a message of one line."""
         try:
             if self._connection is None:
                 self._connection = self._open()

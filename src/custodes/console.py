@@ -55,7 +55,7 @@ def status_of(work: Callable[[], int | None]) -> int:
             raise OptionError(
                 "POLARS_MAX_THREADS=0 is not allowed; set the number of threads to 1 or more, or unset the variable"
             )
-        status = 0  # if the reader of a pipe stops before there is one
+        status = 0  # used if the reader of a pipe stops before the work is finished
         with quiet_pipe():
             status = work() or 0
         return status  # noqa: RET504

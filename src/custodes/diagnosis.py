@@ -35,7 +35,7 @@ class Extra(NamedTuple):
 
 
 EXTRAS: Mapping[str, Extra] = {
-    "learn": Extra("boosted trees of ceiling and combine", ("xgboost",)),
+    "learn": Extra("boosted trees in the questions ceiling and combine", ("xgboost",)),
     "duckdb": Extra("DuckDB files, and counting in tables larger than memory", ("duckdb", "pyarrow")),
     "arrow": Extra("Arrow files, folders of HF datasets, safe handling of damaged Parquet", ("pyarrow",)),
     "excel": Extra("spreadsheets (.xlsx and others)", ("fastexcel", "pyarrow")),

@@ -91,8 +91,8 @@ class Reading:
     column: Annotated[
         list[str] | None,
         Parameter(
-            help="ROLE=NAME: NAME is a column, a path (response.output) or, for text, human and metric, a pattern "
-            f"(scores.*). Comma list or repeated. Roles: {', '.join(ROLES)}.",
+            help="ROLE=NAME: NAME is a column, a path (response.output) or a pattern (scores.*; for roles text, "
+            f"human, metric). Comma list or repeated. Roles: {', '.join(ROLES)}.",
             negative="",
         ),
     ] = None

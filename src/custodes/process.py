@@ -25,7 +25,8 @@ ARENA_MAX, MMAP_THRESHOLD, TRIM_THRESHOLD = -8, -3, -1
 """Numbers of the parameters in `malloc.h` (M_ARENA_MAX, ...)."""
 
 KEPT_BYTES = 2**25
-"""Freed bytes at the end of the heap that the process keeps, and minimum size of an array with memory of its own."""
+"""Number of freed bytes at the end of the heap that are not returned to the system, and minimum size of an array that
+gets separate memory outside the heap."""
 
 SHOW_CURSOR = b"\x1b[?25h"
 """Escape sequence that shows the cursor, which a progress bar hides."""

@@ -94,7 +94,7 @@ def with_options(
 ) -> Callable[..., Any]:
     """Return a command whose options are the arguments of functions, except arguments that the command itself declares.
 
-    The help displays the options that only this verb has in the `group`.
+    `group` is the group of the help that displays the options which only this verb has.
     """
     options = [option for function in functions for option in _options(function)]
     return with_parameters(command, [_parameter(option, group) for option in options])
@@ -170,7 +170,8 @@ def arguments_of(function: Callable[..., Any], options: dict[str, Any]) -> dict[
 def _stoppings(arguments: dict[str, Any]) -> dict[str, Any]:
     """Build the argument `stopping` from options, and remove these options from `arguments`.
 
-    There is one rule per combination of the given batches, budgets and rules; empty without these options.
+    There is one stopping rule for each combination of the given values of `batch`, `budget` and `stop`. The result is
+    empty if no option of stopping rules is given.
     """
     from custodes.evaluate.protocol.stopping import USUAL, Stopping, idle
 

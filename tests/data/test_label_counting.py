@@ -224,7 +224,7 @@ def test_the_command_writes_a_table_that_rates_reads(engine: str, tmp_path: Path
             "must end in .counts.json, or in .csv, .tsv, .jsonl, .parquet for counts of labels; rename the file",
         ),
         ("-o c.csv --human expert", "has no effect: the table holds labels; name their columns with --columns"),
-        ("-o c.counts.json --by topic", "has no effect: the table holds scores or verdicts; counts of labels end in"),
+        ("-o c.counts.json --by topic", "has no effect: the table holds scores or verdicts; to count labels, give -o"),
     ],
 )
 def test_options_without_effect_are_refused(options: str, error: str, tmp_path: Path, custodes: Run) -> None:

@@ -107,8 +107,8 @@ def count(
 ) -> None:
     """Count wins, ties and losses of systems, or equal labels of outputs, also in tables larger than memory.
 
-    The question leaderboard reads counts of scores and of verdicts. If these counts include human ratings and metrics,
-    favoritism, ranking and correction also read them. The question rates reads counts of labels.
+    The verb `leaderboard` reads counts of scores and of verdicts. If these counts include human ratings and metrics,
+    `favoritism`, `ranking` and `correction` also read them. The verb `rates` reads counts of labels.
 
     Example: `custodes count 'battles*.parquet' --engine duckdb --memory-limit 2GB -o arena.counts.json`
     """
@@ -141,7 +141,7 @@ def count(
         }
         _refuse_idle(idle | of_scores | {"batches": None}, "labels; name their columns with --columns")
     else:
-        _refuse_idle({"by": by, "columns": columns}, f"scores or verdicts; counts of labels end in {listed(SUFFIXES)}")
+        _refuse_idle({"by": by, "columns": columns}, "scores or verdicts; to count labels, give -o NAME.csv")
     roles: Any = Reading(column=column).mapping
     with (
         Stoppable(NOTHING_KEPT),

@@ -83,7 +83,7 @@ def check_raters(places: Iterable[str | Path], output: str | Path) -> None:
             if os.path.realpath(file) != os.path.realpath(output) and takes_raters(file):
                 raise OptionError(
                     f"cannot write {place}: it would be read as the {kind} of {file.name} in the same "
-                    "folder; give another output, or move {file.name}"
+                    f"folder; give another output, or move {file.name}"
                 )
 
 
@@ -103,7 +103,7 @@ def raters_sidecar(output: str, raters: Raters) -> Path | None:
         if len(sidecars) < 2 and inferred.frame.equals(raters.frame):
             return None
     except InputError:
-        pass  # it describes the raters differently
+        pass  # a table in the folder contradicts the raters
     other = [sidecar for sidecar in sidecars if sidecar != place]
     if other:
         raise OptionError(

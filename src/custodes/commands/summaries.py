@@ -31,7 +31,10 @@ def summary_lines(file: Path) -> Iterator[str]:
         if len(rows) > MOST_LINES:
             yield f"and {len(rows) - MOST_LINES} more lines"
         if study.labels:
-            yield f"next: custodes rates {file}, with human labels of some outputs (custodes labelling {file})"
+            yield (
+                f"next: custodes rates {file}, with a file of human labels of some outputs (custodes labelling {file} "
+                "selects the outputs)"
+            )
         else:
             yield (
                 f"next: custodes report {file}, with a file of human ratings if "
@@ -40,7 +43,7 @@ def summary_lines(file: Path) -> Iterator[str]:
 
 
 def _labels(study: Study) -> Iterator[str]:
-    """Lines with the rate of a label by each judge for each system."""
+    """Lines with the rate at which each judge gives a label to the outputs of each system."""
     if study.labels:
         for row in cu.rates(study).rates.to_dicts():
             of = f"{row['aspect']}, " if row["aspect"] else ""

@@ -42,8 +42,8 @@ CONNECT = 20.0  # seconds for a connection
 LARGEST = 32 * 2**20  # bytes of a reply
 HIDDEN = "[key]"
 SHORTEST = 8
-"""Minimum length of a secret that is hidden. Shorter keys are placeholders (`EMPTY`), which may occur in a label or a
-word. Labels and keys of answers are never this long."""
+"""Minimum length of a secret that is hidden. Shorter API keys are placeholders (`EMPTY`), which may occur in a label or
+a word. The names of the fields of an answer (`verdict`, `reason`, ...) are shorter, so they are never hidden."""
 
 
 def address(base_url: str) -> str:

@@ -37,8 +37,8 @@ FINISHED = {"tool_call": "tool_calls"}
 def client_named(spec: str) -> Client:
     """The client for `pydantic-ai:MODEL` or for a function `MODULE:FUNCTION`.
 
-    The `address` of the client is part of the cache keys. The address of a function is the result of `place_of`;
-    otherwise the address is `spec`.
+    The `address` of the client is part of the cache keys. For a model of pydantic-ai, the address is `spec`. For a
+    function, it is the identity that `place_of` describes.
     """
     name, colon, rest = spec.partition(":")
     if not colon or not name or not rest:

@@ -13,10 +13,10 @@ from custodes.judging.judge import Judge
 from custodes.judging.requests import Request, token_count
 
 MILLION = 1_000_000
-LETTERS = 4  # characters a token in English, about
+LETTERS = 4  # approximate number of characters per token in English
 FRAME = 100  # maximum number of tokens of the server's template
-JSON_LETTERS = 2  # characters a token of a short JSON object, about
-REASON_TOKENS = 100  # tokens of "a few sentences", about
+JSON_LETTERS = 2  # approximate number of characters per token of a short JSON object
+REASON_TOKENS = 100  # approximate number of tokens of "a few sentences"
 PICTURE = 2_000  # maximum number of tokens of an image
 LIMITS = ("max_completion_tokens", "max_tokens")  # fields that limit the length of an answer
 PRICES = "give --price IN,OUT, or an address whose prices genai-prices knows (pip install 'custodes[judge]')"
@@ -42,8 +42,8 @@ class Price:
 
 @dataclass(kw_only=True)
 class Budget:
-    """A limit in US dollars (None: no limit), a price (None: unknown), and the amount spent. A reply that is lost or
-    has no token counts counts with the maximum cost.
+    """A limit in US dollars (None: no limit), a price (None: unknown), and the amount spent. If a reply is lost or has
+    no token counts, the maximum cost is added to the amount.
     """
 
     limit: float | None = None

@@ -130,7 +130,7 @@ def _cases(study: Study, judge: Judge, aspect: str, texts: JudgedTexts) -> dict[
 
 def _of(rows: pl.DataFrame, aspect: str) -> pl.DataFrame:
     """The rows of an aspect. If there are no rows of the aspect, the rows without an aspect are used. For overall
-    quality, the rows of all aspects are used."""
+    quality (no aspect), the rows of all aspects are used if there are no rows without an aspect."""
     of_aspect = rows.filter(pl.col("aspect") == aspect)
     without = rows.filter(pl.col("aspect") == "")
     return of_aspect if of_aspect.height else without if without.height or aspect else rows

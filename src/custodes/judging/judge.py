@@ -71,7 +71,8 @@ class Judge:
         Rule for a combined label over all aspects: positive if all labels, any label or more than half are positive.
     examples : str or (study, int)
         STUDY:K: the prompt shows human verdicts on K items of STUDY as examples; these items are not judged.
-    reason : {'first', 'none'} Ask for a reason before the answer, or for none.
+    reason : {'first', 'none'}
+        Ask for a reason before the answer, or for none.
     structured : bool
         Send the JSON schema of answers (response_format).
     logprobs : bool
@@ -79,7 +80,7 @@ class Judge:
     sampling : mapping of str
         Sampling parameters KEY=VALUE, such as temperature=0,max_tokens=64; comma list or repeated.
     own_system : str
-        Systems of the same model family as the judge: comma list of globs.
+        Systems by the developer of the judge: comma list of names or globs.
 
     Examples
     --------

@@ -40,8 +40,8 @@ NO_PROBES = Probes()
 
 @dataclass(frozen=True, kw_only=True)
 class JudgeQuestion:
-    """One question about an output, or about two outputs that are shown in `order`. The two outputs are stored in
-    alphabetical order of systems.
+    """One question about an output, or about two outputs that are shown in `order`. `systems` has the systems in
+    alphabetical order, and `texts` has the outputs in presentation order.
 
     Two identical outputs are a tie in every repeat and order, and are not queried. `probe` is the probe that changed
     the output of the system `changed` ('' for the original outputs). For `reverse` see `Form`.
@@ -81,7 +81,7 @@ class JudgingPlan:
 
     @property
     def requests(self) -> list[Request]:
-        """The distinct first requests."""
+        """The distinct requests of the questions, without second requests (see `querying`)."""
         return list({question.request.key: question.request for question in self.asked}.values())
 
     @property
@@ -136,7 +136,7 @@ class JudgedTexts:
         return JudgedTexts(outputs=left, materials=self.materials)
 
     def over(self, other: JudgedTexts) -> JudgedTexts:
-        """These texts, completed by the items of `other` that are missing here."""
+        """These texts and the texts of `other`. If both have a text, the text of `other` is used."""
         outputs = {
             item: {**self.outputs.get(item, {}), **other.outputs.get(item, {})}
             for item in (*self.outputs, *other.outputs)
@@ -219,8 +219,8 @@ def planned(
 def _changed(
     plain: JudgeQuestion, probes: Probes, probe: str, *, second: bool
 ) -> tuple[JudgeQuestion, tuple[str, ...]]:
-    """A question whose first output (with `second`, whose second output) is displayed in the form of a probe, and the
-    names to display."""
+    """The question `plain` with one output in the form of a probe, and the names to display. The output is the one
+    displayed first, or the one displayed second if `second` is true."""
     displayed = plain.systems[::-1] if plain.order == "ba" else plain.systems
     place = int(second and len(displayed) > 1)
     form = probes.form(probe, plain.item, displayed[place], plain.texts[place])
@@ -241,7 +241,7 @@ def messages(
 
 
 def _drawn(seed: int, source: str, outputs: tuple[str, ...], aspect: str, repeat: int) -> str:
-    """Random order of a question. The texts determine the order, so names and the order of a file do not change it."""
+    """Random presentation order of two outputs. It depends on the texts, and not on names or on the rows of a file."""
     first = int(lot(seed, source, *sorted(outputs), aspect, repeat)[0], 16) < 8
     return "ab" if (outputs == tuple(sorted(outputs))) == first else "ba"
 

@@ -133,10 +133,10 @@ def read_stored(requests: Sequence[Request], *, cache: Cache, failures: Mapping[
 
 @dataclass(frozen=True, kw_only=True)
 class QueriedPlan:
-    """The outcome of a plan. `requests`, `replies`, `answers` and `failures` are by the key of the first request: the
-    request that counts, the reply, the parsed answer, or the failure if there is no reply. `again` has the second
-    requests by the key of the first request. `used` has all requests with a reply, each with the reply. `asked` is the
-    number of requests that were sent. `sent` is the number of times that requests were sent, retries included.
+    """The outcome of a plan. The keys of all mappings are the keys of the first requests. `requests` has the request
+    that counts, `replies` the reply, `answers` the parsed answer, `failures` the failure if there is no reply, and
+    `again` the second request. `used` has all requests with a reply, each with the reply. `asked` is the number of
+    requests that were sent. `sent` is the number of times that requests were sent, retries included.
     """
 
     requests: Mapping[str, Request]
@@ -180,8 +180,8 @@ def read_answers(plan: JudgingPlan, replies: Mapping[str, Reply]) -> dict[str, R
 
 def second_requests(plan: JudgingPlan, answers: Mapping[str, ReadReply]) -> dict[str, Request]:
     """The second requests after first replies without an answer, by the key of the first request. A second request has
-    the same body as the first request. If the reply was truncated, the token limit is doubled; if this limit is
-    unknown, there is no second request.
+    the same body as the first request, except after a truncated reply. The second request then has twice the token
+    limit, or twice the tokens of the reply if there is no limit. If both are unknown, there is no second request.
     """
     firsts = {question.request.key: question for question in plan.asked}
     seconds: dict[str, Request] = {}

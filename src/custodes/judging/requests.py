@@ -18,8 +18,8 @@ from custodes.errors import InputError
 from custodes.strict_json import prepare_decoder
 
 Client = Callable[[Mapping[str, Any]], Awaitable[Mapping[str, Any]]]
-"""A callable from the body of a chat completion (OpenAI's protocol) to its reply. The callable raises one of the errors
-below. Any other exception counts as `Unavailable`."""
+"""A callable from the body of a chat completion (OpenAI's protocol) to its reply. If there is no reply, the callable
+raises one of the errors below. Any other exception counts as `Unavailable`."""
 
 MOST_WORDS = 300
 """Maximum length of a server's message in an error."""

@@ -216,8 +216,7 @@ def client_of(judge: Judge, client: Any, *, key: str | None, timeout: float | No
     for name, value in (("key", key), ("timeout", timeout)):
         if value is not None:
             raise OptionError(
-                f"{name} applies only to the server at base_url; if you pass your own client, set "
-                f"the limit in that client"
+                f"{name} applies only to the server at base_url; if you pass your own client, set it in that client"
             )
     return asynchronous(client)
 

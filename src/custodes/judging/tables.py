@@ -37,8 +37,8 @@ SIGNS = {A: 1, TIE: 0, B: -1}
 
 WHERE = (
     label("item", "the item"),
-    label("system_a", "first system in alphabetical order; for a score the system"),
-    label("system_b", "second system in alphabetical order"),
+    label("system_a", "first system in alphabetical order; for a score or label, its system"),
+    label("system_b", "second system in alphabetical order; empty for a score or label"),
     label("aspect", "aspect judged"),
     label(
         "repeat",
@@ -135,8 +135,8 @@ class Judgements(Result):
         label("rater", "its name"),
         label("kind", "`metric`"),
         flag("higher_is_better", "true"),
-        score("low", "the scale; null for verdicts and labels", essential=False),
-        score("high", "the scale", essential=False),
+        score("low", "lowest score on the scale; null for verdicts and labels", essential=False),
+        score("high", "highest score on the scale; null for verdicts and labels", essential=False),
         score("cost", "dollars per valid answer; null without a price"),
         label("cost_unit", "`usd`", essential=False),
         label("own_system", "systems by the developer of the judge", essential=False),

@@ -1,6 +1,6 @@
 """The texts of a study as arrays, and the computation that raters share.
 
-The computation has the inputs and the cache key of each value, and the scores by each reference rule.
+A computation provides the inputs and the cache key of each value, and the scores by each rule for references.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ ADDRESSES = ("http://", "https://", "data:")
 CALL = 8
 """Number of batches in one call of a metric.
 
-Scores are stored after each call, so an interrupted run loses at most these batches.
+Scores are stored after each call, so an interrupted run loses at most the batches of one call.
 """
 
 SHORTEST = 1e-9
@@ -226,7 +226,7 @@ class Computation:
 
     @cached_property
     def keys(self) -> list[str]:
-        """Cache key of each unit: a hash of all inputs, and only of those inputs, that can change the unit's values."""
+        """Cache key of each unit: a hash of exactly those inputs that can change the unit's values."""
         traits = self.scorer.traits
         parts = [[item.digest + self.digests.outputs[output] for output, item in unit] for unit in self.units]
         whole = sorted(chain(*parts)) if traits.whole else []
@@ -243,7 +243,7 @@ class Computation:
     def find(self, stored: Cache) -> dict[str, KeptScore]:
         """Return the stored values by key.
 
-        If only the first reference is used, values that were stored for all references are used as well.
+        If only the first reference is used, and only values for all references are stored, the first of these is used.
         """
         stored_values = stored.scores(list(dict.fromkeys(self.keys)))
         if self.mode == "first" and self._per_reference and len(stored_values) < len(set(self.keys)):

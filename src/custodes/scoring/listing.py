@@ -35,7 +35,7 @@ class Listing(Result):
         label("parameters", "parameters, with their defaults"),
         label("scores", "what gets a score: outputs or systems"),
         flag("higher_is_better", "whether a higher score is better", "Higher is better"),
-        label("extra", "the extra that the metric needs"),
+        label("extra", "the extra (set of optional packages) that the metric needs"),
         label("source", "the paper or project that defines the metric", essential=False),
     )
     workers: pl.DataFrame = table(

@@ -25,9 +25,9 @@ class MetricInputs:
     (items,). `system` (outputs,) is the position of each output's system in the names of systems. Fields that a metric
     does not need are empty.
 
-    If a metric scores single outputs independently of other texts, a call gets a part of the outputs, with distinct
-    texts and systems in any order. If the score depends on all texts, a call gets all outputs. If the score is that of
-    a system, a call gets all outputs of the system. See `Traits`.
+    If a metric scores each output independently of other texts, a call gets a part of the outputs, in any order.
+    Outputs with equal text and equal inputs then occur only once, and `system` is 0. If the score depends on all texts,
+    a call gets all outputs. If the metric scores systems, a call gets all outputs of one system. See `Traits`.
 
     """
 
@@ -50,8 +50,8 @@ class Scored:
     - `truncated` (outputs,): whether a text was truncated to fit the model.
     - `systems` (systems,): scores of systems over all items, if these are not means of outputs' scores (as in corpus
       BLEU); `values` then has no column.
-    - `seconds`: CPU seconds in other processes, or that were spent earlier for another metric and whose results are
-      reused.
+    - `seconds`: CPU seconds that were spent in other processes, or earlier for another metric on results that this
+      metric reuses.
 
     """
 

@@ -47,8 +47,8 @@ class Scores(Result):
         label("signature", "everything that determines a score: library, version, parameters, rule for references"),
     )
     ratings: pl.DataFrame = table(
-        "One row per score. The directions of the metrics are in the table `raters`, so further steps need study() or "
-        "both tables.",
+        "One row per score. The table `raters` states for which metrics lower is better, so the questions need both "
+        "tables, or study().",
         label("item", "item; empty for a score of the system over all items"),
         label("system", "the system"),
         label("rater", "the metric"),
@@ -167,7 +167,7 @@ def notes_of(rater: Rater, column: RuleScores) -> list[Note]:
 
 
 def left_out(raters: Sequence[Rater], corpus: Corpus) -> list[Note]:
-    """Return notes on outputs that lack an input of a metric, on missing outputs, and on systems of references."""
+    """Return notes on outputs that lack an input of a metric, missing outputs, and systems that copy references."""
     lacks: dict[str, list[str]] = {}
     for rater in raters:
         for need in rater.traits.needs:

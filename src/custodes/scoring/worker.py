@@ -36,8 +36,8 @@ LONGEST = 1 << 26
 KEPT = 1 << 16
 """Number of bytes that are kept from the end of the worker's standard error."""
 ROUNDING = 1e-5
-"""Tolerance for a score outside a bound because of single precision, relative to the larger of 1 and the absolute
-bound."""
+"""Tolerance for a score that single precision puts outside a bound. It is relative to the larger of 1 and the absolute
+value of the bound."""
 GOODBYE = 5.0
 """Maximum time in seconds to wait until a worker has exited."""
 
@@ -99,7 +99,7 @@ class WorkerAnswer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 class Process:
-    """A running worker. `name` is the command in messages, `timeout` the maximum time of an answer in seconds."""
+    """A running worker. `name` identifies it in messages. `timeout` is the maximum time of an answer in seconds."""
 
     def __init__(self, words: Sequence[str], *, name: str, timeout: float, settings: Mapping[str, str]) -> None:
         self.name, self.timeout = f"worker {shown(name)}", timeout
@@ -185,7 +185,7 @@ class Process:
             raise self._wrong(self._ended())
         if not line.endswith(b"\n"):
             many = len(line) >= LONGEST
-            raise self._wrong(f"a line of over {LONGEST} bytes" if many else self._ended())
+            raise self._wrong(f"the worker printed a line of over {LONGEST} bytes" if many else self._ended())
         return line
 
     def _ended(self) -> str:

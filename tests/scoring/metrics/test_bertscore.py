@@ -141,7 +141,7 @@ def test_baselines(encoder: Path, tmp_path: Path, measure: str) -> None:
     [
         ("LAYER,P,R,F\n0,1,1,1\n", "no row of layer 1"),
         ("LAYER,P,R,F\n1,1,1,1\n", "between -1 and 1"),
-        ("LAYER,P,R\n1,.1,.1\n", "with columns LAYER,P,R,F"),
+        ("LAYER,P,R\n1,.1,.1\n", "with the columns LAYER,P,R,F"),
         ("LAYER,P,R,F\n1,x,x,x\n", "no row of layer 1"),
         (b"\xff\xfe", "it is not a text table"),
         (None, "No such file"),

@@ -26,8 +26,7 @@ PART = 500_000
 allows batches of texts of similar length."""
 
 LONG = 512
-"""Maximum number of tokens of a text for which a batch has the requested number of texts. Batches of longer texts have
-fewer texts."""
+"""Maximum number of tokens of the texts in a batch of the requested size. Batches of longer texts have fewer texts."""
 
 
 class Encoded(NamedTuple):
@@ -135,7 +134,7 @@ texts), and the reasons of missing scores by position of the output."""
 
 
 def compare_items(encoder: Encoder, texts: MetricInputs, others: Sequence[Sequence[str]], compare: Compare) -> Scored:
-    """Return the scores of each output compared with the texts `others` (items,) of its item, one column for each text.
+    """Compare each output with the texts of its item in `others` (items,). The scores have one column for each text.
 
     `compare` gets distinct texts in sorted order, because the last digits of sums may depend on the order.
     """

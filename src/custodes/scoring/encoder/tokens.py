@@ -1,4 +1,4 @@
-"""Tokens of texts by a tokenizer.json and the library tokenizers, truncated at the model's limit as for BERTScore."""
+"""Tokens of texts, by a tokenizer.json and the library `tokenizers`. Texts are truncated at the model's limit."""
 
 from __future__ import annotations
 

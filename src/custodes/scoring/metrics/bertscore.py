@@ -130,7 +130,7 @@ def _weighted(encoded: Encoded, weigh: Weigh) -> Weighted:
 
 
 def _plain(encoder: Encoder) -> Weigh:
-    """Return a function that gives every token weight 1, and weight 0 to tokens that begin or separate texts."""
+    """Return a function that gives weight 0 to tokens that begin or separate texts, and weight 1 to others."""
     weightless = sorted(encoder.tokenizer.weightless)
     return lambda ids: (~np.isin(ids, weightless)).astype(float)
 
@@ -166,7 +166,8 @@ def _baseline(file: str, layer: int, measure: str) -> tuple[float, str]:
             if -1 < base < 1:
                 return base, sha256(content).hexdigest()[:16]
     raise InputError(
-        f"baseline={shown(file)}: there is no row of layer {layer} with columns LAYER,P,R,F between -1 and 1"
+        f"baseline={shown(file)}: no row of layer {layer} has a number between -1 and 1 in the column "
+        f"{COLUMNS[measure]}; give a file with the columns LAYER,P,R,F"
     )
 
 

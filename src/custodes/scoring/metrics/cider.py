@@ -60,7 +60,7 @@ def _counts(text: str, split: Callable[[str], list[str]]) -> Counts:
 def _similarity(
     outputs: list[Counts], references: list[Counts], weights: Mapping[Gram, float], unheard: float
 ) -> Floats:
-    """Return the similarity (outputs,): the mean over references and orders of clipped cosines, with a penalty for
+    """Return the similarity (outputs,): the mean of clipped cosines over references and orders, with a penalty for
     different lengths."""
     # As in the authors' code, the length of a text is its number of bigrams, which is its number of words minus one.
     ours, theirs = (np.array([counts[1].total() for counts in texts], dtype=float) for texts in (outputs, references))
@@ -81,7 +81,7 @@ def _similarity(
 
 
 def _vectors(texts: Sequence[Counter[Gram]], columns: Mapping[Gram, int]) -> Floats:
-    """Return the counts (texts, n-grams) in each text of the n-grams that have a column."""
+    """Return how often each text has each n-gram of `columns`, as an array (texts, n-grams)."""
     counts = np.zeros((len(texts), len(columns)))
     for row, text in enumerate(texts):
         for gram in text.keys() & columns.keys():

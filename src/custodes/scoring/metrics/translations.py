@@ -18,8 +18,8 @@ Streams = tuple[tuple[str | None, ...], ...]
 stands for a reference that an output does not have."""
 
 PAIR = 5e-7
-"""Factor for the CPU seconds of TER on a pair of texts: they are this factor times the product of the two word counts,
-to the power of 1.5. On summaries and parts of summaries of 5 to 80 words, the factor was between 2e-7 and 6e-7. Good
+"""Factor for the CPU seconds of TER on a pair of texts. The seconds are this factor times (m n)^1.5, where m and n are
+the two word counts. On summaries and parts of summaries of 5 to 80 words, the factor was between 2e-7 and 6e-7. Good
 translations take about a fifth of the time."""
 
 
