@@ -78,7 +78,11 @@ class StudyTexts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     ] = ""
     thanks: Annotated[str, Meta(description="text at the end: Markdown, @FILE, or a template (thanks)")] = ""
     contact: Annotated[
-        str, Meta(description="address to which annotators can send questions; required for studies with people")
+        str,
+        Meta(
+            description="address to which annotators can send questions; without it, custodes annotate check gives a "
+            "warning"
+        ),
     ] = ""
     language: Annotated[str, Meta(description="language of the texts, such as en, de or ar")] = "en"
     render: Annotated[
@@ -132,14 +136,16 @@ class AnnotatorPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         Meta(
             gt=0,
             le=1,
-            description="maximum proportion of the answers to an interim analysis of a pair that one annotator may "
-            "give; with personal links, an annotator may always answer an equal share",
+            description="maximum proportion of a pair's answers (up to the current interim analysis) that one "
+            "annotator may give; with personal links, an annotator may always give an equal share",
         ),
     ] = 0.1
     per_item: Annotated[
         int,
         Meta(
-            ge=1, description="how many answers to a comparison count; for a fixed total cost, 1 decides the most pairs"
+            ge=1,
+            description="number of answers that each comparison needs, from different annotators; for a fixed total "
+            "cost, 1 decides the most pairs",
         ),
     ] = 1
     overlap: Annotated[
