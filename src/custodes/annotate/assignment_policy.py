@@ -18,8 +18,8 @@ from custodes.annotate.state import StudyState
 
 LEAST_CAP = 2
 BEYOND = 3
-"""Maximum number of second opinions above the planned proportion, and maximum number of control questions of an idle
-annotator above the planned proportion."""
+"""The number of second opinions may exceed the planned proportion by this number, and so may the number of control
+questions of an idle annotator."""
 ACTIVE = 3
 """Maximum number of items whose outputs an annotator rates alternately."""
 

@@ -47,9 +47,9 @@ class Quota:
     all allocated positions are open at once.
 
     If the `budget` is smaller than the number of outputs, it is divided evenly between the systems, and each system
-    uses the first positions of its order. Allocations are never reduced. Systems and items that are added later share
-    the remaining budget. `target` is the number of outputs allocated to each system, and `n` is the number of its
-    outputs that have all answers.
+    uses the first positions of its order. A later division never reduces an allocation. Systems and items that are
+    added later share the remaining budget. `target` is the number of outputs allocated to each system, and `n` is the
+    number of its outputs that have all answers.
     """
 
     def __init__(self, *, budget: int | None) -> None:

@@ -72,8 +72,8 @@ def new(
     table has no attention checks, attention checks are created from the texts. Comparisons of identical outputs are
     excluded and counted in a note. All notes are stored in the file (see `check`).
 
-    If the texts give no question, `InputError` is raised. For an invalid plan, `OptionError` is raised. In both cases,
-    no file is created.
+    Raises `InputError` if the texts give no question or the file of the plan is invalid, and `OptionError` for an
+    invalid `StudyPlan` or another invalid argument. In these cases, no file is created.
 
     >>> import polars as pl, tempfile
     >>> texts = pl.DataFrame({"item": ["1", "1"], "system": ["X", "Y"], "text": ["Yes.", "No."]})

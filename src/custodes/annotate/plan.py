@@ -37,8 +37,8 @@ class Question(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     noun: Annotated[
         str,
         Meta(
-            description="noun for an output, such as summary; default: the noun after Which in the question, "
-            "otherwise response"
+            description="noun for an output, such as summary; default: the noun that the question contains, otherwise "
+            "response"
         ),
     ] = ""
     mode: Annotated[
@@ -234,7 +234,10 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     ] = None
     estimator: Annotated[
         str | None,
-        Meta(description="estimator: human, or with a metric also mixture, ppi and others"),
+        Meta(
+            description="estimator: human or pooled; with a metric also mixture, ppi and others; if empty, mixture "
+            "with a metric, otherwise human"
+        ),
     ] = None
 
 

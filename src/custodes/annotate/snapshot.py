@@ -33,7 +33,7 @@ class Reach:
 
     `free` is the number of missing answers that are not assigned to an annotator. Of these, `short` is the number of
     answers that no current annotator may give. `able` has the labels of the annotators who may give some of the missing
-    answers. `idle` is the number of further annotators who may get questions but have reached their maximum.
+    answers. `idle` is the number of the other admitted annotators, who may give none of the missing answers.
     """
 
     free: int = 0
@@ -43,7 +43,7 @@ class Reach:
 
     @property
     def there(self) -> int:
-        """Number of annotators who may get questions."""
+        """Number of admitted annotators (see `Annotator.is_able`)."""
         return len(self.able) + self.idle
 
 
