@@ -63,7 +63,7 @@ def test_known_questions_are_kept_with_their_texts_and_not_asked_as_real_ones(tm
         ({"text_b": "x"}, "the row has both an item of the study and texts; give either an item or texts"),
         (
             {"item": "", "text_a": "x"},
-            "the row has both systems and texts; give either an item with two systems, or texts",
+            "the row has systems as well as texts; give either an item with two systems, or texts",
         ),
         ({"item": "", "system_a": "", "system_b": "", "text_a": "x"}, "text_b is empty"),
     ],

@@ -40,10 +40,10 @@ def add(
 ) -> Path:
     """Add systems or items to a study that is not being served. Existing questions and their orders do not change.
 
-    `texts` and `systems` have the same meaning as in `new`. `pairs` names the pairs with a new system to compare
-    (default: all). In each existing pair, new items come after the existing items. `texts` may contain existing content
-    if that content is unchanged. Raises `InputError` if the text of an existing output or item differs, or if nothing
-    is new.
+    `texts` and `systems` have the same meaning as in `new`. `pairs` names the new pairs to compare (default: all
+    pairs with a new system). In each existing pair, new items come after the existing items. `texts` may contain
+    existing content if that content is unchanged. Raises `InputError` if the text of an existing output or item
+    differs, or if nothing is new.
 
     >>> import polars as pl, tempfile
     >>> from custodes.annotate.new_study import new
@@ -178,7 +178,7 @@ class StoredStudy:
 def _add_questions(
     base: sqlite3.Connection, stored: StoredStudy, whole: StudyMaterial, pairs: Sequence[str] | None
 ) -> list[Note]:
-    """Add pairs with a new system, and new items of existing pairs. Return notes. Raise `InputError` if there are no
+    """Add new pairs, and new items of existing pairs. Return notes. Raise `InputError` if there are no
     new questions."""
     seed, systems_before = stored.plan.seed, set(stored.material.systems)
     chosen = [
@@ -217,7 +217,7 @@ def _add_questions(
     family = f"gamma is now divided by {in_all}, the number of pairs"
     restated = (
         f"{family}. Before, {judged} pairs were analysed with a larger level, and their decisions stay, so the "
-        f"probability of a false decision on any pair is now at most {level:.3g}, not {gamma:g}"
+        f"probability of at least one false decision is now at most {level:.3g}, not {gamma:g}"
     )
     return [
         *unasked(available, chosen, same=same, empty=empty, taken=0),
@@ -235,7 +235,7 @@ SELECT (SELECT json_extract(e.json, '$.pairs') FROM event e WHERE e.kind = 'adde
         ORDER BY e.event DESC LIMIT 1)
 FROM (SELECT min(at) AS first FROM look GROUP BY pair)
 """
-"""Query of the number of pairs in the study at the first analysis of each analysed pair."""
+"""Query with one row per analysed pair: how many pairs the study had at the first analysis of that pair."""
 
 
 def _level(base: sqlite3.Connection, gamma: float, pairs: int) -> tuple[int, float]:

@@ -69,7 +69,8 @@ def network(address: str) -> str:
 
 
 def link_parameters(plan: StudyPlan, params: Mapping[str, str]) -> dict[str, str]:
-    """Return the worker's id, if the link or form contains it, and the other parameters that have the form of ids.
+    """Return the worker's id, if the link or the submitted form contains it, and the other parameters whose names and
+    values match the pattern of ids.
 
     Raises InputError with a message for the visitor if the worker's id is invalid.
 
@@ -129,7 +130,8 @@ def join(
     log: EventLog, new: Addresses, again: Addresses, *, external_id: str, params: Mapping[str, str], address: str
 ) -> str | None:
     """Return a token for an annotator who arrives by an open link. Return None if the study admits no more annotators,
-    or if the network address has reached the limit of `new` or of returning (`again`) annotators."""
+    or if the network address has reached its limit for new annotators (`new`) or for returning annotators (`again`).
+    """
     state, now = log.state, log.clock.steady()
     digest = digest_of(f"open\n{external_id}") if external_id else secrets.token_hex(16)
     worker = state.persons.get(("open", digest))

@@ -1,8 +1,8 @@
 """Selection of the next question of an annotator. The probability of the selection is stored.
 
-The random order of the items of a pair is drawn when the study is created. An annotator always gets the first free
-position. So the first positions of an order are a simple random sample of the items, whoever annotates. Only the role
-of the question and the pair are drawn here.
+The random order of the items of a pair is drawn when the study is created. A primary comparison is the first free
+position of its pair, if possible one whose item is new to the annotator. So the first positions of an order are a
+simple random sample of the items, whoever annotates. This module draws the pair and the role of the question.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from custodes.annotate.state import StudyState
 
 LEAST_CAP = 2
 BEYOND = 3
-"""Maximum number of second opinions above the planned proportion, and maximum number of control questions of an idle
-annotator above the planned proportion."""
+"""The number of second opinions may exceed the planned proportion by this number, and so may the number of control
+questions of an idle annotator."""
 ACTIVE = 3
 """Maximum number of items whose outputs an annotator rates alternately."""
 
@@ -114,8 +114,8 @@ def cap(annotators: AnnotatorPlan, target: int, there: int | None) -> int:
 
 
 def there(state: StudyState) -> int | None:
-    """Return the number of annotators who may answer if each annotator has a personal link. Return None for an open
-    link."""
+    """Return the number of annotators who may answer. If annotators arrive by an open link, this number is unknown, and
+    None is returned."""
     return (
         sum(worker.is_able for worker in state.workers.values()) if state.plan.annotators.recruit == "links" else None
     )
@@ -170,9 +170,9 @@ def _second(state: StudyState, worker: Annotator, pairs: Sequence[int], p_role: 
 
 
 def flip_of(state: StudyState, unit: Unit) -> int:
-    """Whether the second system is shown first. The sides are balanced in blocks of two positions, by the seed of the
-    plan, so the first positions of an order are balanced, whoever annotates. Several answers to one unit alternate
-    between the sides."""
+    """Whether the second system is shown first. The sides are drawn with the seed of the plan and balanced in blocks of
+    two positions, so the first positions of an order are balanced, whoever annotates. Several answers to one unit
+    alternate between the sides."""
     turn = len(unit.votes) + len(unit.holders)
     return _side(state, str(unit.pair), unit.place) ^ (turn & 1)
 
@@ -221,7 +221,7 @@ def _is_left(state: StudyState, item: int) -> bool:
 
 
 def _first_item(units: dict[int, list[Unit]], items: set[int]) -> list[Unit]:
-    """Return the units of the item that comes first in the orders, among `items`."""
+    """Return the units of one of the `items`: the item that comes first in the orders."""
     able = [item for item in items if units[item]]
     first = min(able, key=lambda item: (min(unit.place for unit in units[item]), item), default=None)
     return [] if first is None else units[first]

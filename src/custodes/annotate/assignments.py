@@ -1,6 +1,7 @@
 """Assignment of units to annotators, and the engine of rating studies.
 
-An engine knows which positions are settled, but not who is answering the others.
+A unit is an item of a pair at its position in the order of the pair. An engine decides which positions are open. It
+knows which positions are settled (answered or refused), but not who is answering the others.
 
 A unit needs `per_item` answers from different annotators. The engine gets the sign of the sum of these answers: 1 or -1
 for the side that more annotators prefer, and 0 if the numbers are equal. The whole package combines annotators by this
@@ -46,9 +47,9 @@ class Quota:
     all allocated positions are open at once.
 
     If the `budget` is smaller than the number of outputs, it is divided evenly between the systems, and each system
-    uses the first positions of its order. Allocations are never reduced. Systems and items that are added later share
-    the remaining budget. `target` is the number of outputs allocated to each system, and `n` is the number of its
-    outputs that have all answers.
+    uses the first positions of its order. A later division never reduces an allocation. Systems and items that are
+    added later share the remaining budget. `target` is the number of outputs allocated to each system, and `n` is the
+    number of its outputs that have all answers.
     """
 
     def __init__(self, *, budget: int | None) -> None:
@@ -155,7 +156,7 @@ class Assignments:
         self.units: dict[int, Unit] = {}
         self.places: list[list[Unit]] = []
         self.singles: list[dict[int, Unit]] = []
-        """For each pair: units that have all answers, but no second opinion. Open second opinions count, too."""
+        """For each pair: units that have all answers, but for which no second opinion was given or is being given."""
         self.seconds_given: list[int] = []
         self.impossible: list[int] = []
         self.numbers: list[int] = []
@@ -299,8 +300,8 @@ class Assignments:
         self._single(unit)
 
     def agreement(self) -> tuple[Counter[int], Counter[int]]:
-        """Return two counts by annotator: pairs of an answer of the annotator and another annotator's answer to the
-        same unit, and pairs of equal answers among them."""
+        """Return two counts for each annotator: how often another annotator answered the same unit, and how often both
+        answers were equal."""
         compared, equal = Counter[int](), Counter[int]()
         for unit in self.units.values():
             if unit.seconds or len(unit.votes) > 1:

@@ -62,7 +62,7 @@ class StudyCheck(OfProblems):
         count("items", "items whose outputs are displayed"),
         count("systems", "systems that are compared or rated"),
         count("pairs", "number of pairs of systems; if outputs are rated, number of systems"),
-        count("questions", "number of possible comparisons: the numbers of items of all pairs, summed"),
+        count("questions", "possible comparisons or ratings, summed over all pairs"),
         count("known", "control questions with a known answer: gold, qualification, attention"),
         count("images", "images of items and outputs", essential=False),
         count("answers", "answers so far", essential=False),
@@ -77,12 +77,12 @@ def check(path: str | Path) -> StudyCheck:
     """Return problems that would bias a study or waste answers, before annotation starts. The study does not change.
 
     `problems` has the severity (error, warning, info), the rule, a message with advice, and examples. The check covers:
-    outputs that reveal their author; systems that differ in formatting or truncation (sign tests over items at .05 for
-    all pairs jointly); interim analyses and budgets that cannot be reached, in general or by the current annotators;
-    too few annotators; a plan that cannot lead to a decision; an open link without control questions; payment below the
-    target wage; a consent text without contact or payment; and notes from the creation of the study. For a running
-    study, it also covers comparisons that annotators could not judge, without revealing which system leads. Incomplete
-    interim analyses are included. Raises `InputError` for files that are not a study.
+    outputs that reveal their author; systems that differ in formatting or truncation (sign tests over items at a joint
+    level of .05 for all pairs); interim analyses that the planned or current annotators cannot complete; too small a
+    budget; too few annotators; a plan that cannot lead to a decision; an open link without control questions; payment
+    below the target wage; a consent text without contact or payment; and notes from the creation of the study. For a
+    running study, it also covers comparisons that annotators could not judge, without revealing which system leads.
+    Incomplete interim analyses are included. Raises `InputError` for files that are not a study.
 
     >>> import polars as pl, tempfile
     >>> from custodes.annotate.new_study import new
@@ -150,7 +150,7 @@ _ASKED = """
 SELECT rater, item, system_a, system_b, max(answer IS NULL) FROM answers
 WHERE unit IS NOT NULL AND NOT taken_back AND NOT excluded GROUP BY rater, item, system_a, system_b
 """
-"""Query with the columns of `ASKED`, which includes incomplete interim analyses."""
+"""Query with the columns of `ASKED`. Its result includes answers of incomplete interim analyses."""
 
 
 WIN_ALONE = 3
@@ -158,7 +158,7 @@ WIN_ALONE = 3
 
 
 Check = tuple[object, Literal["error", "warning", "info"], str, str]
-"""A condition, and the severity, rule and message of its problem. A list is true if it has examples of the problem."""
+"""A condition, and the severity, rule and message of its problem. A list of examples is true if it is not empty."""
 
 
 def _where(*checks: Check) -> Iterator[Problem]:
@@ -291,7 +291,7 @@ def annotator_problems(
     annotators, money, texts = plan.annotators, plan.money, plan.texts
     gold = sum(kind == "gold" for kind in known_kinds)
     most = ceil(annotators.batch * annotators.batches / annotators.gold_every) if annotators.gold_every else 0
-    typical, whence = SECONDS, "as in other studies; run a rehearsal to check this time"
+    typical, whence = SECONDS, "as in other studies; a pilot study measures the real time"
     if len(seconds) >= FEWEST:
         typical, whence = max(median(seconds), 0.1), "the median so far"
     hourly, price = money.price * 3600 / typical, f"{money.price:.2f}"
@@ -340,7 +340,7 @@ def annotator_problems(
             not texts.contact.strip(),
             "warning",
             "no-contact",
-            "annotators have no contact; set [texts] contact to an address that is read",
+            "the plan gives annotators no contact for questions; set [texts] contact to an address that is read",
         ),
         (
             texts.contact.strip() and texts.contact not in texts.consent,

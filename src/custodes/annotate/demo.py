@@ -17,7 +17,7 @@ from custodes.data.simulate import demo_texts as demo_texts
 
 PLAN = StudyPlan(
     name="hotel",
-    question=Question(text="Which answer fits better what the guest wrote?"),
+    question=Question(text="Which answer better fits what the guest wrote?"),
     texts=StudyTexts(
         title="Answers of a hotel",
         instructions="A guest writes to a hotel, and two systems answer. Check that name, day, time, nights, "

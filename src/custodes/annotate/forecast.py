@@ -20,9 +20,10 @@ from custodes.stats.stopping.rules import rule_on
 
 DRAWS = 200
 INNER = (0.1, 0.5, 0.9)
-"""Quantiles of the lower bound, the median and the upper bound of an 80 % interval."""
+"""Levels of three quantiles: the lower bound of an 80 % interval, the median, and the upper bound."""
 STRENGTHS = np.geomspace(1, 64, 13)
-"""Grid of weights of the prior that all pairs share, in answers. The more pairs differ, the smaller is the weight."""
+"""Grid for the weight, in answers, of the prior that all pairs share. The more the pairs differ, the smaller this
+weight is."""
 TIMED = 30
 """Minimum number of timed answers for an estimate of the hourly wage."""
 
@@ -45,10 +46,10 @@ class Forecast:
 
     `answers`: expected further answers that are used for decisions. `paid`: expected further paid answers of all kinds.
     `hours`: expected further hours at the rate of the last half hour, or None if there were no answers in that time or
-    the study cannot finish. `stuck`: reason why the study cannot finish; with 'annotators', all current annotators have
-    reached their maximum; with 'nobody', nobody has answered for a day. `spent` and `cost`: cost so far and expected
-    further cost, including the platform's fee. `wage`: hourly wage, or None with too few timed answers. `is_low`:
-    whether this wage is below the target wage of the plan.
+    the study cannot finish. `stuck`: reason why the study cannot finish, or ''. With 'annotators', the current
+    interim analyses need more answers than the current annotators may give; with 'nobody', nobody has answered for a
+    day. `spent` and `cost`: cost so far and expected further cost, including the platform's fee. `wage`: hourly wage,
+    or None with too few timed answers. `is_low`: whether this wage is below the target wage of the plan.
     """
 
     answers: Range
@@ -62,14 +63,14 @@ class Forecast:
 
 
 def forecast(now: Snapshot) -> Forecast:
-    """Simulate the rest of the study from the posterior outcome proportions of every open pair, `DRAWS` times.
+    """Simulate the rest of the study `DRAWS` times, with outcome proportions from the posterior of each open pair.
 
     The prior is a Dirichlet distribution around the tie rate of all pairs. Its weight is drawn according to the
     similarity of pairs. Only outcomes of completed interim analyses are used, so the forecast reveals no running
     results. Answers that incomplete analyses already have are subtracted. Only human answers are used, although a
     metric may decide a pair earlier.
 
-    Source: ours; posterior predictive draws of the rule of the plan.
+    Source: ours; posterior predictive simulation of the plan's stopping rule.
     """
     judged = [pair for pair in now.pairs if pair.is_open and pair.looks]
     open_pairs = tuple(_Open.of(pair, now.plan.stopping) for pair in judged)
@@ -160,8 +161,8 @@ def _totals(
 
 def _shares(outcomes: Ints, all_pairs: Ints, rng: np.random.Generator) -> Floats:
     """Return draws (DRAWS, pairs, 3) of the proportions of wins, ties and losses. `outcomes` (pairs, 3) are the counts
-    of these pairs, and `all_pairs` (..., 3) are the counts of all pairs. The prior is symmetric in the two systems of a
-    pair."""
+    of the open pairs, and `all_pairs` (..., 3) are the counts of all pairs. The prior is symmetric in the two systems
+    of a pair."""
     from scipy.special import gammaln
 
     ties = (all_pairs[:, 1].sum() + 1) / (all_pairs.sum() + 3)
@@ -215,8 +216,8 @@ def _all_of(now: Snapshot, deciding: Floats) -> Floats:
 
 
 def _known_share(now: Snapshot, more: int) -> float:
-    """Return the proportion of control questions in a batch. If there are gold questions, `more` is the number of
-    additional ones, which new annotators get."""
+    """Return the proportion of control questions in a batch. `more` is the number of additional gold questions in this
+    batch; it has no effect if the study has no gold questions."""
     annotators = now.plan.annotators
     gold = round(annotators.batch / annotators.gold_every) if annotators.gold_every and "gold" in now.known else 0
     number = gold + more * (gold > 0) + annotators.attention * ("attention" in now.known)

@@ -33,7 +33,7 @@ class Known:
     """A control question.
 
     `expected` is the correct answer from the view of the first output (1, 0 or -1), or a rating. If the question uses a
-    comparison of the study, `asked` is this comparison, which is then not a real question.
+    comparison of the study, `asked` is this comparison, which is then used only as a control question.
     """
 
     kind: Kind
@@ -166,7 +166,7 @@ def _checks(row: Mapping[str, str], material: StudyMaterial, plan: StudyPlan) ->
     else:
         yield (
             row["system_a"] or row["system_b"],
-            "the row has both systems and texts; give either an item with two systems, or texts",
+            "the row has systems as well as texts; give either an item with two systems, or texts",
         )
         for side in _sides(plan):
             yield (
@@ -179,8 +179,8 @@ def _checks(row: Mapping[str, str], material: StudyMaterial, plan: StudyPlan) ->
 
 
 def attention_checks(material: StudyMaterial, plan: StudyPlan) -> list[Known]:
-    """Return attention checks that are created from the study's texts. Each check shows an output next to a text that
-    states which answer to give.
+    """Return attention checks that are created from the study's texts. A comparison shows an output next to a text that
+    states which answer to give; a rating shows only such a text.
 
     Items, systems and sides are drawn with the seed of the plan. The number of checks is the number that one annotator
     can get, but at most 40.

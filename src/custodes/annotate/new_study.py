@@ -45,7 +45,7 @@ from custodes.stats.stopping.allocation import annotation_order
 MISSING, EMPTY = -1, -2
 """Codes for a missing output and for an empty output."""
 LOOKS_CUT = "looks-cut"
-"""The rule of the note on interim analyses that need more items than a pair has."""
+"""Name of the note on interim analyses that need more items than a pair has."""
 
 
 @checked
@@ -62,18 +62,18 @@ def new(
 ) -> Path:
     """Create an annotation study: a SQLite file with all texts and the order of all questions.
 
-    `texts` is data that questions accept (paths, dataframes or a `Study`). The data need outputs of at least two
-    systems, or of one system for ratings. `plan` is a `StudyPlan` or the path of a TOML file. `systems` selects systems
-    by patterns. `pairs` names pairs of systems as 'A:B' (default: all pairs). `metric` names a metric that has scores
-    of the same outputs, for estimators that use a metric.
+    `texts` are data in any form that `read` accepts (paths or dataframes), or a `Study`. The data need outputs of at
+    least two systems, or of one system for ratings. `plan` is a `StudyPlan` or the path of a TOML file. `systems`
+    selects systems by patterns. `pairs` names pairs of systems as 'A:B' (default: all pairs). `metric` names a metric
+    that has scores of the same outputs, for estimators that use a metric.
 
     `gold` is a table of control questions or its path. The table has the column `expected`. It also has either `item`,
     `system_a` and `system_b`, or `text_a`, `text_b` and `context`; the columns `kind` and `why` are optional. If the
     table has no attention checks, attention checks are created from the texts. Comparisons of identical outputs are
     excluded and counted in a note. All notes are stored in the file (see `check`).
 
-    If the texts give no question, `InputError` is raised. For an invalid plan, `OptionError` is raised. In both cases,
-    no file is created.
+    Raises `InputError` if the texts give no question or the file of the plan is invalid, and `OptionError` for an
+    invalid `StudyPlan` or another invalid argument. In these cases, no file is created.
 
     >>> import polars as pl, tempfile
     >>> texts = pl.DataFrame({"item": ["1", "1"], "system": ["X", "Y"], "text": ["Yes.", "No."]})
@@ -176,8 +176,8 @@ def _orders(
 
 
 def askable(material: StudyMaterial, pairs: Sequence[Pair]) -> tuple[NDArray[np.bool_], int, int]:
-    """Return an array (pairs, items) that tells which comparisons are possible, the number of comparisons of identical
-    outputs, and the number of comparisons of empty outputs."""
+    """Return three values: an array (pairs, items) of whether a comparison is possible, the number of comparisons of
+    identical outputs, and the number of comparisons whose outputs are all empty."""
     rows = {system: row for row, system in enumerate(material.systems)}
     columns = {item.label: column for column, item in enumerate(material.items)}
     seen = np.full((len(rows), len(columns)), MISSING, dtype=np.int64)  # equal codes for outputs that look equal
@@ -209,7 +209,7 @@ def unasked(available: NDArray[np.bool_], pairs: Sequence[Pair], *, same: int, e
     twice = f"{same} comparisons of identical outputs are not shown, and do not count as ties or wins"
     return noted(
         ("same-output", same, twice),
-        ("empty-outputs", empty, f"{empty} comparisons with an empty output are not shown"),
+        ("empty-outputs", empty, f"{empty} comparisons are not shown, because their outputs are all empty"),
         ("known-answers", taken, f"{taken} comparisons have a known answer and are used only as control questions"),
         ("nothing-to-ask", len(alone), f"{len(alone)} pairs have no item to compare: {', '.join(alone[:3])}"),
     )

@@ -99,7 +99,7 @@ class Session:
     """A visit of an annotator.
 
     `agreed`: digest of the consent text that the annotator accepted. `finished`: whether the annotator ended the visit.
-    `batch`: number of the current batch. `number`: position in the batch of the latest question. `known`: kind of each
+    `batch`: number of the current batch. `number`: position of the latest question in the batch. `known`: kind of each
     control question, by position in the batch. `open`: open questions, of which the last one is displayed. `answered`:
     questions whose answers may be withdrawn. `codes`: completion codes, by reason for the end of the visit.
     """

@@ -37,8 +37,8 @@ class Question(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     noun: Annotated[
         str,
         Meta(
-            description="noun for an output, such as summary; default: the noun after Which in the question, "
-            "otherwise response"
+            description="noun for an output, such as summary; default: the noun that the question contains, otherwise "
+            "response"
         ),
     ] = ""
     mode: Annotated[
@@ -78,7 +78,11 @@ class StudyTexts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     ] = ""
     thanks: Annotated[str, Meta(description="text at the end: Markdown, @FILE, or a template (thanks)")] = ""
     contact: Annotated[
-        str, Meta(description="address to which annotators can send questions; required for studies with people")
+        str,
+        Meta(
+            description="address to which annotators can send questions; without it, custodes annotate check gives a "
+            "warning"
+        ),
     ] = ""
     language: Annotated[str, Meta(description="language of the texts, such as en, de or ar")] = "en"
     render: Annotated[
@@ -132,14 +136,16 @@ class AnnotatorPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         Meta(
             gt=0,
             le=1,
-            description="maximum proportion of the answers to an interim analysis of a pair that one annotator may "
-            "give; with personal links, an annotator may always answer an equal share",
+            description="maximum proportion of a pair's answers (up to the current interim analysis) that one "
+            "annotator may give; with personal links, an annotator may always give an equal share",
         ),
     ] = 0.1
     per_item: Annotated[
         int,
         Meta(
-            ge=1, description="how many answers to a comparison count; for a fixed total cost, 1 decides the most pairs"
+            ge=1,
+            description="number of answers that each comparison needs, from different annotators; for a fixed total "
+            "cost, 1 decides the most pairs",
         ),
     ] = 1
     overlap: Annotated[
@@ -228,7 +234,10 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     ] = None
     estimator: Annotated[
         str | None,
-        Meta(description="estimator: human, or with a metric also mixture, ppi and others"),
+        Meta(
+            description="estimator: human or pooled; with a metric also mixture, ppi and others; if empty, mixture "
+            "with a metric, otherwise human"
+        ),
     ] = None
 
 

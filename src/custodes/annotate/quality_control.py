@@ -29,8 +29,8 @@ def standing(work: Work, totals: Totals, *, typical: float | None, annotators: i
     the whole study (`totals`).
 
     `typical` is the typical median time of a comparison in the study, in visible seconds that the browser measured.
-    `annotators` is the number of annotators. Probabilities are adjusted for this number, so that a careful annotator is
-    flagged for position or ties in only one of a thousand studies.
+    `annotators` is the number of annotators. Probabilities are adjusted for this number, so that only one of a thousand
+    studies flags a careful annotator for position or ties.
 
     >>> from array import array
     >>> work = Work(gold_asked=4, gold_right=1, answers=30, decided=30, first_shown=30, times=array("d", [6.0] * 30))
@@ -71,7 +71,7 @@ FAST = 0.25
 """An annotator is flagged as fast if the median time is below this fraction of the typical time in the study."""
 FEWEST = 16
 """Minimum number of timed answers for the flag `fast`. With 20 equal annotators and log-normal times (SD of the log
-1.2), an annotator is flagged at any time in fewer than one of 50 studies."""
+1.2), fewer than one of 50 studies ever flags any annotator."""
 SEEN = 8
 """Minimum number of questions for the flag `refuses`."""
 SIDE = 0.95

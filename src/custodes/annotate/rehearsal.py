@@ -68,7 +68,7 @@ class Rehearsal(Result):
             "proportion of pairs decided for the worse system; if the margin is 0, proportion of decided pairs",
             interval=True,
         ),
-        share("missed", "proportion of pairs that have a margin and remain undecided", interval=True),
+        share("missed", "proportion of undecided pairs; null if the margin is 0", interval=True),
     )
 
 

@@ -230,7 +230,7 @@ def is_local(host: str) -> bool:
 
 def named(paths: Sequence[str | Path]) -> dict[str, Path]:
     """Return the path of each study by the study's name in addresses. The name is the file name without its extension.
-    Of a folder, all studies are taken."""
+    A folder stands for all studies in it."""
     studies: dict[str, Path] = {}
     for place in map(Path, paths):
         files = sorted(place.glob("*.db")) if place.is_dir() else [place]

@@ -66,9 +66,9 @@ class Service:
     ) -> Service:
         """Open a study and replay its event log.
 
-        Raise `InputError` for other files, and if another process has the study open. With `threaded=False`, operations
-        run immediately in the calling thread. With `durable=False`, a power failure may lose the latest answers; this
-        suits simulations.
+        Raise `InputError` if the file is not a study, or if another process has the study open. With `threaded=False`,
+        operations run immediately in the calling thread. With `durable=False`, a power failure may lose the latest
+        answers; this suits simulations.
         """
         place = study_file.check(path)
         with ExitStack() as opened, study_file.sqlite_errors(place):
@@ -193,7 +193,7 @@ class Service:
         done = self._do(lambda: arrivals.forget(self._log, self._worker(worker)))
 
         def emptied(_: Future[None]) -> None:
-            with suppress(sqlite3.Error):  # another program is reading; a later writer does this
+            with suppress(sqlite3.Error):  # another program is reading; a later writer empties the log
                 self._base.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # the write-ahead log still contains the old rows
 
         done.add_done_callback(emptied)

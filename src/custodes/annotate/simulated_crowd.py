@@ -171,8 +171,8 @@ _DRAWS = 20_000
 
 
 def gap_of(margin: float, habits: Habits) -> float:
-    """Return the difference in quality, on five points, that gives this margin (wins minus losses) among careful
-    annotators.
+    """Return the difference in quality, on a scale of five points, that gives this margin (wins minus losses) among
+    careful annotators.
 
     >>> gap_of(0.0, Habits()), round(gap_of(0.2, Habits()), 1)
     (0.0, 0.4)
@@ -209,7 +209,8 @@ RENEWED = 30.0
 
 
 class Answering:
-    """Access to the content of questions. Pages do not reveal the content, so it is read from the study file."""
+    """Access to the true content of questions. Pages do not reveal systems and expected answers, so the content is read
+    from the study file."""
 
     def __init__(self, path: Path) -> None:
         self._file = study_file.connect(path, durable=False, reading=True)
@@ -231,8 +232,8 @@ class Answering:
         return ShownQuestion(item=item, shown=systems)
 
     def decisions(self) -> list[tuple[str, str, int]]:
-        """Return both systems and the decision of the last interim analysis of every pair. The decision is 0 if there
-        was no analysis."""
+        """Return, for every pair, both systems and the decision of the last interim analysis. The decision is 0 if
+        there was no analysis."""
         return self._file.execute(
             "SELECT a.label, b.label, coalesce((SELECT decision FROM look l WHERE l.pair = p.pair"
             " ORDER BY look DESC LIMIT 1), 0) FROM pair p JOIN system a ON a.system = p.first"

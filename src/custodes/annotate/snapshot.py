@@ -33,7 +33,7 @@ class Reach:
 
     `free` is the number of missing answers that are not assigned to an annotator. Of these, `short` is the number of
     answers that no current annotator may give. `able` has the labels of the annotators who may give some of the missing
-    answers. `idle` is the number of further annotators who may get questions but have reached their maximum.
+    answers. `idle` is the number of the other admitted annotators, who may give none of the missing answers.
     """
 
     free: int = 0
@@ -43,7 +43,7 @@ class Reach:
 
     @property
     def there(self) -> int:
-        """Number of annotators who may get questions."""
+        """Number of admitted annotators (see `Annotator.is_able`)."""
         return len(self.able) + self.idle
 
 
@@ -137,9 +137,8 @@ class PersonNow(Work):
     """The status of an annotator, with the counts of `Work`.
 
     `began`: whether the annotator has started; otherwise the annotator only has a link. `seconds`: median of the
-    visible seconds per answer. `doubled`: pairs of an answer of this annotator and another annotator's answer to the
-    same question, of which `agreed` are equal. `standing`: ok, watch, blocked or excluded. `flags`: reasons for the
-    standing.
+    visible seconds per answer. `doubled`: how often another annotator answered the same question. `agreed`: how often
+    both answers were equal. `standing`: ok, watch, blocked or excluded. `flags`: reasons for the standing.
     """
 
     label: str
@@ -201,7 +200,7 @@ class Snapshot(Totals):
         answers, annotators = self.excluded
         counted = (
             f"{plural(answers, 'answer')} of {plural(annotators, 'excluded annotator')} are part of completed interim "
-            "analyses, which are not recomputed; the leaderboard and all other questions leave these answers out"
+            "analyses, which are not recomputed; the leaderboard and all other results leave these answers out"
         )
         return [
             *_standstill(self.reach, has_links=self.plan.annotators.recruit == "links"),

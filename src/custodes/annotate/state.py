@@ -42,7 +42,7 @@ class StudyState:
         self.persons: dict[tuple[str, str], Annotator] = {}
         self.assignments = Assignments(per_item=self.plan.annotators.per_item)
         self.added = 0, 0
-        """Number of pairs in use, and number of the last unit in use."""
+        """How many pairs are in use, and the id of the last unit in use."""
         self.control = "open"
         self.address = ""
         """Base address of links: the latest address of the server or of an invitation."""

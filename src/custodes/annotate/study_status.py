@@ -66,8 +66,8 @@ class Status(Result):
         count("n", "answers of the last completed interim analysis"),
         difference(
             "margin",
-            "wins minus losses of system_a as a proportion of the answers; for stopped pairs, adjusted for interim "
-            "analyses",
+            "wins minus losses of system_a as a proportion of the answers; for pairs closed by the stopping rule, "
+            "adjusted for interim analyses",
             interval=True,
         ),
         count(
@@ -90,7 +90,7 @@ class Status(Result):
         count("known_right", "control questions answered correctly"),
         count("known_asked", "control questions shown"),
         share("first_shown", "proportion of answers that prefer the output shown first, among answers other than ties"),
-        share("agreed", "proportion of second ratings that are equal to the first rating"),
+        share("agreed", "proportion of equal answers among the questions that another annotator also answered"),
         label("standing", "status of the annotator: ok, watch, blocked or excluded"),
         labels("flags", "reasons for the standing"),
     )

@@ -67,8 +67,8 @@ class Break:
 
 @dataclass(frozen=True, kw_only=True)
 class Wait:
-    """The page without a free question. Other annotators may leave questions unanswered, so the page reloads after some
-    seconds."""
+    """The page of an annotator for whom no question is free. Other annotators may leave questions unanswered, so the
+    page reloads after some seconds."""
 
     seconds: int
 

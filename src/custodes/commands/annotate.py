@@ -111,7 +111,8 @@ def add(
     *inputs: Inputs,
     systems: Annotated[list[str] | None, Parameter(help="Systems (default: all).", negative="")] = None,
     pairs: Annotated[
-        list[str] | None, Parameter(help="Pairs with a new system, each A:B (default: all).", negative="")
+        list[str] | None,
+        Parameter(help="New pairs to compare, each A:B (default: all pairs with a new system).", negative=""),
     ] = None,
     reading: Reading = READING,
 ) -> None:

@@ -1,4 +1,4 @@
-"""Conversion of forms that annotators send to actions."""
+"""Convert the forms of annotators to actions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ BOTH_BAD = "bad"
 
 
 class UnreadError(ValueError):
-    """A form is invalid. The text of the error is a key of the words."""
+    """A form is invalid. The text of the error is the key of a message in the words of a language."""
 
 
 def act_of(plan: StudyPlan, fields: Mapping[str, str]) -> Act:

@@ -131,8 +131,8 @@ class Watch:
 
 
 def is_own(request: Request, public_url: str) -> bool:
-    """Whether a page of this site sent a form. The header `Sec-Fetch-Site` decides if the browser sends it; otherwise
-    the header `Origin` decides.
+    """Whether a page of this site sent a form. If the browser sends the header `Sec-Fetch-Site`, this header decides;
+    otherwise the header `Origin` decides.
 
     Source: OWASP, "Cross-Site Request Forgery Prevention" (Fetch Metadata, with the origin as fallback).
     """

@@ -55,7 +55,7 @@ SELECT item, system_a, system_b, count(DISTINCT assignment) AS asked,
 FROM answers WHERE unit IS NOT NULL AND NOT taken_back
 GROUP BY unit HAVING refused > 0 ORDER BY refused DESC, item LIMIT ?1
 """
-"""Query of the questions that an annotator could not judge. The questions with the most refusals come first."""
+"""Query of the questions that at least one annotator could not judge, those with the most refusals first."""
 _COMMENTS = """
 SELECT e.at AS at, coalesce(v.label, w.label) AS rater, i.label AS item, json_extract(e.json, '$.text') AS text
 FROM event e
@@ -269,7 +269,7 @@ class Owner:
         return owner_formats.page("owner/person.html", name=name, now=now, person=person, rows=rows)
 
     async def questions(self, request: Request) -> Response:
-        """Display the questions that an annotator could not judge, and the comments of annotators."""
+        """Display the questions that at least one annotator could not judge, and the comments of annotators."""
         name, service = self._find(request)
         rows, comments = await rows_of(service.path, _TROUBLED), await rows_of(service.path, _COMMENTS)
         return owner_formats.page("owner/questions.html", name=name, rows=rows, comments=comments)

@@ -43,7 +43,7 @@ FLAGS = {
 }
 
 STUCK = {
-    "annotators": "all annotators have reached their maximum number of answers; invite more annotators",
+    "annotators": "the current annotators cannot give all needed answers; invite more annotators",
     "nobody": "there was no answer for a day, so the remaining time cannot be estimated",
 }
 """Reasons why the remaining hours cannot be estimated."""

@@ -22,7 +22,7 @@ NO_NOUN = {"is", "one", "of", "do", "does", "would", "ist", "von", "der", "beide
 
 
 def noun_of(question: str) -> str:
-    """The noun for an output that a question contains, or '' if the question contains none.
+    """Return the noun that a question uses for an output, or '' if the question uses none.
 
     >>> noun_of("Which summary is better?"), noun_of("How good is this answer?"), noun_of("Which is better?")
     ('summary', 'answer', '')
@@ -33,13 +33,13 @@ def noun_of(question: str) -> str:
 
 @cache
 def template(name: str, language: str = "en") -> str:
-    """The text of a template in the language of a tag, or in English if that language is not available."""
+    """Return the text of a template in a language (a BCP 47 tag), or in English if that language is not available."""
     code = words(language)["code"]
     return (files(__package__) / (f"{name}.md" if code == "en" else f"{name}.{code}.md")).read_text(encoding="utf-8")
 
 
 def completed(plan: StudyPlan) -> StudyPlan:
-    """The plan with all texts of the study.
+    """Return the plan with all texts of the study filled in.
 
     Names of templates and missing texts are replaced by the templates, a missing question by the default question, and
     placeholders by their values. A study stores every text that participants saw.
@@ -66,7 +66,7 @@ def completed(plan: StudyPlan) -> StudyPlan:
 
 
 def placeholders(plan: StudyPlan) -> dict[str, str]:
-    """The values of the placeholders in texts, such as `{question}` and `{batch}`.
+    """Return the values of the placeholders in texts, such as `{question}` and `{batch}`.
 
     >>> sorted(placeholders(StudyPlan()))
     ['batch', 'batches', 'checks', 'contact', 'identity', 'least', 'most', 'name', 'noun', 'pay', 'question', 'title']
