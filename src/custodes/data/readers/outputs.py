@@ -124,7 +124,7 @@ def _output_rows(frame: pl.DataFrame, *, where: str) -> Rows:
 def _output(value: Any, where: str) -> tuple[str | bool | None, list[str]]:
     """The text and the images of an output, from a text or from an object with text and images.
 
-    Structs of a dataframe have the keys of all rows, so an output of nulls is missing.
+    In a dataframe, every struct has the keys of all rows, so an output whose values are all null is missing.
     """
     if isinstance(value, str | bool):
         return value, []
@@ -152,7 +152,7 @@ def _several(value: Any, name: str, where: str) -> list[str]:
 def _meta(value: Any, name: str, where: str) -> str:
     """An object as JSON.
 
-    Structs of a dataframe have the keys of all rows, so keys without a value are removed.
+    In a dataframe, every struct has the keys of all rows, so keys without a value are removed.
     """
     if value is None or value == "":
         return ""
@@ -239,7 +239,7 @@ CELLS: dict[str, Callable[[Any, str, str], Any]] = {
     "meta": _meta,
     "context": _context,
 }
-"""Functions that read the cells of a column, given its name and position."""
+"""The function that reads the cells of a column. Its arguments are cell, name of the column, and place for messages."""
 
 READER = TableReader(
     name="outputs",
