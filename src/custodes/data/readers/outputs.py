@@ -134,7 +134,8 @@ def _output(value: Any, where: str) -> tuple[str | bool | None, list[str]]:
     text = parts.get("text", "" if parts else None)
     if not isinstance(text, str | None) or len(parts.keys() & {"image", "images"}) > 1:
         raise InputError(
-            f"{where}: an output has neither text nor image; give a text, and optionally an image or images"
+            f"{where}: the text of an output is not a text, or the output has both image and images; give a text, and "
+            "one of image and images"
         )
     return text, [image for name in parts.keys() & {"image", "images"} for image in _several(parts[name], name, where)]
 
