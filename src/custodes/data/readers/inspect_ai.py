@@ -26,7 +26,7 @@ SUFFIX = ".eval"
 HEADERS = ("header.json", "_journal/start.json")
 """Files with the task and the model, in a finished log and in an unfinished log."""
 GRADES = {"c": 1.0, "p": 0.5, "i": 0.0, "n": 0.0, "yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
-"""Correct, partial, incorrect, no answer; and words for true and false (in lower case)."""
+"""Scores of words in lower case: c (correct), p (partial), i (incorrect), n (no answer), words for true and false."""
 PART = layout({"text": (str, "")})
 MESSAGE = layout({"content": (str | layout([PART]), "")})
 SAMPLE = layout(
