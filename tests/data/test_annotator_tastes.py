@@ -59,7 +59,7 @@ def test_items_of_annotators_with_tastes_are_resampled_together(verdicts: bool) 
     board = cu.leaderboard(study, resamples=200)
     message = next(note.message for note in board.notes if note.rule == "annotators-differ")
     assert message.startswith(
-        "one of 5 annotators rated each item, and the annotators differ in their preferences among systems"
+        "each item was rated by only one of 5 annotators, and the annotators differ in their preferences among systems"
     )
     summary = cu.check(study).summary
     assert summary["clusters"][0] == 5

@@ -195,7 +195,7 @@ def test_repeats_are_refused_and_a_single_run_is_counted() -> None:
     ):
         cu.count_labels(counts.lazy())
     both = pl.concat([again, again.with_columns(repeat=pl.lit("1"))])
-    with pytest.raises(InputError, match="column 'repeat' numbers repeated labels of an output; count one repeat"):
+    with pytest.raises(InputError, match="column 'repeat' holds the numbers of repeats; count one repeat"):
         cu.count_labels(both.lazy())
 
 

@@ -96,7 +96,8 @@ def test_a_choice_of_groups_names_scores_of_whole_systems_that_it_leaves_out() -
     assert rules(source.select()) == {}
     (note,) = source.select(group="news").notes
     assert (note.rule, note.count) == (OF_ALL_GROUPS, 1)
-    assert note.message == "group='news' excludes scores of whole systems, which belong to all items: corpus"
+    message = "group='news' excludes the scores of whole systems by corpus, as these scores belong to all items"
+    assert note.message == message
 
 
 @pytest.mark.parametrize(

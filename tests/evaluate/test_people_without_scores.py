@@ -80,7 +80,7 @@ def test_every_question_answers_or_says_so_in_one_line(shape: str, model: Path, 
         if name in ALONE:
             result = question(study, **options)
             if shape != "raters" and name in ("verdict", "report"):
-                assert "have no score or verdict yet (ann): metrics only" in str(result)
+                assert "have no score or verdict yet (ann); only metrics are used" in str(result)
             elif shape != "raters":
                 assert [note.count for note in result.notes if note.rule == "annotators-without-ratings"] == [1]
             continue

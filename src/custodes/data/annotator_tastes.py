@@ -16,18 +16,20 @@ if TYPE_CHECKING:
 MOST_PER_ITEM = 1.5
 """Maximum mean number of annotators per item. Above this number, the items of one annotator are not a cluster."""
 LEVEL = 0.25
-"""Level of the test. If p is larger, the items of one annotator are not resampled together. The level is lenient, as
-usual for pooling variances, so that an undetected effect is too small to matter."""
+"""Level of the test of equal preferences. If the p-value is larger, the items of one annotator are not resampled
+together. The level is lenient, as usual for pooling variances, so that an undetected effect is too small to matter."""
 CLEAR = 0.02
-"""Level of p below which different preferences give a warning."""
+"""Largest p-value of the test for which different preferences give a warning."""
 
 
 FEWEST = 3
-"""Minimum number of annotators for general results, because two clusters say almost nothing about further clusters."""
+"""Minimum number of annotators for results that generalise to further annotators. Two clusters say almost nothing about
+further clusters."""
 
 
 class Assignment(NamedTuple):
-    """Groups of items by annotator, the number of annotators (`people`), and the p-value of equal preferences.
+    """Groups of items by annotator, the number of annotators (`people`), and the p-value of the test of equal
+    preferences.
 
     With fewer than `FEWEST` annotators there are no groups.
     """
@@ -40,7 +42,7 @@ class Assignment(NamedTuple):
     def message(self) -> str:
         """Text of the note."""
         differ = (
-            f"one of {self.people} annotators rated each item, and the annotators "
+            f"each item was rated by only one of {self.people} annotators, and the annotators "
             f"{'differ' if self.p_value <= CLEAR else 'may differ'} in their "
             f"preferences among systems (permutation test, p = {self.p_value:.2g}). "
         )
@@ -55,8 +57,8 @@ class Assignment(NamedTuple):
 def assignment(study: Study, people: Sequence[str], repeated: Sequence[Sequence[str]]) -> Assignment:
     """Items grouped by annotator, if each item has one annotator and annotators may have different preferences.
 
-    There are no groups in four cases: there are only two annotators, annotators share items, a cluster of items or a
-    group of repeated items has several annotators, or there is no evidence of different preferences.
+    There are no groups in four cases: there are fewer than `FEWEST` annotators, annotators share items, a cluster of
+    items or a group of repeated items has several annotators, or there is no evidence of different preferences.
     """
     nothing = Assignment([], float("nan"))
     if len(people) < 2:
@@ -82,8 +84,11 @@ def assignment(study: Study, people: Sequence[str], repeated: Sequence[Sequence[
 
 
 def _preferences(scores: pl.DataFrame, verdicts: pl.DataFrame) -> pl.DataFrame:
-    """One row per item, rater and `column` (an aspect and a system). The value is the preference for the system minus
-    the mean preference for the system over all items. For scores, preferences are the ranks within item and rater."""
+    """Preferences for systems: item, rater, value and `column`, which is the number of an aspect and a system.
+
+    For scores, the preference is the rank within item and rater, and its mean over all items is subtracted. For
+    verdicts, the mean verdict on the pair is subtracted, and each verdict gives one row per system.
+    """
     task, column = ["item", "rater", "aspect", "repeat"], ["aspect", "system"]
     rank = (pl.col("score").rank("average").over(task) - (pl.len().over(task) + 1) / 2) / pl.len().over(task)
     of_scores = scores.with_columns(value=rank).with_columns(pl.col("value") - pl.col("value").mean().over(column))

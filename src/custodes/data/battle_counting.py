@@ -26,7 +26,7 @@ WHERE = "count_battles"
 SAID = ("winner", "preference")
 
 Orders = Literal["mean", "consistent"]
-"""Methods to merge verdicts of both presentation orders (and of repeats), the same as for a study."""
+"""Methods to merge verdicts of both presentation orders (and of repeats), with the same meaning as for a study."""
 
 Rows = nw.LazyFrame[Any]
 
@@ -64,9 +64,9 @@ def count_battles(
     displayed position. The engine returns only one row for each pair, rater, order and word.
 
     `human` are the annotators, whose votes are combined. The default is all raters of `kind` human; without a column of
-    raters, one annotator gave all verdicts. `metrics` are the metrics to count (default: all raters that are not
-    human). If a rater has no verdicts on the `aspect`, its verdicts without an aspect are used. `orders` is the rule
-    for merging several verdicts of a rater on one comparison, as in `leaderboard`.
+    raters, all verdicts are attributed to one annotator. `metrics` are the metrics to count (default: all raters that
+    are not human). If a rater has no verdicts on the `aspect`, its verdicts without an aspect are used. `orders` is the
+    rule for merging several verdicts of a rater on one comparison, as in `leaderboard`.
 
     Examples
     --------
@@ -105,8 +105,8 @@ def count_battles(
     turned = meanings.filter("turned")
     words = ", ".join(turned["said"].unique().sort().head(2))
     place = (
-        f"{words} is read as the name of a column, whatever the presentation order; if positions are meant, write "
-        "left and right"
+        f"{words} is read as the name of a column, whatever the presentation order; if a position is meant, write the "
+        "name of the system"
     )
     notes += noted(
         ("missing-verdict", missing, f"{missing} verdicts are empty and count as not rated"),
@@ -170,8 +170,8 @@ def _rows_of(table: Any) -> tuple[Rows, bool, bool]:
     """A table with the columns item, a, b, said, rater, kind, aspect, shown, repeat (all text except the item), `empty`
     and `invalid`.
 
-    The second result is whether the table has kinds, and the third result is whether the columns are in the format of
-    custodes.
+    The second result is whether the kinds of raters are known, and the third result is whether the columns are in the
+    format of custodes.
     """
     rows = lazy_rows(table, where=WHERE)
     schema = rows.collect_schema()
@@ -242,9 +242,9 @@ def _survey_of(rows: Rows) -> pl.DataFrame:
 def _understood(survey: pl.DataFrame, *, written: bool) -> pl.DataFrame:
     """The frequencies with the meaning of each word and order.
 
-    `meaning` is 1 if `a` is preferred (null: no verdict), and `first` is 1 if `a` was shown first. `sign` and `order`
-    are the same for `system_a` and `system_b`, which are the systems in alphabetical order. `turned` marks words that
-    may mean a position.
+    `meaning` is 1 if `a` is preferred (null: no verdict), and `first` is 1 if `a` was shown first. `system_a` and
+    `system_b` are the systems in alphabetical order: `sign` is 1 if `system_a` is preferred, and `order` is 1 if
+    `system_a` was shown first. `turned` marks words that may mean a position where `b` was shown first.
     """
     words = survey["said"].set(survey["said"].str.to_lowercase().is_in(EMPTY), "").alias("winner")
     try:
@@ -281,7 +281,8 @@ def _understood(survey: pl.DataFrame, *, written: bool) -> pl.DataFrame:
 
 
 def _chosen(rows: Rows, meanings: pl.DataFrame) -> Rows:
-    """The rows to count, with `low` < `high` and with `turn`: 1 if `a` is `low`, otherwise -1."""
+    """The rows to count, with the systems in alphabetical order (`low`, `high`), and with `turn`, which is 1 if `a` is
+    `low` and otherwise -1."""
     pairs = meanings.select("rater", "aspect").unique().sort("rater", "aspect")
     ours = [(nw.col("rater") == rater) & (nw.col("aspect") == aspect) for rater, aspect in pairs.iter_rows()]
     systems = sorted({*meanings["a"], *meanings["b"]})

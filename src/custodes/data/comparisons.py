@@ -211,7 +211,7 @@ class Comparisons:
                 keys = both[np.append(True, both[1:] != both[:-1])[: len(both)]]
         signs = np.full((len(raters), len(keys)), ABSENT, dtype=np.int8)
         for row, rater, column in zip(signs, raters, columns, strict=True):
-            complete = len(column) == len(keys)  # they are the same
+            complete = len(column) == len(keys)  # then the two arrays are equal
             row[slice(None) if complete else np.searchsorted(keys, column)] = self.sign[self.rows_of(rater)]
         pair, item = np.divmod(keys, max(1, len(self.items)))
         return Joint(pair, item, signs)

@@ -151,9 +151,9 @@ def _counted(
     """The result of `counted_jointly`, computed from a single join with one column per rater, which is faster than one
     row per rater.
 
-    `aspects` has the aspect of each rater, annotators first, whose columns are `score0`, `score1` and so on. `human` is
-    the preference of the annotators from the differences in their columns. `thresholds` are those of the metrics. The
-    scores of `flipped` raters are negated.
+    `aspects` has the aspect of each rater, with the annotators first. In this order, the columns of the raters are
+    `score0`, `score1` and so on. `human` is the preference of the annotators from the differences in their columns.
+    `thresholds` are the tie thresholds of the metrics. The scores of `flipped` raters are negated.
     """
     column = {name: f"score{k}" for k, name in enumerate(aspects)}
     scores = [

@@ -32,10 +32,10 @@ TABLES = ("paired", "metric_only", "human_only")
 LABELS = ("system_a", "system_b", "metrics")
 
 RULES = ("aspect", "aggregate", "ties", "human_ties", "orders")
-"""Options of counting that must be equal."""
+"""Options of counting that must be equal in all files."""
 
 SELECTIONS = ("human", "metrics", "systems", "lower")
-"""Options of counting whose lists are united."""
+"""Options of counting that are lists. The sum has the names in the lists of all files."""
 
 
 @prepare_decoder
@@ -141,7 +141,7 @@ def read_counts(path: str | Path, *others: str | Path) -> OutcomeCounts:
     Returns
     -------
     OutcomeCounts
-        The counts; `origin` has the name, the digest and the options of counting.
+        The counts; `origin` has the name and the digest of the file, and the options of counting.
 
     Raises
     ------

@@ -21,9 +21,11 @@ SCHEMA = {
     "low": pl.Float64,
     "high": pl.Float64,
 }
-"""Schema of a row per pair and interim analysis, numbered from 1. `wins` are wins of system_a. `decision` is 1
-(system_a better), 0 (undecided) or -1 (system_b better). `is_open`: whether annotation of the pair continued. `theta`
-is the probability that system_a is better. The margin has an interval."""
+"""Columns of the table of interim analyses, which has one row per pair and interim analysis.
+
+`look` is the number of the interim analysis (the first is 1). `wins` are wins of system_a. `decision` is 1 (system_a
+better), 0 (undecided) or -1 (system_b better). `is_open` is true if annotation of the pair continued. `theta` is the
+probability that system_a is better. `low` and `high` are the bounds of the interval for the margin."""
 
 
 STOPPED = "stopped-by-answers"
@@ -48,9 +50,8 @@ def sequential_notes(looks: pl.DataFrame) -> list[Note]:
         return []
     message = (
         f"{pairs} pairs were annotated sequentially, with interim analyses. Leaderboard strengths, ranks and "
-        "groups remain valid if the boundary allows for repeated analyses. Win rates, sign tests, decisions and "
-        "margins "
-        "of single pairs assume a fixed sample size; for these, use the table of interim analyses"
+        "groups remain valid if the stopping boundary allows for repeated analyses. Win rates, sign tests, decisions "
+        "and margins of single pairs assume a fixed sample size; for these, use the table of interim analyses"
     )
     return noted((STOPPED, pairs, message))
 

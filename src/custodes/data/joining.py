@@ -76,7 +76,7 @@ def _of_one_system(a: Study, b: Study) -> tuple[Study, Study]:
 
 
 def _relabelled(study: Study, column: pl.Expr) -> Study:
-    """The study of ratings with the item or system of each row replaced."""
+    """The study, with the item or the system of each rating replaced."""
     attributes, items = study.attributes, study.items
     return replace(
         study,

@@ -130,12 +130,12 @@ def _layout(rows: nw.LazyFrame[Any], columns: Columns) -> LabelLayout:
     reject(
         (
             layout.repeat and sample[layout.repeat].n_unique() > 1,
-            f"{WHERE}: column {layout.repeat!r} numbers repeated labels of an output; count one repeat only",
+            f"{WHERE}: column {layout.repeat!r} holds the numbers of repeats; count one repeat only",
         ),
         (
             layout.cluster and not layout.item,
-            f"{WHERE}: clusters hold several outputs, and no column numbers these outputs; name such a column with "
-            "item=NAME",
+            f"{WHERE}: clusters hold several outputs, and no column identifies these outputs; name such a column "
+            "with item=NAME",
         ),
         (
             layout.n_outputs,

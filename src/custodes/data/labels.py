@@ -47,13 +47,13 @@ BINARY: Sequence[tuple[str, str]] = (
 """Known pairs of labels, with the positive one second."""
 
 POLARITY: Mapping[str, int] = {word: code for pair in BINARY for code, word in enumerate(pair)}
-"""Known label to 0 (negative) or 1 (positive)."""
+"""Code of each known label: 0 (negative) or 1 (positive)."""
 
 MOST_LABELS = 20
-"""Maximum number of distinct words of a column of labels; columns with more hold names or texts."""
+"""Maximum number of distinct words in a column of labels. A column with more words holds names or texts."""
 
 MOST_STEPS = 11
-"""Maximum number of distinct integers of a column of ordinal labels."""
+"""Maximum number of distinct integers in a column of ordinal labels."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,7 +112,7 @@ def scale_of(columns: Mapping[str, pl.Series], *, gold: Sequence[str], where: st
     Raises
     ------
     InputError
-        If human labels are neither words nor integers.
+        If human labels are neither words nor integers, or if there are too many different labels.
     """
     everyone = {name: set(column.drop_nulls().unique()) for name, column in columns.items()}
     reference = list(gold) or [name for name, seen in everyone.items() if not _fractions(seen)] or list(columns)
@@ -168,7 +168,8 @@ def binary_words(words: Sequence[str]) -> tuple[str, str]:
 
 
 def codes(words: pl.Series, raters: pl.Series, scale: LabelScale) -> pl.Series:
-    """Codes of the words of each rater, or its scores if the scale says so, as floats; empty words become null."""
+    """The words of raters as numbers: scores for the raters in `scale.scores`, and codes for other raters. A word
+    without a code becomes null."""
     mapping = POLARITY if scale.binary and is_binary(scale.words) else {w: code for code, w in enumerate(scale.words)}
     coded = words.replace_strict(mapping, default=None, return_dtype=pl.Float64)
     return words.cast(pl.Float64, strict=False).zip_with(raters.is_in(list(scale.scores)), coded)

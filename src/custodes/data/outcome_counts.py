@@ -39,7 +39,8 @@ SIGNS = {"wins": 1, "ties": 0, "losses": -1}
 
 ABSENT_CODE = 3
 CELLS = 15
-"""Outcomes of (human, metric) as 4 * human + metric, each win, tie, loss or absent; both absent is not counted."""
+"""Number of joint outcomes of the annotators and a metric. The code of a joint outcome is 4 * human + metric, where
+each outcome is 0 (win), 1 (tie), 2 (loss) or 3 (absent). Comparisons where both are absent are not counted."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -272,8 +273,8 @@ def counted_jointly(preferences: nw.LazyFrame[Any], metrics: Sequence[str]) -> p
     Returns
     -------
     data frame
-        One row per pair with system_a, system_b, and one column METRIC_CELL for each metric (by position) and each cell
-        of `CELLS`.
+        One row per pair with system_a, system_b, and one column METRIC_CELL for each metric (by position) and each of
+        the `CELLS` joint outcomes.
     """
     raters = {HUMAN: HUMAN} | {f"metric{k}": name for k, name in enumerate(metrics)}
     # A rater has one preference per comparison, so the maximum is that preference, null without one.

@@ -1,4 +1,4 @@
-"""Selection of labels by comma lists of globs: `expert*,turker1`, `!refA` excludes."""
+"""Selection of labels by comma lists of globs, such as `expert*,turker1`. A glob after `!` excludes labels."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from custodes.arguments import value_list
 from custodes.errors import OptionError, listed, suggestion
 
 Patterns = str | Sequence[str] | None
-"""A comma list of globs, several of them, or None for everything."""
+"""A comma list of globs, a sequence of such lists, or None for all labels."""
 
 
 def select_labels(patterns: Patterns, labels: Sequence[str], *, option: str, what: str) -> tuple[str, ...]:

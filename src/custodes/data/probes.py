@@ -1,4 +1,4 @@
-"""Probes: outcomes of the same output in two forms, by a judge."""
+"""Probes: outcomes that a judge gave to two forms of the same output."""
 
 from __future__ import annotations
 
@@ -22,8 +22,9 @@ def read_probes(frame: pl.DataFrame, *, where: str) -> pl.DataFrame:
     """Return a checked table of probes in the format that `judge` writes.
 
     The columns are item, system (the system whose output is changed), against (the compared system; '' for a pointwise
-    judge), rater, aspect, probe, order, and the outcomes `plain` (for the output without the property) and `changed`
-    (for the output with the property). Outcomes lie between 0 and 1; null means no answer.
+    judge), rater, aspect, probe, order, and two outcomes. A probe examines a property, such as the first position or a
+    greater length: `plain` is the outcome of the output without this property, and `changed` is the outcome with this
+    property. Outcomes lie between 0 and 1; null means no answer.
     """
     check_columns(frame, where=where, required=(*KEY, *OUTCOMES), optional=("invalid",))
     labels = [label_column(frame, name, where=where, empty=name in EMPTY) for name in KEY]

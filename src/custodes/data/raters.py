@@ -45,7 +45,7 @@ EXPECTED = "@expected"
 """Suffix of the rater with the expected score of a judge, or the probability of its positive label."""
 
 UNDECLARED = "undeclared-direction"
-"""The note on metrics with names of metrics for which lower is better, if no table declares it."""
+"""The note on metrics that have the name of an error metric (see `ERRORS`), if no table declares their direction."""
 ERRORS = ("ter", "wer", "edit", "js", "js-source", "corpus-ter", "corpus-wer")
 """Metrics of `custodes score` for which lower is better; raters with these names are probably these metrics."""
 KINDS = ("human", "metric")

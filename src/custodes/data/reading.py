@@ -58,7 +58,7 @@ LABEL = "label"
 SIDED = ("model_a", "model_b", "system_a", "system_b")
 RATINGS = ("item", "system")
 VERDICTS = ("item", "system_a", "system_b", "winner")
-"""Roles named in the message if a table looks like one of verdicts."""
+"""Roles named in the message if a table looks like a table of verdicts."""
 
 
 @checked
@@ -365,7 +365,8 @@ def _mapped(table: LoadedTable, *, reader: str | None, invalid: Invalid, columns
             "valid text; correct the cell"
         ) from None
     message = (
-        f"{table.name}: columns that look like the presentation order are not used: {listed(orders)}; map one to order"
+        f"{table.name}: columns that look like the presentation order are not used: {listed(orders)}; map one of them "
+        "to the role order"
     )
     unused = noted(("unused-order", len(orders), message))
     if mapped.texts is not None:

@@ -20,14 +20,14 @@ FEWEST_CELLS = 3
 LEAST_TEXT = 100
 """Minimum number of characters of all outputs of an item without a source; shorter outputs may be equal by chance."""
 NEAR = 0.5
-"""Maximum proportion of cells in which two near items may differ."""
+"""Maximum proportion of cells (scores or preferences) in which two nearly equal items differ."""
 LEAST_KINDS = 20
 """Minimum number of different items; with fewer, equal items are no evidence of copies. With fine-grained scores, half
 as many items suffice."""
 FINE = 6
 """Mean number of distinct scores of an item above which scores are too fine to be equal by chance."""
 MOST_CHECKED = 20
-"""Number of groups of equal items for which near items are counted."""
+"""Number of groups of equal items for which nearly equal items are counted."""
 
 
 def fingerprint(*columns: str) -> pl.Expr:
@@ -50,7 +50,7 @@ def repeated_items(study: Study, people: Sequence[str]) -> list[tuple[str, ...]]
     sides = [] if study.labels else [_cells(study, raters) for raters in (people, others)]
     items = [_items(cells) for cells in sides]
     sets = [copies for cells, whole in zip(sides, items, strict=True) for copies in _by_cells(cells, whole)]
-    # An item with a unique value in one part is a unique item.
+    # An item whose ratings by annotators, or by metrics, are unique is no copy.
     if sides and not any(whole.select(pl.struct("own", "n").is_unique().any()).item() for whole in items):
         sets += _everywhere(pl.concat(sides))
     groups += [copies for copies in sets if not with_text.issuperset(copies)]

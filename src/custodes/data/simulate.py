@@ -21,7 +21,7 @@ from custodes.memory import check_memory
 from custodes.stats.arrays import Floats
 
 LIKERT = 5
-"""Points of the human rating scale, from 1."""
+"""Number of points of the human rating scale, which starts at 1."""
 
 MISTAKES: Mapping[str, float] = {"Aster": 0.04, "Birch": 0.06, "Cedar": 0.35}
 """Probability that a system gets a fact of a message wrong: Aster and Birch are practically equal."""
@@ -240,7 +240,7 @@ def simulate(
 
 
 def marks(latent: Floats, *, reliability: float, sd: float, rng: np.random.Generator) -> Floats:
-    """Ratings of true qualities by an annotator, from 1 to 5; `sd` is the standard deviation of the outputs of one
+    """Ratings of true qualities by an annotator, from 1 to 5; `sd` is the standard deviation of true quality within a
     system.
 
     >>> marks(np.array([-9.0, 0.0, 9.0]), reliability=1.0, sd=1.0, rng=np.random.default_rng(0)).tolist()

@@ -36,7 +36,7 @@ NO_METRIC = (
     "metric)"
 )
 POOLED = "pooled-aspects"
-"""The note on annotators that have names of aspects."""
+"""The note on annotators that are named after aspects."""
 TASTES = "annotators-differ"
 """The note on annotators who rated different items and have different preferences."""
 REPEATED = "repeated-items"
@@ -55,10 +55,10 @@ class Study:
     are second opinions, that is, answers to a question after the first answer. Second opinions only measure annotators;
     questions on systems ignore them. `probes` are outcomes of outputs in two forms (see `data.probes`), which only
     `consistency` uses. `looks` are interim analyses, if answers determined the number of annotations (see
-    `data.interim_analyses`). `labels` has the words of codes by aspect. `attributes` has item, system and further
-    columns of outputs, for slices. `unnamed_system` is true if the input names no system, so that the only system is
-    named after the file. `cache` has the results that several questions share, if the study was made by `with_cache`. A
-    study that is derived from this study has an empty cache.
+    `data.interim_analyses`). `labels` has, by aspect, the words for the codes of labels. `attributes` has item, system
+    and further columns of outputs, for slices. `unnamed_system` is true if the input names no system, so that the only
+    system is named after the file. `cache` has the results that several questions share, if the study was made by
+    `with_cache`. A study that is derived from this study has an empty cache.
     """
 
     ratings: Ratings = field(default_factory=Ratings.empty)
@@ -210,7 +210,7 @@ class Study:
             if not one_side:
                 need_none = "leaderboard or consistency, which work without human ratings"
                 raise InputError(f"{self.name}: {who}; add human ratings, or use {need_none}")
-            people_notes += noted(("annotators-without-ratings", len(people), f"{who}: metrics only"))
+            people_notes += noted(("annotators-without-ratings", len(people), f"{who}; only metrics are used"))
             people = ()
         study = replace(self, raters=self.raters.with_kinds(dict.fromkeys(people, "human")))
         candidates = tuple(r for r, kind in study.raters.kind.items() if kind != "human" and r not in people)
@@ -313,15 +313,15 @@ class Study:
             candidates = tuple(c for c in candidates if (c in with_aspect) in allowed)
             if not candidates:
                 raise OptionError(
-                    f"metrics={metrics!r} excludes every metric; {listed(tokens)} selects metrics with or without "
-                    "an aspect"
+                    f"metrics={metrics!r} excludes every metric; @aspect selects metrics with an aspect, and @noaspect "
+                    "metrics without an aspect"
                 )
             words = [word for word in words or [] if word not in tokens] or None
         return select_labels(words, candidates, option="metrics", what="metric")
 
     def _people_among(self, judges: tuple[str, ...], people: tuple[str, ...]) -> list[Note]:
-        """A note on metrics of undeclared kind that look human, or whose name is that of an annotator with a different
-        aspect."""
+        """A note on metrics of undeclared kind that look human, or whose name differs from the name of an annotator
+        only in the aspect."""
         kinds = self.raters.kind
         unknown = [name for name in judges if not kinds[name]]
         beside = beside_people(unknown, people)
@@ -347,8 +347,8 @@ class Study:
             (
                 "aspect-without-annotators",
                 group.height,
-                f"metrics of the aspect {aspect!r} are excluded, as no selected annotator rated it: "
-                f"{listed(group['rater'])}",
+                f"metrics of the aspect {aspect!r} are excluded ({listed(group['rater'])}), as no selected annotator "
+                "rated this aspect",
             )
             for (aspect,), group in strangers.group_by("aspect", maintain_order=True)
         ]
@@ -364,7 +364,10 @@ class Study:
     def _whole_systems_left(self, chosen: pl.Expr, group: Patterns) -> list[Note]:
         """A note on system-level scores, which are excluded by selecting groups."""
         raters = self.ratings.frame.filter(chosen & (pl.col("item") == ""))["rater"].unique(maintain_order=True)
-        message = f"group={group!r} excludes scores of whole systems, which belong to all items: {listed(raters)}"
+        message = (
+            f"group={group!r} excludes the scores of whole systems by {listed(raters)}, as these scores belong to all "
+            "items"
+        )
         return noted((OF_ALL_GROUPS, raters.len(), message))
 
     def fingerprint(self) -> str:

@@ -17,7 +17,7 @@ from custodes.data.notes import Note, noted
 from custodes.errors import InputError, listed, shown, suggestion
 
 MISSING_TOKENS = ("", "na", "n/a", "nan", "none", "null", "-")
-"""Texts (in any case) that count as empty in a column of numbers."""
+"""Texts that count as empty in a column of numbers, in upper or lower case."""
 
 SLIP = 0.8
 """Minimum similarity to a known column at which an unknown one is a misspelling ('aspct', not 'dataset')."""
@@ -28,7 +28,7 @@ NUMBER_OF_ANOTHER_COUNTRY = re.compile(r"[+-]?\d+([.,'\u2019\s]\d+)+")
 DOUBLED = "a column name occurs twice; rename one, or remove it"
 
 PRIMARY, SECOND = ROLES = ("primary", "second")
-"""Roles of an annotation: first opinions count for systems, and second opinions only measure annotators."""
+"""Roles of an annotation: first opinions are used to compare systems, and second opinions only measure annotators."""
 
 EXACT_INTEGERS = 2.0**53
 """Bound below which integer-valued floats are exact and may be integer labels."""
@@ -64,7 +64,7 @@ def _text(cell: bytes | None) -> str | None:
 
 
 def check_names(names: Iterable[str], *, where: str) -> None:
-    """Raise `InputError` for a column name that Polars would expand to other columns: `*`, or `^` to `$`."""
+    """Raise `InputError` for a column name that Polars would expand to other columns: `*`, or a name like `^...$`."""
     for name in names:
         if name == "*" or (name.startswith("^") and name.endswith("$")):
             raise InputError(
@@ -126,7 +126,7 @@ def _is_missing(value: Any) -> bool:
         return value is None or bool(value != value)
     except TypeError:  # pandas.NA has no truth value
         return True
-    except ValueError:  # neither has a comparison of arrays
+    except ValueError:  # a comparison of arrays has no truth value either
         return False
 
 
@@ -190,7 +190,7 @@ def label_column(frame: pl.DataFrame, name: str, *, where: str, empty: bool = Fa
     labels = column.fill_null("").str.strip_chars()
     if not empty:
         refuse(labels == "", lambda rows, _: f"{where}: column {name!r} is empty in row {rows}; fill in a label")
-    refuse(  # NumPy arrays drop it, so that two labels could become equal
+    refuse(  # NumPy arrays drop a final NUL, so that two labels could become equal
         labels.str.ends_with("\0"),
         lambda rows, _: f"{where}: column {name!r} ends in a NUL character in row {rows}; remove the character",
     )

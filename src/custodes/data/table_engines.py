@@ -23,7 +23,7 @@ WAYS = {
     "ibis": "give its backend more memory, or a folder for temporary files",
     "pandas": "count with DuckDB, which writes to disk",
 }
-"""Advice by engine when it fails."""
+"""Advice by engine, for a failure from lack of memory or disk space."""
 
 SPOKEN_BY = {"_duckdb": "duckdb", "py4j": "pyspark"}
 """The name of the engine by package, for packages that raise errors of an engine with a different name."""

@@ -65,8 +65,8 @@ def _long_texts(outputs: Outputs) -> pl.DataFrame:
 
 
 def _verdicts(preferences: Preferences) -> pl.DataFrame:
-    """A table of the verdicts, with probabilities if there are any, and of the unanswered queries, with the reason in
-    `invalid`."""
+    """A table of the verdicts and of the queries without an answer, for which `invalid` has the reason. Columns of
+    probabilities and seconds without any value are left out."""
     if not preferences.frame.height:
         return preferences.frame
     unknown = [

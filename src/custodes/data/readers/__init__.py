@@ -31,7 +31,7 @@ from custodes.data.readers.texts_folder import READER as TEXTS_FOLDER
 from custodes.data.readers.mtme import READER as MTME
 
 TABLE_READERS = {reader.name: reader for reader in members(globals(), TableReader)}
-"""Built-in readers of tables by name. The first reader whose columns match is used. `texts` must come before `wide`,
+"""Built-in readers of tables by name. The first reader whose columns match is used. `outputs` must come before `wide`,
 which would read texts as scores."""
 
 PATH_READERS = {reader.name: reader for reader in members(globals(), PathReader)}

@@ -54,7 +54,7 @@ def read_alpacaeval(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Stu
     _, *generators, _ = columns = fitting_columns(frame, COLUMNS, where=where)
     anonymous = columns == COLUMNS[2]
     alone, more = (label_column(frame, name, where=where, empty=name == "input") for name in ("instruction", "input"))
-    # Combined as in AlpacaEval itself.
+    # AlpacaEval combines the instruction and the input in the same way.
     instruction = pl.select(pl.when(more == "").then(alone).otherwise(alone + "\n\n" + more)).to_series()
     systems = [
         pl.Series([name] * frame.height) if anonymous else label_column(frame, name, where=where) for name in generators
@@ -76,7 +76,7 @@ def read_alpacaeval(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Stu
             "preference": (1.5 - value).sign(),
         }
     )
-    if not people:  # the probability of the second output
+    if not people:  # a preference of a judge is 1 + the probability of the second output
         table = table.with_columns(
             p_a=2 - value, p_tie=pl.when(value.is_null()).then(None).otherwise(0.0), p_b=value - 1
         )
@@ -118,7 +118,7 @@ def _graded(value: pl.Series, second: pl.Series, *, where: str) -> list[Note]:
     rate = f", {100 * (values.mean() - 1):.1f} %" if between and second.n_unique() == 1 else ""  # type: ignore[operator]
     message = (
         f"{where}: {between} of {values.len()} preferences are not whole numbers and are rounded to the preferred "
-        "output. The table reference of leaderboard has the win rate without rounding, as AlpacaEval defines it "
+        "output. The table 'reference' of leaderboard has the win rate without rounding, as AlpacaEval defines it "
         f"(mean of preference - 1{rate})"
     )
     return noted(("graded-preference", between, message))

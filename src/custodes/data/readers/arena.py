@@ -112,7 +112,7 @@ def _raters(frame: pl.DataFrame, *, where: str) -> tuple[pl.Series, list[Note]]:
 
 
 def _one_hot(frame: pl.DataFrame, *, where: str) -> pl.Series:
-    """The winner, from three columns of 0 and 1. If not exactly one cell is 1, the result is '?' with the cells."""
+    """The winner, from three columns of 0 and 1. If not exactly one cell is 1, the result is a text such as '1/1/0'."""
     flags = [label_column(frame, name, where=where, empty=True) for name in ONE_HOT]
     words_of = [
         next(iter(ONE_HOT[name] for name, flag in zip(ONE_HOT, row, strict=True) if flag == "1"), "")

@@ -28,7 +28,8 @@ NO_SCORE = "no score"
 
 
 def read_arenahard(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
-    """A study of the verdicts of a judge in both orders. The baseline is A in the first game and B in the second game.
+    """A study with the verdicts of a judge, given in both orders of the two answers. The baseline is A in the first
+    game and B in the second game.
 
     A strong verdict (A>>B) counts as one win. A game without a score is a reply that could not be parsed. A null
     game has no verdict.

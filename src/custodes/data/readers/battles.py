@@ -35,7 +35,7 @@ COLUMNS = (
 SAID = ("invalid", *CHANCES, SECONDS)
 OPTIONAL = ("rater", "kind", "aspect", "order", "repeat", *SAID)
 WRITTEN = {*COLUMNS[1], "rater", "kind", "aspect", "order", "repeat"}
-"""Columns whose presence shows that the table is in our own format, which `words` and `orders` read differently."""
+"""Columns whose presence shows that a table is in our own format. `verdict_words` and `orders` read it differently."""
 
 FEW = 20
 """Minimum number of comparisons in both orders for which contradictions show that a word means the position."""

@@ -24,9 +24,9 @@ from custodes.errors import InputError, listed
 WHAT = "a log of inspect_ai"
 SUFFIX = ".eval"
 HEADERS = ("header.json", "_journal/start.json")
-"""Task and model from the header of a finished log, or of an unfinished one."""
+"""Files with the task and the model, in a finished log and in an unfinished log."""
 GRADES = {"c": 1.0, "p": 0.5, "i": 0.0, "n": 0.0, "yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
-"""Correct, partial, incorrect, no answer; and words for true and false (in lower case)."""
+"""Scores of words in lower case: c (correct), p (partial), i (incorrect), n (no answer), words for true and false."""
 PART = layout({"text": (str, "")})
 MESSAGE = layout({"content": (str | layout([PART]), "")})
 SAMPLE = layout(
@@ -130,7 +130,7 @@ def _parsed_log(file: Path, data: bytes) -> tuple[Any, Iterable[Any]]:
 
 
 def _plain(content: Any, attachments: dict[str, str]) -> str:
-    """The plain text of a text, of parts or of messages. Long texts are stored as attachments."""
+    """The text of `content`, which is a text, a list of parts or a list of messages. Long texts are attachments."""
     if isinstance(content, str):
         return attachments.get(content.removeprefix("attachment://"), content)
     texts = (_plain(part.text if isinstance(part, PART) else part.content, attachments) for part in content)

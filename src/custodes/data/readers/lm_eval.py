@@ -109,7 +109,7 @@ def read_lm_eval(files: Sequence[Path], *, where: str, invalid: Invalid) -> Stud
 
 
 def _add_samples(file: Path, task: str, model: str, records: LogRecords, not_numbers: Counter[str]) -> dict[str, str]:
-    """Add the lines of one file to the records. Return the metric of each rater, with the name that the run uses."""
+    """Add the lines of one file to the records. Return, for each rater, the name of its metric in the file."""
     raters: dict[str, str] = {}
     for number_of_line, line in enumerate(records.load(file, f"{model}/{file.name}").split(b"\n"), start=1):
         if not line.strip():

@@ -26,8 +26,8 @@ WINNERS = {"model_1": 1.0, "model_2": -1.0, "tie": 0.0}
 
 
 def read_mtbench(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
-    """A study of the verdicts of a judge in both orders, or of the scores of a judge. The item is question and turn,
-    and the cluster is the question.
+    """A study with the verdicts of a judge, given in both orders of the two answers, or with the scores of a judge. The
+    item is question and turn, and the cluster is the question.
 
     The rater is the judging model. The name of the prompt is omitted, since prompts differ by category and turn.
     """

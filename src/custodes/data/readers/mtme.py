@@ -31,14 +31,15 @@ TAR_SUFFIXES = (".tar", ".tar.gz", ".tgz")
 PARTS = ("sources", "references", "system-outputs", "documents", "human-scores", "metric-scores")
 SOURCE = re.compile(r"(?:\./)?(?:(.*[^/])/)?sources/([^/]+)\.txt")
 SPARE = (".domain.score", ".seg.rating")
-"""Files that are not used: means by domain, and single error annotations."""
+"""Suffixes of files that are not used: means by domain, and individual error annotations."""
 
 KNOWN = (
     "test sets of mt-metrics-eval (TESTSET/sources/LP.txt), logs of Inspect, lm-evaluation-harness, HELM or "
     "Every Eval Ever, results of AlpacaEval (MODEL/ANNOTATOR/annotations.json) or RewardBench 2, texts "
     "(SYSTEM/ITEM.txt), shards of Parquet, and data sets written by save_to_disk"
 )
-"""Layouts of folders, mentioned because this reader is tried last."""
+"""Layouts of folders that any reader knows. The message of this reader names all layouts, because this reader is tried
+last."""
 
 TWO_WORDS = r"^(\S+)\s+(\S+)$"
 
@@ -65,7 +66,7 @@ def read_mtme(path: Path, *, part: str | None, invalid: Invalid) -> Study:
     if not sources:
         raise InputError(_unknown(path, name))
     shared = commonpath([PurePosixPath(root).parent for root, _ in sources])
-    # Test sets by their path below the root; the path itself has its own name.
+    # Test sets by their path below the common folder. If `path` is itself a test set, its name is used.
     roots = {
         (PurePosixPath(root).relative_to(shared) if root else PurePosixPath(name)).joinpath(pair).as_posix(): (
             root,
@@ -134,7 +135,7 @@ def _members(path: Path, pattern: re.Pattern[str]) -> Iterator[tuple[re.Match[st
             _check_end(tar)
     except InputError:
         raise
-    except Exception as error:  # tarfile and the decompressors below it raise a dozen kinds on damaged bytes
+    except Exception as error:  # tarfile and decompressors raise many kinds of errors on damaged bytes
         raise InputError(f"{path.name}: a damaged or truncated tar file ({error}); copy or download it again") from None
 
 

@@ -52,9 +52,9 @@ def shown_first(table: pl.DataFrame, frame: pl.DataFrame, *, where: str, written
 
     `table` has item, system_a, system_b, rater and optionally aspect and repeat as text; `frame` may have `order`. If a
     comparison of a rater occurs as (A, B) and as (B, A), the outputs were shown in both orders, and the names are read
-    as the displayed order, unless the column of orders contradicts this reading. If half of the comparisons of a rater
-    occur in both orders, the names in all rows of the rater without an order are read as the displayed order. With
-    `written`, the columns are in the format of custodes, so `ab` and `ba` are never names of systems.
+    as the displayed order, unless the column of orders contradicts this reading. If at least half of the comparisons of
+    a rater occur in both orders, the names in all rows of the rater without an order are read as the displayed order.
+    With `written`, the columns are in the format of custodes, so `ab` and `ba` are never names of systems.
     """
     order = label_column(frame, "order", where=where, empty=True)
     words = order.str.to_lowercase().str.replace_all(MARKS, "")

@@ -124,7 +124,7 @@ def _output_rows(frame: pl.DataFrame, *, where: str) -> Rows:
 def _output(value: Any, where: str) -> tuple[str | bool | None, list[str]]:
     """The text and the images of an output, from a text or from an object with text and images.
 
-    Structs of a dataframe have the keys of all rows, so an output of nulls is missing.
+    In a dataframe, every struct has the keys of all rows, so an output whose values are all null is missing.
     """
     if isinstance(value, str | bool):
         return value, []
@@ -134,7 +134,8 @@ def _output(value: Any, where: str) -> tuple[str | bool | None, list[str]]:
     text = parts.get("text", "" if parts else None)
     if not isinstance(text, str | None) or len(parts.keys() & {"image", "images"}) > 1:
         raise InputError(
-            f"{where}: an output has neither text nor image; give a text, and optionally an image or images"
+            f"{where}: the text of an output is not a text, or the output has both image and images; give a text, and "
+            "one of image and images"
         )
     return text, [image for name in parts.keys() & {"image", "images"} for image in _several(parts[name], name, where)]
 
@@ -152,7 +153,7 @@ def _several(value: Any, name: str, where: str) -> list[str]:
 def _meta(value: Any, name: str, where: str) -> str:
     """An object as JSON.
 
-    Structs of a dataframe have the keys of all rows, so keys without a value are removed.
+    In a dataframe, every struct has the keys of all rows, so keys without a value are removed.
     """
     if value is None or value == "":
         return ""
@@ -239,7 +240,7 @@ CELLS: dict[str, Callable[[Any, str, str], Any]] = {
     "meta": _meta,
     "context": _context,
 }
-"""Functions that read the cells of a column, given its name and position."""
+"""The function that reads the cells of a column. Its arguments are cell, name of the column, and place for messages."""
 
 READER = TableReader(
     name="outputs",

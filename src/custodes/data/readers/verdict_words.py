@@ -36,7 +36,7 @@ PLACES = {"left": 1.0, "first": 1.0, "1st": 1.0, "right": -1.0, "second": -1.0, 
 BOTH_BAD = ("bothbad", "tiebothbad", "bothbadtie")
 TIES = ("tie", "tied", "ties", "draw", "c", "equal", "same", "even", "a=b", "b=a", "bothgood", *BOTH_BAD, *TIE_WORDS)
 EMPTY = ("", "na", "n/a", "nan", "null")
-"""Words for a missing verdict, in any case."""
+"""Words for a missing verdict, in upper or lower case."""
 
 ALLOWED = (
     "model_a, model_b, tie, both_bad, A, B, C, 1, 2, left, right, the name of a system (full list: documentation, data)"
@@ -83,8 +83,8 @@ def without_empty(verdict: pl.Series) -> pl.Series:
 def what_is_said(verdict: pl.Series, first: pl.Series, second: pl.Series, *, where: str, written: bool) -> Said:
     """The meaning of each cell. `first` and `second` are the names of the systems of each row, in column order.
 
-    With `written`, the columns are in the format of custodes, so 0 is always a tie. If all cells are signs, no cell is
-    then the name of a system. Raises `InputError` if a number, or a name that is also a word, has two meanings.
+    With `written`, the columns are in the format of custodes, so 0 is always a tie, and no cell is the name of a system
+    if all cells are in `SIGNS`. Raises `InputError` if a number, or a name that is also a word, has two meanings.
     """
     words = plain(verdict)
     by_number, slots = _numbers(verdict, where=where, ties=written)

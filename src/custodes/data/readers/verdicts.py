@@ -39,8 +39,8 @@ def read_verdicts(
     `preference` is null for an empty verdict, which counts as missing, and for an unreadable verdict. `row` is the row
     in the file, if this differs from the row in the table. `likely` gives the probable meaning of a word ('' if
     unknown). `unused` are columns of the file that may distinguish duplicate rows. `invalid` and probabilities are as
-    in `Preferences.make`. `failure` is the code in the format for a reply of a judge that could not be parsed. These
-    verdicts count as unreadable and give a note, but never raise an error.
+    in `Preferences.make`. `failure` is the code that the format uses for a reply of a judge that could not be
+    parsed. Such replies count as not rated and give a note, but never raise an error.
     """
     if "row" not in table.columns:
         table = table.with_row_index("row", offset=1)
@@ -147,8 +147,8 @@ def log_study(
     kind
         The kind of all raters, or a function from the name of a rater to the kind.
     unused
-        Columns of the file that were not read, with one row per `row`. A column with few values that differ between all
-        repeats raises `InputError`, because this column may be the order or the question.
+        Columns of the file that were not read, with one row per row of the file. A column with few values that differ
+        between all repeats raises `InputError`, because this column may be the order or the question.
     """
     if "row" not in table.columns:
         table = table.with_row_index("row", offset=1)
