@@ -127,7 +127,7 @@ class Combine(Result):
         "groups. With `unseen='none'`, there is only a row for the units that `folds` holds out.",
         label(
             "unseen",
-            "what is held out: items; systems, data sets or groups (and the items); or the units of `folds`",
+            "what is held out: items; items and also systems, data sets or groups; or the units of `folds`",
         ),
         label("method", "method, a row of `comparison`", "Way of combining"),
         count("n", "number of clusters of items, or number of held-out systems, data sets or groups", essential=False),
@@ -218,7 +218,7 @@ class Combine(Result):
             "objective on held-out folds; metrics are selected within `total_cost`, without data of the held-out fold",
             interval=True,
         ),
-        share("chosen", "proportion of folds whose path contains this metric within the same cost"),
+        share("chosen", "proportion of folds in which this metric is selected within the same `total_cost`"),
         essential=False,
     )
     pruning: pl.DataFrame = table(

@@ -195,8 +195,8 @@ class Context:
 
     @cached_property
     def one_sided(self) -> list[str]:
-        """Aspects for which sides instead of systems are compared: annotators always prefer the same side, or it is
-        declared."""
+        """Aspects for which sides instead of systems are compared: annotators always prefer the same side, or the
+        study declares the sides."""
         rows = self.table("check.problems").filter(pl.col("rule").is_in(SIDED))
         return [str(aspect) for aspect in rows["aspect"].unique(maintain_order=True)]
 

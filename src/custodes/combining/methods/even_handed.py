@@ -23,7 +23,7 @@ _CONFIDENCE = 0.95
 
 
 def of_strength(step: int, training: TrainingData) -> Formula:
-    """Return the regression with the strength of the penalty at position `step` of `STRENGTHS`."""
+    """Return the regression with the penalty of strength `STRENGTHS[step]`."""
     formula = on_bounds(training, training.even_handed[step])
     # The penalty shrinks predictions, so they are fitted to the scale of the ratings again.
     return replace(training.on_rating_scale(formula), strength=STRENGTHS[step]) if step else formula

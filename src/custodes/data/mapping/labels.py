@@ -64,7 +64,7 @@ VERSIONS = ("prompt_version", "version", "release", "variant", "branch", "revisi
 """Names of columns with versions of one application."""
 
 CLUSTERS = ("conversation", "session", "thread", "dialogue", "dialog", "user", "customer")
-"""First words of names of columns whose equal values form clusters."""
+"""First words in the names of columns of clusters. Rows with the same value form a cluster."""
 
 LONG_LABEL = ("label", "string_value", "verdict", "passed", "result", "score", "value", "rating", "annotation")
 LONG_ASPECT = word_list(
@@ -78,7 +78,7 @@ LONGEST_KEY = 64
 """Maximum number of characters of an item label."""
 
 LOOKED_AT = 20_000
-"""Rows from which a layout is guessed."""
+"""Number of rows from which a layout is guessed."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,7 +98,7 @@ class LabelLayout:
     label, rater, kind, aspect : str
         Columns of a table with one row per label; `label` is '' in a wide table.
     cluster, probability, n_outputs, repeat, invalid : str
-        Columns of clusters of outputs, inclusion probabilities, numbers of equal outputs, repeats and reasons of
+        Columns of clusters of outputs, inclusion probabilities, numbers of equal outputs, repeats and reasons for
         missing labels; '' if there are none.
     """
 

@@ -56,7 +56,7 @@ REPORTED = (
     *("excluded-annotators", "incomplete-looks", "second-opinions", "peeked", "marked", "stopped-by-answers"),
     "invalid-verdict",
 )
-"""Rules of the notes about annotators that reading the study and selecting its data give."""
+"""Rules of the notes about annotators that come from reading the study and from selecting its data."""
 
 
 def _ask(context: Context) -> Annotators:
