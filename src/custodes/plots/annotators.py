@@ -97,7 +97,7 @@ def competence(data: Any, *, left_out: int = 0) -> Any:
         alt.Tooltip("said:N", title="flags"),
     ]
     missing = f" ({left_out} without an interval are not shown)" if left_out else ""
-    x = alt.X("competence:Q", title=f"Competence: 1 = always right, 0 = guessing{missing}")
+    x = alt.X("competence:Q", title=f"Competence: 1 = always correct, 0 = guessing{missing}")
     whiskers = base.mark_rule(**theme.WHISKER).encode(
         x=alt.X("competence_low:Q"), x2=alt.X2("competence_high:Q"), y=who, color=colour
     )

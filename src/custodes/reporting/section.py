@@ -105,9 +105,8 @@ class Context:
 
     `options`: options of the report, which are passed to every question with an argument of the same name. `best`: the
     best metric of each aspect. `extra`: tables that are not in a result. `absent`: the reason why a question is not
-    answered, by question. `left_out`: a sentence on rows that are omitted here but are in `whole` (None: nothing is
-    omitted).
-
+    answered, by question. `whole`: a context with all rows, if some rows are omitted here (otherwise None).
+    `left_out`: a sentence on the omitted rows.
     """
 
     study: Study

@@ -141,8 +141,8 @@ def pooled_aspects(people: Sequence[str]) -> list[str]:
 
 
 def people_patterns(frame: pl.DataFrame, scores: Sequence[str]) -> tuple[tuple[str, ...], list[str]]:
-    """Patterns of the columns with human ratings, and the matched columns. If every possible pattern would pool
-    aspects, there is no pattern."""
+    """Patterns of the columns with human ratings, and the matched columns. If every possible pattern would mix
+    the ratings of several aspects, there is no pattern."""
     plain = [name for name in scores if name not in averages(scores)]
     named_so = [name for name in plain if looks_human(name) or (_numbers_people(name) and in_halves(frame[name]))]
     of_aspects = [name for name in named_so if ASPECTS & {stem(part) for part in parts(name)}]

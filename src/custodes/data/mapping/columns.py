@@ -397,8 +397,8 @@ def melted(
 ) -> pl.DataFrame:
     """The long table of the score columns `columns` (column to labels). `keys` are the columns that identify a row.
 
-    Duplicate keys, empty keys (except item, aspect, kind and repeat) and text among scores raise `InputError` with the
-    row of the wide table.
+    Duplicate keys, empty keys (except item, aspect, kind and repeat) and text among scores raise `InputError`. The
+    message gives the row of the wide table.
     """
     rows = pl.DataFrame(
         [label_column(frame, name, where=where, empty=name not in ("system", "rater")) for name in keys]

@@ -45,7 +45,7 @@ CHOICES = 4
 """Maximum number of candidate columns that are tried for a role."""
 MOST_SYSTEMS = 200
 FEWEST = 10
-"""Minimum number of rows for consecutive numbers to be row numbers."""
+"""Minimum number of rows of a table in which consecutive numbers count as row numbers."""
 CROSSED = 0.5
 """Minimum proportion of items with outputs of at least two systems for a comparison of systems."""
 CATEGORY = 0.2

@@ -58,7 +58,7 @@ LABEL_WORDS = frozenset(word_list("label verdict result passed pass score rating
 """Words in column names that name no rater and no criterion."""
 
 SCORE = frozenset(word_list("score scores prob probability logit confidence rating value"))
-"""Words in names of columns with a judge's scores next to its labels."""
+"""Words in names of columns that hold scores of a judge, in addition to its labels."""
 
 VERSIONS = ("prompt_version", "version", "release", "variant", "branch", "revision", "experiment", "run_name")
 """Names of columns with versions of one application."""
@@ -364,7 +364,7 @@ def _of_both(column: pl.Series, kind: pl.Series) -> bool:
 
 
 def _shared_item(frame: pl.DataFrame, kind: pl.Series, taken: Iterable[str]) -> str:
-    """The column whose values most often occur with both kinds, which is the item."""
+    """The column of the item: the column with the most values that occur with both kinds."""
     best, most = "", 0
     candidates = [name for name in frame.columns if name not in set(taken)]
     likely = [*named("item", candidates), *(name for name in candidates if "id" in parts(name))]
