@@ -80,8 +80,8 @@ EVEN_HANDED = Method(
     name="even-handed",
     label="ridge with a penalty on partiality",
     doc="`ridge` with a second penalty · Σ (mean prediction of a system − value of a line through the human means)²; "
-    "this penalty is chosen in inner folds for `max_partiality`, or for the least partiality that lowers the "
-    "objective by at most .01 (*ours*)",
+    "the second penalty is the smallest with a partiality of at most `max_partiality` in inner folds; by default, it "
+    "has the least partiality among penalties that lower the objective by at most .01 (*ours*)",
     family="weights",
     fit=even_handed,
 )
