@@ -18,7 +18,8 @@ MOST_ESTIMATES = 2
 """Maximum number of estimates with intervals that fit next to a label in one column of a two-column page."""
 
 MOST_LABELS = 3
-"""Maximum number of columns of labels; three leave place for one interval. Other labels stand above their rows."""
+"""Maximum number of columns of labels. With this number, there is room for one estimate with an interval. Further
+labels are headings above their rows."""
 
 LONG_TEXT = 40
 """Number of characters above which a label is broken into lines."""

@@ -50,7 +50,7 @@ class Option(NamedTuple):
 
 
 def documented(example: str, /, **helps: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
-    """Document a function, so that `help` and the command line describe all its arguments, and check its arguments.
+    """Document all arguments of a function for `help` and the command line, and check the arguments in every call.
 
     `example`: a command line that calls the function. `helps`: descriptions of the arguments of the function
     (descriptions of shared arguments are in `HELP`). Arguments of `**options: Unpack[...]` become arguments of the

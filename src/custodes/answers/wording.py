@@ -50,7 +50,7 @@ def _width(low: float | None, high: float | None) -> float | None:
 
 
 def column_digits(estimates: Iterable[tuple[float | None, ...]], *, least: int) -> int:
-    """Number of decimals that all numbers of a column are displayed with.
+    """Number of decimals for all numbers of a column.
 
     The number of decimals displays two significant digits of the width of the narrowest interval. It is at most one
     more than the median interval needs, and at least `least`. `least` is lowered to 1 if a number of the column is at

@@ -127,7 +127,7 @@ class Combine(Result):
         "groups. With `unseen='none'`, there is only a row for the units that `folds` holds out.",
         label(
             "unseen",
-            "what is held out: items; systems, data sets or groups (and the items); or the units of `folds`",
+            "what is held out: items; systems together with items; data sets; groups; or the units of `folds`",
         ),
         label("method", "method, a row of `comparison`", "Way of combining"),
         count("n", "number of clusters of items, or number of held-out systems, data sets or groups", essential=False),
@@ -218,7 +218,7 @@ class Combine(Result):
             "objective on held-out folds; metrics are selected within `total_cost`, without data of the held-out fold",
             interval=True,
         ),
-        share("chosen", "proportion of folds whose path contains this metric within the same cost"),
+        share("chosen", "proportion of folds in which this metric is selected within the same `total_cost`"),
         essential=False,
     )
     pruning: pl.DataFrame = table(
@@ -248,8 +248,8 @@ class Combine(Result):
     repeats="Repetitions of the item folds.",
     unseen="Methods to test on unseen systems, data sets and groups.",
     top="Number of metrics to combine, those with the highest objective in training (default: all metrics).",
-    max_partiality="Largest partiality in points that is allowed for even-handed (default: the least partiality that "
-    "lowers the objective by at most .01).",
+    max_partiality="Largest partiality in points that is allowed for even-handed (default: the least partiality among "
+    "penalties that lower the objective by at most .01).",
     calibrate_by="Column of items, or metric; each value of the column, or each quartile of the metric, is calibrated "
     "separately.",
     costs="Table with columns metric (or rater) and cost (default: costs in the raters table, or 1 for each metric).",

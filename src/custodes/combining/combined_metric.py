@@ -225,7 +225,7 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
     @checked
     def score(self, study: Study, *, name: str | None = None) -> tuple[pl.DataFrame, tuple[Note, ...]]:
-        """Return ratings of all outputs by the combined metric, as a long table that every reader accepts, and notes.
+        """Return ratings of all outputs by the combined metric, as a long table that `read` accepts, and notes.
 
         `name` is the name of the metric in the table (default: the name in the file). Outputs without any metric score
         get no rating. All remaining missing scores are filled as in training, and scores outside the bounds are
@@ -308,7 +308,7 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
             (
                 "not-scored",
                 without,
-                f"{without} outputs are not rated, because all metrics in the combined metric lack a score of them",
+                f"{without} outputs are not rated, because they have no score by any metric of the combined metric",
             ),
             ("missing-scores", n_missing, f"{n_missing} scores are missing ({listed(most)}){how}"),
             (

@@ -92,8 +92,8 @@ def _unlike_units(names: Sequence[str], units: Sequence[str]) -> str:
 def path_columns(trial: Trial, price: Floats) -> dict[str, Any]:
     """Return columns with the metrics in the order of held-out gain per cost, and the score after each added metric.
 
-    The gain is that of ridge regression. The order is determined on all data. The score of a step belongs to paths that
-    are selected without the held-out fold and cost at most as much as the step.
+    The gain is that of ridge regression. The order is determined on all data. For the score of a step, metrics are
+    selected again without the held-out fold, with a total cost of at most the total cost of the step.
     """
     of, fold = trial.of, trial.folds[0]
     rows = np.flatnonzero((fold >= 0).ravel())

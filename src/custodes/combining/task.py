@@ -185,7 +185,7 @@ def task(chosen: Study, target: str | None) -> Task:
 
 
 def _only(who: RaterScores, places: NDArray[np.intp]) -> RaterScores:
-    """Return only the raters at some places."""
+    """Return the scores of the raters at the positions `places`."""
 
     def kept(values: tuple[Any, ...]) -> tuple[Any, ...]:
         return tuple(values[i] for i in places)

@@ -90,7 +90,7 @@ class Trial:
 
     @cached_property
     def moves(self) -> Moves:
-        """Objective of each method and, last, of the best single metric, with its influence values."""
+        """Objective, with influence values, of each method and, last, of the best single metric."""
         both = np.concatenate([self.predicted, self.single[:, np.newaxis]], axis=1)
         return self.compared(both[:, :, np.newaxis], np.zeros_like(self.folds[0]), within=self.folds, block=self.folds)
 
@@ -99,8 +99,8 @@ class Trial:
     ) -> Moves:
         """Return the objective of predictions (repeats, m, models, items, systems), averaged over repeats.
 
-        The result includes influence values. `model`, `within` and `block` are as in the function `moves`; there is one
-        `within` and one `block` for every repeat, in which outputs that are not used have -1.
+        The result includes influence values. `model`, `within` and `block` are as in the function `moves`; every
+        repeat has its own `within` and `block`, with -1 for outputs that are not used.
         """
         return Moves.mean(
             [

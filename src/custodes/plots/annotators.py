@@ -93,11 +93,11 @@ def competence(data: Any, *, left_out: int = 0) -> Any:
         alt.Tooltip("competence:Q", format=".2f"),
         alt.Tooltip("competence_low:Q", format=".2f", title="low"),
         alt.Tooltip("competence_high:Q", format=".2f", title="high"),
-        alt.Tooltip("doubled:Q", title="answers on units with other annotators"),
+        alt.Tooltip("doubled:Q", title="tasks that other annotators answered, too"),
         alt.Tooltip("said:N", title="flags"),
     ]
     missing = f" ({left_out} without an interval are not shown)" if left_out else ""
-    x = alt.X("competence:Q", title=f"Competence: 1 is always right, 0 guesses{missing}")
+    x = alt.X("competence:Q", title=f"Competence: 1 = always correct, 0 = guessing{missing}")
     whiskers = base.mark_rule(**theme.WHISKER).encode(
         x=alt.X("competence_low:Q"), x2=alt.X2("competence_high:Q"), y=who, color=colour
     )

@@ -270,7 +270,7 @@ def costs(data: Any, *, log: bool, objective: str) -> Any:
         alt.Tooltip("cost:Q", format=".3~g"),
         alt.Tooltip("total_cost:Q", format=".3~g", title="total cost"),
         *_numbers(".3f", "score", "score_low", "score_high"),
-        alt.Tooltip("chosen:Q", format=".0%", title="chosen so far in folds"),
+        alt.Tooltip("chosen:Q", format=".0%", title="folds that select it within this cost"),
     ]
     scored = base.transform_filter("isValid(datum.score_low)")
     upright = alt.expr(f"width < {labels.NARROW} ? 270 : 315")

@@ -31,7 +31,8 @@ NAMED, NEAREST = 25, 3
 With more raters, only human raters, the metrics closest to human raters, and the extreme metrics are labelled.
 """
 LABELLED = 100
-"""Maximum number of raters for which every row of the heat map is labelled. With more raters, only some rows are."""
+"""Maximum number of raters for which every row of the heat map is labelled. With more raters, only some rows
+are labelled."""
 AVERAGES = {
     "human-human": "pairs of human aspects",
     "human-metric": "human aspects and metrics",
@@ -339,7 +340,8 @@ def _laid_out(
 
 
 def _worth_a_name(result: Complementarity, names: Sequence[str]) -> list[int]:
-    """Row numbers of the raters to label: human raters, and metrics that are named, extreme, or closest to them."""
+    """Row numbers of the raters to label: human raters, and metrics that are named, extreme, or closest to human
+    raters."""
     frame = result.coordinates
     place = {name: i for i, name in enumerate(frame["rater"])}
     is_metric = frame["kind"].to_numpy() == "metric"

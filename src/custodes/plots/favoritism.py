@@ -20,7 +20,8 @@ HEIGHT = 300
 PAD = 24
 """Margin in pixels between the outermost points and the edges of the scatter plot."""
 ALL_NAMED, ENDS = 12, 2
-"""Maximum number of metrics for which all are labelled; with more, number of labels at each end of both axes."""
+"""Maximum number of metrics for which every metric is labelled, and number of metrics that are labelled at each end of
+both axes if there are more."""
 ACCURACIES = ["Accuracy against human decisions", "circles: comparisons; squares: pairs of systems"]
 AXIS = "Favi-Score: errors against the system ← 0 → errors for it"
 

@@ -24,7 +24,8 @@ def budget_curve(
 ) -> alt.TopLevelMixin:
     """Proportion of correctly decided pairs (upper panel) and KLD (lower panel) by number of annotations.
 
-    Each metric, estimator and stopping rule has a line. Each round has a point, which is the mean over replications.
+    Each combination of metric, estimator and stopping rule has a line. Each round has a point, which is the mean over
+    replications.
     Estimators that give only a margin have no KLD.
 
     Parameters
@@ -64,11 +65,11 @@ def budget_curve(
 def annotations_and_kld(
     result: Protocol, *, aspect: str | None = None, width: int = theme.PAGE_WIDTH, dark: bool = False
 ) -> alt.TopLevelMixin:
-    """Proportion of annotations in use by KLD from the posterior mode of all annotations, on a logarithmic axis.
+    """Proportion of annotations that are used, by KLD from the posterior mode of all annotations (logarithmic axis).
 
-    Each metric, estimator and stopping rule has a point, and so has each metric alone without annotations (naive), as
-    in figure 2 of the paper on the correction of errors. Points further left and higher are better. Rows without a
-    finite KLD are left out.
+    Each combination of metric, estimator and stopping rule has a point, and so has each metric alone without
+    annotations (naive), as in figure 2 of the paper on the correction of errors. Points further left and
+    higher are better. Rows without a finite KLD are left out.
 
     Parameters
     ----------
@@ -107,7 +108,7 @@ def annotations_and_kld(
     who = pl.col("metric").replace(NONE, ALONE)
     scale = alt.Scale(type="log", reverse=True)
     encoding = {
-        "x": alt.X("share:Q", title="Proportion of the annotations in use", axis=alt.Axis(format="%")),
+        "x": alt.X("share:Q", title="Proportion of annotations used", axis=alt.Axis(format="%")),
         "y": alt.Y("kld_mode:Q", title="KLD from all annotations (nats), lower is better", scale=scale),
         "color": alt.Color("metric:N", title=None),
         "shape": alt.Shape("stopping:N", title=None, legend=alt.Legend(columns=1, labelLimit=400)),

@@ -64,7 +64,7 @@ def trade_off_curve(
 
 
 def trade_off_rows(table: pl.DataFrame) -> pl.DataFrame:
-    """One row for each target, penalty and kind of systems that has a partiality.
+    """One row for each combination of target, penalty and kind of systems for which the partiality is defined.
 
     The columns are target, penalty, chosen, score with bounds, seen, partiality with bounds, and system."""
     first = ["target", "penalty", "chosen", "score", "score_low", "score_high"]

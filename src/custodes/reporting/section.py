@@ -105,9 +105,8 @@ class Context:
 
     `options`: options of the report, which are passed to every question with an argument of the same name. `best`: the
     best metric of each aspect. `extra`: tables that are not in a result. `absent`: the reason why a question is not
-    answered, by question. `left_out`: a sentence on rows that are omitted here but are in `whole` (None: nothing is
-    omitted).
-
+    answered, by question. `whole`: a context with all rows, if some rows are omitted here (otherwise None).
+    `left_out`: a sentence on the omitted rows.
     """
 
     study: Study
@@ -195,8 +194,8 @@ class Context:
 
     @cached_property
     def one_sided(self) -> list[str]:
-        """Aspects for which sides instead of systems are compared: annotators always prefer the same side, or it is
-        declared."""
+        """Aspects for which sides instead of systems are compared: annotators always prefer the same side, or the
+        study declares the sides."""
         rows = self.table("check.problems").filter(pl.col("rule").is_in(SIDED))
         return [str(aspect) for aspect in rows["aspect"].unique(maintain_order=True)]
 

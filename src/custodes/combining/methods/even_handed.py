@@ -23,7 +23,7 @@ _CONFIDENCE = 0.95
 
 
 def of_strength(step: int, training: TrainingData) -> Formula:
-    """Return the regression with the strength of the penalty at position `step` of `STRENGTHS`."""
+    """Return the regression with the penalty of strength `STRENGTHS[step]`."""
     formula = on_bounds(training, training.even_handed[step])
     # The penalty shrinks predictions, so they are fitted to the scale of the ratings again.
     return replace(training.on_rating_scale(formula), strength=STRENGTHS[step]) if step else formula
@@ -80,8 +80,8 @@ EVEN_HANDED = Method(
     name="even-handed",
     label="ridge with a penalty on partiality",
     doc="`ridge` with a second penalty · Σ (mean prediction of a system − value of a line through the human means)²; "
-    "this penalty is chosen in inner folds for `max_partiality`, or for the least partiality that lowers the "
-    "objective by at most .01 (*ours*)",
+    "the second penalty is the smallest with a partiality of at most `max_partiality` in inner folds; by default, it "
+    "has the least partiality among penalties that lower the objective by at most .01 (*ours*)",
     family="weights",
     fit=even_handed,
 )

@@ -107,7 +107,8 @@ def _too_large(name: str) -> InputError:
 
 
 def _from_arrow(table: Any, name: str) -> pl.DataFrame:
-    """A Polars frame of a validated table, since damaged offsets, text and names would crash Polars."""
+    """A Polars frame of an Arrow table. The table is validated first, since damaged offsets, text and names would crash
+    Polars."""
     from pyarrow import types
 
     table.validate(full=True)

@@ -133,7 +133,7 @@ def zip_archive(data: bytes, name: str) -> Any:
         from backports.zstd import zipfile as module
     try:
         archive = module.ZipFile(io.BytesIO(data))
-    except Exception:  # zipfile raises a dozen kinds on damaged bytes
+    except Exception:  # zipfile raises many types of error for damaged bytes
         raise InputError(f"{name}: a damaged or truncated zip file; copy or download it again") from None
     size = sum(member.file_size for member in archive.infolist())
     check_unpacked(size, len(data), name, "if the file is genuine, unzip it")
@@ -148,7 +148,7 @@ def zip_member(archive: Any, member: str, name: str) -> bytes:
     try:
         with archive.open(entry) as stream:
             return b"".join(iter(lambda: stream.read(STEP), b""))
-    except Exception as error:  # zipfile and the decompressors below it raise a dozen kinds on damaged bytes
+    except Exception as error:  # zipfile and its decompressors raise many types of error for damaged bytes
         if isinstance(error, NotImplementedError) and entry.compress_type == ZSTD:
             raise MissingExtraError(
                 f"{name}: compressed with zstd; run pip install 'custodes[logs]', use Python 3.14, or "

@@ -123,7 +123,7 @@ def load_table(source: str | Path) -> LoadedTable:
 
 
 def digest_line(content: bytes) -> str:
-    """The end of the line for a file in the signature of an export, with the digest of the content of the file."""
+    """The digest of the content of a file. In the signature of an export, the line of the file ends with this text."""
     return f"sha256 {hashlib.sha256(content).hexdigest()}"
 
 

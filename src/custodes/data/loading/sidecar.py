@@ -27,7 +27,7 @@ def sidecar_raters(file: Path, part: str | None = None) -> list[Path]:
 
 
 def sidecar_tables(file: Path, mark: str, part: str | None = None) -> list[Path]:
-    """The tables in the folder of a file that are named after the file, with this mark.
+    """The tables in the folder of a file that have the name of the file followed by `mark`, such as `.raters`.
 
     If the file is in a zip archive (`part`), tables in the archive come first. If the file is a link, tables in the
     folder of the link come first.
@@ -57,14 +57,14 @@ def files_of_sidecar(table: Path) -> list[Path]:
 
 
 def _names(file: str, mark: str) -> list[str]:
-    """Possible names of the table with this mark that belongs to a file."""
+    """Possible names of the table that has the name of a file followed by `mark`."""
     packed = next((packing.suffix for packing in PACKINGS if file.lower().endswith(packing.suffix)), "")
     stem = Path(file[: len(file) - len(packed)]).stem
     return [stem + mark + form for form in FORMS] if stem else []
 
 
 def _inside(archive: Path, mark: str, part: str) -> list[Path]:
-    """The tables with this mark that belong to a part of a zip archive, as `ARCHIVE::PART`."""
+    """The tables of a zip archive that have the name of `part` followed by `mark`, as `ARCHIVE::PART`."""
     if not zipfile.is_zipfile(archive):
         return []
     with zipfile.ZipFile(archive) as opened:

@@ -22,7 +22,7 @@ DIGITS = 9
 """Maximum number of digits of a row number and maximum number of letters of a column; no sheet has more."""
 
 CELL = 32
-"""Size in bytes of a cell while reading a sheet, including empty cells in between."""
+"""Size in bytes of a cell during reading. Empty cells between filled cells count, too."""
 
 PLACE = re.compile(rb"""\sr\s*=\s*["']([A-Za-z]*)([0-9]+)["']""")
 """XML of the position of a cell or row."""

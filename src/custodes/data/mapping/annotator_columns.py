@@ -32,7 +32,7 @@ from custodes.errors import listed
 
 MACHINE_SCORES = frozenset(word_list("metric metrics automatic auto predict predicted model eval grading"))
 RATINGS = frozenset(word_list("scores ratings score rating annotation annotations labels judgments"))
-"""Names of objects with human scores."""
+"""Words in the names of objects that hold human scores."""
 
 
 def people_pattern(people: Sequence[str], columns: Sequence[str]) -> str:
@@ -141,8 +141,8 @@ def pooled_aspects(people: Sequence[str]) -> list[str]:
 
 
 def people_patterns(frame: pl.DataFrame, scores: Sequence[str]) -> tuple[tuple[str, ...], list[str]]:
-    """Patterns of the columns with human ratings, and the matched columns. If every possible pattern would pool
-    aspects, there is no pattern."""
+    """Patterns of the columns with human ratings, and the matched columns. If every possible pattern would mix
+    the ratings of several aspects, there is no pattern."""
     plain = [name for name in scores if name not in averages(scores)]
     named_so = [name for name in plain if looks_human(name) or (_numbers_people(name) and in_halves(frame[name]))]
     of_aspects = [name for name in named_so if ASPECTS & {stem(part) for part in parts(name)}]
@@ -198,7 +198,7 @@ def nested_patterns(frame: pl.DataFrame, paths: Sequence[str]) -> tuple[list[str
 
 
 def beside_people(judges: Sequence[str], people: Sequence[str]) -> set[str]:
-    """The judges whose names combine the name of an annotator with a different aspect.
+    """The names in `judges` that differ from a name in `people` only in the aspect.
 
     >>> sorted(beside_people(["depth_al", "depth_cy", "bleu"], ["style_al", "style_bo"]))
     ['depth_al']
@@ -212,7 +212,8 @@ def beside_people(judges: Sequence[str], people: Sequence[str]) -> set[str]:
 
 
 MOST_NAMED = 12
-"""Maximum number of metrics without an aspect that a proposed command names; with more, no metric has aspects."""
+"""Maximum number of metrics without an aspect that a proposed command lists by name. If there are more, the command
+gives no metric an aspect."""
 
 
 def rest_pattern(
@@ -256,7 +257,8 @@ def in_halves(column: pl.Series) -> bool:
 
 
 def with_kinds(mapped: pl.DataFrame, roles: Mapping[str, str], *, where: str) -> tuple[pl.DataFrame, list[Note]]:
-    """A mapped table with a column of kinds, if words or the name of the column of raters determine the kinds.
+    """A mapped table. It has a column of kinds if the words of such a column, or the name of the column of raters,
+    determine the kinds.
 
     Words such as `llm` mean metrics. Without a column of kinds, labels in a column such as `annotator` are human
     (except names of models), and labels in a column such as `metric` are metrics (except names such as `human`).

@@ -53,12 +53,12 @@ HUMAN_WORDS = frozenset(
         " expert humano humana anotador experto umano umana annotatore mens menselijk 人工 人类"
     )
 )
-"""Words of people."""
+"""Words for people."""
 
 TIE_WORDS = word_list(
     "unentschieden gleichstand gleich egalite égalité exaequo empate igual pareggio parita gelijk gelijkspel 平局"
 )
-"""Verdicts of a tie."""
+"""Verdicts that mean a tie."""
 
 BINARY_WORDS = (
     ("nein", "ja"),
@@ -72,7 +72,7 @@ BINARY_WORDS = (
 """Pairs of labels, the positive one second."""
 
 JUDGE_WORDS = frozenset(word_list("richter juge juez juiz giudice rechter"))
-"""Words of judges."""
+"""Words for judges."""
 
 ENGLISH: Mapping[str, Sequence[str]] = {
     "item": word_list(
@@ -190,9 +190,9 @@ PEOPLE_ROLES = (
     )
     | HUMAN_WORDS
 )
-"""Names of columns of raters that are human."""
+"""Words in the name of a column of raters which show that the raters are human."""
 METRIC_ROLES = frozenset(word_list("metric metrics scorer"))
-"""Names of a column of raters that are metrics."""
+"""Words in the name of a column of raters which show that the raters are metrics."""
 
 KINDS = {
     **dict.fromkeys(
@@ -203,7 +203,7 @@ KINDS = {
         "metric",
     ),
 }
-"""Values of a column of kinds."""
+"""Values of a column of kinds, and the kind that each value means."""
 
 ASPECTS = frozenset(
     word_list(
@@ -219,7 +219,7 @@ ASPECTS = frozenset(
     )
 )
 SHORT_ASPECTS = frozenset(word_list("coh flu con cons rel fact fai ade inf gram pyr resp"))
-"""Abbreviated names of aspects, if several are crossed with the same raters."""
+"""Abbreviated names of aspects."""
 
 AVERAGES = frozenset(
     word_list(
@@ -227,10 +227,10 @@ AVERAGES = frozenset(
         " aggregated"
     )
 )
-"""Words of columns that are computed from others."""
+"""Words in the names of columns that are computed from other columns."""
 
 SPREADS = frozenset(word_list("std sd stdev stddev var variance sem num count n"))
-"""Words for computed columns that are never scores."""
+"""Words in the names of computed columns that are never scores."""
 
 GENERIC = frozenset(
     word_list("score scores rating ratings value avg average mean median label grade annotation judgment")

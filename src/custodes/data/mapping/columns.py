@@ -31,7 +31,7 @@ ROLES = (*RATED, "phrase", *TEXTS)
 """Roles of columns; each is the column name that readers expect."""
 
 ALSO = {"system_a": ("model_a",), "system_b": ("model_b",), "winner": ("preference",), "preference": ("winner",)}
-"""Other names of a role, which are ignored if a column is mapped to it."""
+"""Other names of a role. A column with such a name is ignored if another column is mapped to the role."""
 
 ROW_KEYS = ("item", "system", "rater", "aspect", "kind", "repeat")
 """Possible keys of the rows of a wide table."""
@@ -43,7 +43,8 @@ LISTED = 20
 class UnfitError(InputError):
     """The columns of a table do not fit the reader, so a mapping may help.
 
-    The attributes are the description of the problem, and the advice for the case that no mapping is found.
+    The attribute `wrong` describes the problem. `more` is advice for the case that no mapping is found; the message
+    ends with it.
     """
 
     def __init__(self, wrong: str, more: str = "") -> None:
@@ -308,7 +309,7 @@ class Columns:
         return {role: name for role, name in self.roles.items() if name in columns}
 
     def _renamed(self, columns: Sequence[str]) -> dict[str, str]:
-        """The old name of each column by the new name, without columns that describe items or are replaced."""
+        """The old name of each column, by new name. Columns that describe items or are replaced are left out."""
         here, texts = self._here(columns), self.texts(columns)
         gone = {*here.values(), *_giving_way(here, columns), *(texts.used(columns) if texts else ())}
         mapped = {role: name for role, name in here.items() if role not in FACTS and not (texts and role in TEXTS)}
@@ -396,8 +397,8 @@ def melted(
 ) -> pl.DataFrame:
     """The long table of the score columns `columns` (column to labels). `keys` are the columns that identify a row.
 
-    Duplicate keys, empty keys (except item, aspect, kind and repeat) and text among scores raise `InputError` with the
-    row of the wide table.
+    Duplicate keys, empty keys (except item, aspect, kind and repeat) and text among scores raise `InputError`. The
+    message gives the row of the wide table.
     """
     rows = pl.DataFrame(
         [label_column(frame, name, where=where, empty=name not in ("system", "rater")) for name in keys]

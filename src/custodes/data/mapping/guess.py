@@ -1,5 +1,5 @@
-"""Guesses of a mapping for a table that no reader accepts, from names and cells. A guess is shown only if it reads the
-table."""
+"""Guesses of a mapping for a table that no reader accepts, from names and cells. A mapping "reads" a table if a reader
+accepts the mapped table. Only a guess that reads the table is shown."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ from custodes.data.mapping.text_columns import TEXTS
 from custodes.data.table import MISSING_TOKENS, counted_cells
 
 LOOKED_AT = 5000
-"""Rows from which guesses are derived."""
+"""Number of rows from which guesses are derived."""
 
 SAMPLED = 1000
 """Number of rows used to distinguish phrases and texts from labels."""
@@ -464,16 +464,16 @@ def _wide(
 
 
 def _may_name(column: pl.Series) -> bool:
-    """Whether cells may be names of raters, because each cell occurs in several rows and no cell is a malformed
-    number."""
+    """Whether cells may be labels of raters or items: a label occurs at least twice on average, and the cells are not
+    numbers with a decimal point."""
     if column.dtype.is_nested() or column.dtype.is_float() or column.n_unique() > column.len() / 2:
         return False
     return not (is_number(column) and column.cast(pl.String).str.contains(".", literal=True).any())
 
 
 def _tells(frame: pl.DataFrame, name: str, item: str) -> bool:
-    """Whether the numbers of a column may be scores, because the column is named like a score, or at least not like a
-    known property."""
+    """Whether the numbers of a column may be scores: the column has the name of a score, or its numbers do not merely
+    number the items."""
     numbers_the_item = frame[name].n_unique() == frame[item].n_unique() < frame.height
     return looks_like_score(name) or not numbers_the_item or _varies(frame, name, item)
 

@@ -45,18 +45,18 @@ CHOICES = 4
 """Maximum number of candidate columns that are tried for a role."""
 MOST_SYSTEMS = 200
 FEWEST = 10
-"""Minimum number of rows for consecutive numbers to be row numbers."""
+"""Minimum number of rows of a table in which consecutive numbers count as row numbers."""
 CROSSED = 0.5
 """Minimum proportion of items with outputs of at least two systems for a comparison of systems."""
 CATEGORY = 0.2
 """Maximum ratio of distinct values to rows in a column of categories. A column of categories holds short words and does
-not have the name of an output."""
+not have the name of a model or metric."""
 OUTPUT_WORDS = word_list(
     "output outputs response responses answer answers completion completions generation generations generated"
     " prediction predictions pred hypothesis hyp summary translation text candidate reply result caption model"
     " system out"
 )
-"""Common words in the column names of several systems."""
+"""Words for outputs in column names, for tables with a column of outputs per system."""
 SIDES_OF_A_PAIR = frozenset(word_list("chosen rejected baseline candidate"))
 CATEGORIES = frozenset(
     word_list(
@@ -69,7 +69,8 @@ CATEGORIES = frozenset(
 WINNERS = CORE["winner"] | {"outcome"}
 """Names of columns that name the better of two outputs."""
 UNCLEAR = frozenset(word_list("answer summary translation text content result reply caption candidate"))
-"""Names of columns that are outputs if other columns are systems, and otherwise may be sources or references."""
+"""Names of columns that hold outputs if the table has a column of systems; otherwise, they may be sources or
+references."""
 SIZES = frozenset(
     word_list("length len size count counts num n words chars characters sentences difficulty level turn turns")
 )
@@ -122,7 +123,7 @@ def per_system(frame: pl.DataFrame, free: Sequence[str]) -> Iterator[tuple[dict[
     scores = [name for name in free if is_number(frame[name]) and not is_fact(name)]
     for roles, _ in _by_common_word(frame, free, {}):
         systems = {labels["system"] for labels in matches(roles["text"], free).values()}
-        raters: dict[tuple[str, str, str], list[str]] = {}  # texts around the system, and the rater after these
+        raters: dict[tuple[str, str, str], list[str]] = {}  # texts before and after the system, and the rater
         for name, system in product(scores, systems):
             before, match, after = name.partition(system)
             gap, rater = re.fullmatch(r"([\W_]*)(.*)", after).groups()  # type: ignore[union-attr]
@@ -314,7 +315,7 @@ def _crossed(frame: pl.DataFrame, item: str, system: str | None) -> bool:
 def _place(
     frame: pl.DataFrame, free: Sequence[str], source: str | None, declared: Mapping[str, str]
 ) -> Iterator[tuple[dict[str, str], bool]]:
-    """Columns of item and system in a table with one row per output, and whether both columns have common names."""
+    """Columns of item and system in a table with one row per output, and whether both columns have usual names."""
     by_name, others = _systems(frame, free)
     of_roles = "system" if "system" in frame.columns else declared.get("system")
     systems = [of_roles] if of_roles else [*by_name, *others][:CHOICES]
@@ -393,7 +394,7 @@ def _pairs(frame: pl.DataFrame, free: Sequence[str], declared: Mapping[str, str]
 def _per_item(
     frame: pl.DataFrame, free: Sequence[str], outputs: Sequence[str], declared: Mapping[str, str]
 ) -> dict[str, str] | None:
-    """Roles of a table with one row per item; None if no column is unique."""
+    """Roles of a table with one row per item; None if every candidate column for the item has duplicate values."""
     of_item = _of_item(frame, free, outputs)
     left = [name for name in free if name not in outputs]
     items = [declared["item"]] if "item" in declared else _items(frame, left, of_item.get("source"))

@@ -58,13 +58,13 @@ LABEL_WORDS = frozenset(word_list("label verdict result passed pass score rating
 """Words in column names that name no rater and no criterion."""
 
 SCORE = frozenset(word_list("score scores prob probability logit confidence rating value"))
-"""Words in names of columns with a judge's scores next to its labels."""
+"""Words in names of columns that hold scores of a judge, in addition to its labels."""
 
 VERSIONS = ("prompt_version", "version", "release", "variant", "branch", "revision", "experiment", "run_name")
 """Names of columns with versions of one application."""
 
 CLUSTERS = ("conversation", "session", "thread", "dialogue", "dialog", "user", "customer")
-"""First words of names of columns whose equal values form clusters."""
+"""First words in the names of columns of clusters. Rows with the same value form a cluster."""
 
 LONG_LABEL = ("label", "string_value", "verdict", "passed", "result", "score", "value", "rating", "annotation")
 LONG_ASPECT = word_list(
@@ -78,7 +78,7 @@ LONGEST_KEY = 64
 """Maximum number of characters of an item label."""
 
 LOOKED_AT = 20_000
-"""Rows from which a layout is guessed."""
+"""Number of rows from which a layout is guessed."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,7 +98,7 @@ class LabelLayout:
     label, rater, kind, aspect : str
         Columns of a table with one row per label; `label` is '' in a wide table.
     cluster, probability, n_outputs, repeat, invalid : str
-        Columns of clusters of outputs, inclusion probabilities, numbers of equal outputs, repeats and reasons of
+        Columns of clusters of outputs, inclusion probabilities, numbers of equal outputs, repeats and reasons for
         missing labels; '' if there are none.
     """
 
@@ -364,7 +364,7 @@ def _of_both(column: pl.Series, kind: pl.Series) -> bool:
 
 
 def _shared_item(frame: pl.DataFrame, kind: pl.Series, taken: Iterable[str]) -> str:
-    """The column whose values most often occur with both kinds, which is the item."""
+    """The column of the item: the column with the most values that occur with both kinds."""
     best, most = "", 0
     candidates = [name for name in frame.columns if name not in set(taken)]
     likely = [*named("item", candidates), *(name for name in candidates if "id" in parts(name))]

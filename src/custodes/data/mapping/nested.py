@@ -15,7 +15,7 @@ from custodes.data.table import series_of
 DEPTH = 8
 """Maximum number of levels of objects to flatten."""
 LONGEST = 64
-"""Maximum number of values of a list to become columns."""
+"""Maximum length of a list whose values become columns."""
 MOST = 2000
 """Maximum number of columns of a flattened table."""
 

@@ -21,12 +21,12 @@ WORD = r"""[\[(#"'*]*(\w(?:[\w.\-]*\w)?)[\])"'*]*"""
 """A word of a verdict, in quotes or brackets."""
 SINGLE = re.compile(rf"\s*{WORD}[.!]?\s*")
 LETTERS = {"a": "left", "1": "left", "first": "left", "b": "right", "2": "right", "second": "right", "c": "tie"}
-"""Words for the output shown first, and words for the output shown second."""
+"""Words for the output shown first, for the output shown second, and for a tie."""
 WORDS = word_list(
     "a b c 1 2 tie tied draw equal same even both neither first second left right modela modelb systema systemb"
     " responsea responseb response1 response2 outputa outputb output1 output2 answera answerb assistanta assistantb"
 )
-"""Single words accepted without marks, unless they are names of systems."""
+"""Single words that are verdicts. Names of systems are verdicts, too."""
 TIES = ("equally", "equal", "a tie", "tied", "no difference", "no preference", "both are", "the same", "similar")
 BETTER = re.compile(
     r"\b(better|best|wins?|won|winner|prefer\w*|superior|stronger|more|choose|chosen|select\w*|verdict|choice|answer)\b",
@@ -34,13 +34,13 @@ BETTER = re.compile(
 )
 WORSE = re.compile(r"\b(worse|worst|los\w+|inferior|weaker|less|not|poorer|fails?)\b", re.I)
 TOKEN = re.compile(r"""(?<![\w.])[\[(#"'*]*\b(A|B|C|1|2|left|right|first|second)\b(?:'(?!\w)|[\])"*])*""")
-"""Words before the name of an output in a phrase."""
+"""A word for an output in a phrase, in quotes or brackets."""
 MOST = 6
-"""Patterns of phrases that are tried."""
+"""Maximum number of proposed patterns of phrases, without the pattern of ties."""
 COVERED = 0.5
 """Minimum proportion of cells that proposed patterns must be able to read."""
 LONGEST = 400
-"""Maximum length of a cell from which patterns are made."""
+"""Number of characters of a cell from which patterns are derived."""
 
 
 def read_phrases(

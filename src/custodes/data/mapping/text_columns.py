@@ -153,7 +153,8 @@ def _exchange(cell: Any, where: str, *, alone: bool) -> tuple[str | None, str | 
 
 
 def _once_per_output(rows: pl.DataFrame, *, where: str, rated: bool) -> tuple[pl.DataFrame, list[Note]]:
-    """A table with each output once, and notes. Each text of an item has the first non-empty value."""
+    """A table with each output once, and notes. A text that describes an item, such as the source,
+    is the first non-empty value of the item."""
     sources = rows.drop("system", "text")
     texts = rows.select("item", "system", "text").drop_nulls("text").unique(maintain_order=True)
     first, sources, notes = first_of_each(texts, sources, where=where)

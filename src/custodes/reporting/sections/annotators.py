@@ -56,7 +56,7 @@ REPORTED = (
     *("excluded-annotators", "incomplete-looks", "second-opinions", "peeked", "marked", "stopped-by-answers"),
     "invalid-verdict",
 )
-"""Rules of the notes about annotators that reading the study and selecting its data give."""
+"""Rules of the notes about annotators that come from reading the study and from selecting its data."""
 
 
 def _ask(context: Context) -> Annotators:
@@ -82,7 +82,7 @@ def _figures(context: Context) -> Sequence[Figure]:
         Figure(
             id=f"annotators-{kind}",
             title=f"Competence of annotators: {kind}",
-            caption="Accuracy of each annotator, estimated from the answers of all annotators. Whisker: "
+            caption="Agreement of each annotator with the consensus of the annotators (Cohen’s κ). Whisker: "
             "interval from resampled items. Red: a significant finding (adjusted for all tests of "
             f"all annotators).{_left_out(rows, kind)}",
             alt="Dots with whiskers: competence of every annotator; the table below has the numbers.",

@@ -23,7 +23,7 @@ MOST_CORRECTED = 3
 If the aspects have more best metrics than this, all of them are corrected.
 """
 
-# Each choice of rows has a column of the same name, which contains this name in the rows that belong to the choice.
+# For each choice of rows, there is a column with the name of the choice, which contains this name in the chosen rows.
 WHERE = {"aspect": "{aspect}", "metric": "{corrected}", f"{CHANGED}|{ALL}": "{which}"}
 
 MARGINS = tuple(f"margin{end}_{who}" for who in ("naive", "human") for end in ("", "_low", "_high"))

@@ -78,7 +78,7 @@ def _figures(context: Context) -> Sequence[Figure]:
     raters = [name for name in (PEOPLE, CORRECTED_PEOPLE) if name in rows["rater"]]
     by_metric = context.table("leaderboard-by-metric")
     n_systems = rows["system"].n_unique()
-    corrected = CORRECTED_PEOPLE in raters  # has only strengths
+    corrected = CORRECTED_PEOPLE in raters  # corrected ratings have strengths, but no win rates
     of_aspect = " ({aspect})" if any(context.aspects) else ""
     seen = (
         "Systems that share a letter do not differ significantly. Whisker: interval. Arrow: one bound of "

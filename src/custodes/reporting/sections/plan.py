@@ -34,8 +34,8 @@ def _power(context: Context) -> list[Figure]:
 PLAN = Section(
     question="plan",
     title="Planning the next study",
-    text="Results are simulated from the posterior of this study: pairs of systems that differ as much as "
-    "the pairs of this study, with human ratings alone and the interim analyses of the previous "
+    text="Future studies are simulated from the posterior of this study. Their pairs of systems differ as much as "
+    "the pairs of this study. Decisions use human ratings alone, with the interim analyses of the previous "
     "section. A decision is “correct” if it equals the simulated truth.",
     ask=_ask,
     figures=_power,

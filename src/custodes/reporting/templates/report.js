@@ -35,8 +35,8 @@
   const dependsOn = (...parts) =>
     new Set([...JSON.stringify(parts).matchAll(/\{(\w+)\}/g)].map((match) => match[1]));
 
-  // ---- labels that a picture can hold, as `plots/drawable.py` has them: Vega looks labels up in plain objects, where
-  // some names are taken; a browser shows nothing for a control character.
+  // ---- labels that a figure can display, as in `plots/drawable.py`: Vega uses labels as keys of plain objects, where
+  // some names exist already, and a browser displays nothing for a control character.
   const taken = new RegExp(`(?<!\\w)(${Object.getOwnPropertyNames(Object.prototype).join("|")})(?![\\w\u200b(])`, "g");
   const unshown = /[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ufdd0-\ufdef\ufffe\uffff]/g;
   function drawable(part) {
@@ -48,14 +48,15 @@
     }).replace(taken, "$1\u200b");
   }
 
-  // ---- pictures
+  // ---- figures
   const figures = data.figures.map((figure) => ({
     ...figure,
     needs: dependsOn(figure.where, figure.fields, figure.title, figure.spec.params || []),
     element: document.querySelector(`[data-figure="${figure.id}"]`),
   }));
 
-  // Titles of axes that are longer than the plot go on in the next line; legends end where the picture does.
+  // The title of an axis is broken into lines if it is longer than the plot. On a narrow screen, a
+  // legend has one column.
   const LETTER = 6.6;
   function lines(title, room) {
     const most = Math.max(12, Math.floor(room / LETTER));
@@ -92,7 +93,7 @@
       spec.width = Math.max(260, figure.element.parentElement.clientWidth);
       spec.autosize = { type: "fit-x", contains: "padding" };
       if (figure.lines.length) {
-        // Vega-Lite fits no picture whose height is a step, so the rows are counted here.
+        // Vega-Lite cannot fit a figure with a height per row (a step), so the whole height is computed here.
         const lines = new Set(values.flatMap((row) => figure.lines.map((column) => row[column])));
         spec.height = spec.height.step * Math.max(1, lines.size);
       }
@@ -115,7 +116,7 @@
 
   // ---- tables of chosen rows
   const minus = (text) => text.replace(/^-(?=0(\.0*)?$)/, "").replace("-", "−");
-  // as `column_digits` in `answers/wording.py`: two significant digits of the narrowest interval of a column
+  // as in `column_digits` in `answers/wording.py`: two significant digits of the width of the narrowest interval
   const behind = (size, least) => Math.min(10, Math.max(least, 1 - Math.floor(Math.log10(size))));
   const isNumber = (value) => typeof value === "number";
   function columnDigits(found, column) {
@@ -179,7 +180,7 @@
     element: document.querySelector(`[data-chosen="${table.id}"]`),
   }));
 
-  // A comparison is told from the side of the chosen metric, whichever side the table has it on.
+  // If the chosen metric is the second metric of a comparison, the two metrics are exchanged.
   function turned(row) {
     if (!("metric_b" in row) || row.metric_b !== choice.metric) return row;
     const back = (value) => (value === null ? null : -value);
@@ -216,7 +217,7 @@
     sortable(table.element);
   }
 
-  // How many rows there are stands beside the name of a table, which may show only some of them at once.
+  // The number of visible rows is displayed next to the caption of a table, since a selection may hide some rows.
   function count(section) {
     const shown = all("tbody tr", section).filter((line) => !line.hidden).length;
     section.querySelector(".count").textContent = shown === 1 ? "1 row" : `${shown} rows`;
@@ -260,8 +261,8 @@
     }
   }
 
-  // Pictures wait in a set, so that a choice made while others are drawn is never lost and none is drawn twice at once.
-  // What is folded has no width: it waits until somebody opens it.
+  // Figures wait in a set, so that a selection during drawing is not lost, and no figure is drawn twice at a time. A
+  // figure in a closed section has no width, so it waits until the section is opened.
   const waiting = new Set();
   let drawing = false;
   async function drawOpen() {
@@ -334,9 +335,9 @@
     if (target) target.scrollIntoView();
   }
   window.addEventListener("hashchange", openTarget);
-  // a link to a part that was opened by it and closed since
+  // A link opens its section again if the section was closed, although the hash of the page does not change.
   for (const link of all("nav a")) link.addEventListener("click", () => setTimeout(openTarget));
-  // what is open is printed whole, what is folded is not
+  // Open sections are printed with all their details. Closed sections are not opened.
   window.addEventListener("beforeprint", () => all("details[open] details").forEach((part) => { part.open = true; }));
   let width = window.innerWidth;
   let settled = 0;
