@@ -18,9 +18,9 @@ PENALTIES = np.logspace(1, -4, 11)
 """Penalties, for columns with a standard deviation of 1 within items."""
 
 _CONSTANT = 1e-12  # a range below this proportion of the values is rounding error
-_TIE = 1e-9  # relative to the range of human ratings; means of several have rounding errors
+_TIE = 1e-9  # smaller differences, relative to the range of human ratings, are rounding errors of means
 _STEPS = 100  # maximum number of Newton steps; about five are needed
-_REUSE = 1 / 16  # on a path, the Hessian is reused while a step gains at most this part of the last one
+_REUSE = 1 / 16  # on a path, the Hessian is reused while a step gains at most this fraction of the previous gain
 _FACTORS = 512  # number of factors between 1 and 2 whose product is finite
 _TOLERANCE = 1e-8  # gain of mean log-loss by the last step; about the square of this gain remains
 

@@ -260,7 +260,7 @@ def _modes(hits: Floats, n: Floats, design: Any, of_column: Floats, of_row: Floa
     from scipy.sparse import csr_array
 
     (grid, columns), spread = of_column.shape, of_row[:, np.newaxis]
-    entries = int(design.indptr[1])  # of a row
+    entries = int(design.indptr[1])  # number of entries of each row
     places, values = design.indices.reshape(-1, entries), design.data.reshape(-1, entries)
     cells = (places[:, :, np.newaxis] * columns + places[:, np.newaxis]).reshape(len(n), -1)
     products = (values[:, :, np.newaxis] * values[:, np.newaxis]).reshape(len(n), -1)

@@ -89,7 +89,7 @@ def corrected(
     joined = people.component[battles.first] == people.component[battles.second]
     metric = fitted(replace(battles, weight=weight * joined), n_systems=n_systems, ties=ties)
     heard = battles.counted & joined
-    # scale of the human scores, for the metric's residuals on all battles minus those on annotated battles
+    # The metric's residuals are brought to the scale of the human scores.
     scale = weight[heard].mean() / judged.weight[labelled].mean()
     residual = metric.residual(metric.fit.coefficients) * scale
     fit, has_ties = people.fit, people.fit.has_ties
@@ -214,7 +214,8 @@ def _unrelated(features: Any, surplus: Floats, unit: Ints) -> float:
     total = features.T @ surplus
     _, unit = np.unique(unit, return_inverse=True)
     n_units = int(unit.max()) + 1
-    effective = float((surplus > 0).sum())  # with few annotated battles the sums are skewed, so this number counts
+    # The number of annotated battles limits the degrees of freedom, because with few of them the sums are skewed.
+    effective = float((surplus > 0).sum())
     if n_units == n:
         spread = surplus @ surplus / (n - 1) * ((features.T @ features).toarray() - n * np.outer(mean, mean))
     else:
