@@ -34,8 +34,8 @@ class AnnotatorLabels:
     Attributes
     ----------
     task, worker, label : arrays of int of shape (n,)
-        Positions from 0, sorted by task, then by worker. A worker labels a task once. Labels have an order that can be
-        reversed: in a comparison, 0 is a win, 1 a tie and 2 a loss.
+        Positions from 0, sorted by task, then by worker. A worker labels a task once. In a comparison, 0 is a win, 1 a
+        tie and 2 a loss, so that swapping the two systems reverses the order of the labels.
     n_tasks, n_workers, n_labels : int
         Numbers of tasks, workers and labels.
     weight : array of shape (tasks,)

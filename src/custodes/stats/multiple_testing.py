@@ -19,7 +19,7 @@ from custodes.stats.bootstrap import sign_flips
 from custodes.stats.ratios import ratio
 
 SIGMAS = 4.0
-"""Number of Monte Carlo standard errors between a probability and a threshold at which a decision is certain."""
+"""Minimum distance of a probability from a threshold for a clear decision, in Monte Carlo standard errors."""
 
 STREAM = 20_240_229
 """Seed of the random numbers of tests. It is fixed, so that decisions do not depend on the seed of an analysis."""

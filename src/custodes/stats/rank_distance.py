@@ -88,11 +88,11 @@ def rank_distance_influence(values: Floats, first: Ints, second: Ints, *, rule: 
 
 
 def _chunks(values: Floats, first: Ints, second: Ints, *, broken: bool) -> Iterator[tuple[slice, slice, PairTable]]:
-    """Yield blocks of pairs and units, with counts of pairs by thing (5, units, n, P). If `broken`, ties are broken by
-    position.
+    """Yield blocks of pairs of raters and of units, with counts of pairs of things, by thing (5, units, n, P).
 
-    The five counts are sufficient for all rules: concordant minus discordant pairs, pairs not tied by the first rater,
-    pairs not tied by the second rater, pairs tied by neither rater, and all pairs.
+    If `broken` is true, ties are broken by position. The five counts are sufficient for all rules: concordant
+    minus discordant pairs, pairs not tied by the first rater, pairs not tied by the second rater, pairs tied by neither
+    rater, and all pairs.
     """
     n_units, n = values.shape[1:]
     ranks = ordinal_ranks(values) if broken else mid_ranks(values)

@@ -173,8 +173,9 @@ def p_random(metric: Fitted, judged: Bools) -> float:
     """Return the p-value of 'annotation is independent of the systems and of the metric's verdict'.
 
     `judged` (n,) marks the annotated battles. Three tests compare annotated battles with all battles. The first
-    compares how close the battles are by the metric, their ties, and the wins of the weaker system (also through
-    covariates such as position). The second compares their systems, the third the metric's verdicts on each system.
+    test is of three features of a battle by the metric: how close it is, whether it is a tie, and whether the weaker
+    system wins (also through covariates such as position). The second test is of the systems in the battles, and the
+    third test is of the metric's verdicts on each system.
 
     Each test sums (annotated - proportion) x feature over clusters and takes a quadratic form of the sums and their
     covariance. The covariance is estimated by clusters if clusters contain several battles; otherwise it is the known
