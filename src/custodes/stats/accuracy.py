@@ -110,7 +110,7 @@ def _p_values(
     n = unit_sums(shared, units=units, n_units=n_units)
     extra = (slice(None), *(np.newaxis,) * (d.ndim - 2))  # aligns (B, pairs) with (B, ..., pairs)
     total, spread = weighted_sums(weights, d), weighted_sums(weights, d * d)
-    if n.size and (n == n.flat[0]).all() and n.flat[0] > 0:  # all units are the same for all pairs
+    if n.size and (n == n.flat[0]).all() and n.flat[0] > 0:  # all units have the same weight for all pairs
         clusters = weights.sum(axis=1)[extra][..., np.newaxis]
         with np.errstate(invalid="ignore", divide="ignore"):
             spread -= total * total * (1 / clusters)
@@ -129,7 +129,7 @@ def _p_values(
         spread *= clusters / (clusters - 1)
         p = np.divide(total, np.sqrt(spread, out=spread), out=spread)
         ndtr(np.negative(p, out=p), out=p)
-    if still.any():  # no flip reaches a positive difference, every flip reaches a zero difference
+    if still.any():  # without variation, no flip reaches a positive difference, and all flips reach any other
         p[:, doubtful] = np.where(
             still, total[:, doubtful] <= _SAME * weighted_sums(weights, doubtful_size), p[:, doubtful]
         )

@@ -17,12 +17,12 @@ UNKNOWN = -1
 _SAME = 1e-9  # votes and probabilities that differ by less are equal up to rounding
 
 # Dawid and Skene
-_PSEUDO_COUNT = 0.5  # of every cell of the confusion matrix of an annotator, and of the prior
+_PSEUDO_COUNT = 0.5  # added to every cell of an annotator's confusion matrix, and to every label count of the prior
 _DIAGONAL = 1.0  # additional pseudo-counts of correct labels: an annotator without data is not adversarial
 _CONVERGED = 1e-6  # maximum change of a probability
 
 # MACE
-_COMPETENCE_PRIOR = 0.5  # pseudo-counts of knowing and of guessing, a beta distribution
+_COMPETENCE_PRIOR = 0.5  # pseudo-counts of knowing and of guessing: the two parameters of a beta prior
 _STRATEGY_PRIOR = 10.0  # pseudo-counts of each label given by guessing
 _START_NOISE = 0.5
 
@@ -34,8 +34,8 @@ class AnnotatorLabels:
     Attributes
     ----------
     task, worker, label : arrays of int of shape (n,)
-        Positions from 0, sorted by task, then by worker. A worker labels a task once. Labels have an order that can be
-        reversed: in a comparison, 0 is a win, 1 a tie and 2 a loss.
+        Positions from 0, sorted by task, then by worker. A worker labels a task once. In a comparison, 0 is a win, 1 a
+        tie and 2 a loss, so that swapping the two systems reverses the order of the labels.
     n_tasks, n_workers, n_labels : int
         Numbers of tasks, workers and labels.
     weight : array of shape (tasks,)
@@ -263,7 +263,7 @@ def _mace_from(labels: AnnotatorLabels, iterations: int, rng: np.random.Generato
         gain = np.log1p(know[:, np.newaxis] / np.maximum(guess, 1e-300))
         return _softmax(labels.sum_by(labels.task, gain[worker, label], labels.n_tasks))
 
-    # No noise between labels, so that no label is preferred.
+    # The noise of the start is equal for all labels, so that no label is preferred.
     start = 1 + _START_NOISE * rng.random((labels.n_workers, 2))
     guessing, know = (start / start.sum(axis=1, keepdims=True)).T
     strategy = np.full((labels.n_workers, labels.n_labels), 1 / labels.n_labels)
@@ -273,7 +273,7 @@ def _mace_from(labels: AnnotatorLabels, iterations: int, rng: np.random.Generato
         probability = posterior(guess, know)[0][labels.task, label] * p_informed[worker, label]
         guesses = labels.sum_by(worker, (1 - probability) * weight, labels.n_workers)
         n_guesses, n = row_sums(guesses)[:, 0], row_sums(number)[:, 0]
-        # Exponents of expected logarithms, whose sums are below 1.
+        # Exponentials of expected logarithms; their sums are below 1.
         counts = np.stack([n_guesses, np.maximum(n - n_guesses, 0.0)]) + _COMPETENCE_PRIOR
         guessing, know = np.exp(digamma(counts) - digamma(counts.sum(axis=0)))
         strategy = np.exp(digamma(guesses + _STRATEGY_PRIOR) - digamma(row_sums(guesses + _STRATEGY_PRIOR)))

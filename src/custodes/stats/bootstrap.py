@@ -16,7 +16,8 @@ from numpy.typing import DTypeLike, NDArray
 
 from custodes.stats.arrays import CHUNK, Floats, chunks, equal_positions
 
-# From this many units on, drawn positions are counted: ten times as fast as multinomial numbers, same distribution.
+# With at least this many units, a resample counts drawn positions: ten times as fast as drawing multinomial numbers,
+# which have the same distribution.
 _MANY = 4096
 _BLOCK = 8 * CHUNK  # number of eight-byte weights in memory at once
 
@@ -68,7 +69,7 @@ def bootstrap_blocks(
     for rows in chunks(1 + n_resamples, n_units * CHUNK // _BLOCK):
         weights = np.ones((rows.stop - rows.start, n_units))
         resampled = weights[1:] if rows.start == 0 else weights
-        # One resample at a time from the generator, so that results do not depend on the block size.
+        # Resamples are drawn one at a time, so that results do not depend on the block size.
         if n_units < _MANY:
             resampled[:] = rng.multinomial(n_units, np.full(n_units, 1 / n_units), size=len(resampled))
         else:

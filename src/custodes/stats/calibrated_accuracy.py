@@ -70,7 +70,7 @@ def events(
 
     >>> human, metric = np.array([[1.0, 1.0, 3.0]]), np.array([[[0.2, 0.3, 0.9]]])
     >>> found = events(human, metric, human_tie=0, units=np.zeros(1, dtype=int), n_units=1, item_weights=None)
-    >>> found[0].delta.round(3).tolist(), found[0].gain.tolist()  # a tie of people, and their two preferences
+    >>> found[0].delta.round(3).tolist(), found[0].gain.tolist()  # a human tie, and two human preferences
     ([0.1, 0.6, 0.7], [True, False, False])
     """
     item_weights = np.ones(len(human)) if item_weights is None else item_weights

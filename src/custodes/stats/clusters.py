@@ -22,10 +22,10 @@ from custodes.stats.bootstrap import unit_sums
 from custodes.stats.ratios import ratio
 
 _STEP = 1e-4  # step of numerical derivatives, to either side of a count
-_SPREAD = 1.0  # total pseudo-count, so that constant answers count as one per cluster
+_SPREAD = 1.0  # total pseudo-count; with it, each cluster counts as one answer if all answers are equal
 _DIGITS = 4  # rounding, so that swapping systems gives exactly symmetric results
 
-# [human, metric]; the last one is absent
+# cell of each outcome [human, metric]; in the last row and the last column, the rating is absent
 _CELL = np.array([[0, 1, 2, 12], [3, 4, 5, 13], [6, 7, 8, 14], [9, 10, 11, 15]], dtype=np.int8)
 
 
@@ -167,7 +167,7 @@ def design_effect(statistic: Callable[[Floats], Floats], rows: ClusterRows) -> D
 
     table = np.stack([total_of(column) for column in counts.T], axis=-1)
     moves = influence(statistic, table)
-    # Expected contribution to the variance of an item of a kind (rated by both, or by one alone).
+    # Expected contribution of one item to the variance, for each kind of item (rated by both raters, or by one alone).
     squares = np.concatenate(
         [
             np.broadcast_to(ratio((moves**2 * table)[..., kind].sum(-1), table[..., kind].sum(-1))[..., None], size)

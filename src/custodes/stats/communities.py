@@ -137,7 +137,7 @@ def _move_nodes(affinity: Floats, labels: Labels, rng: np.random.Generator) -> L
     has a gain."""
     labels, nodes = np.unique(labels, return_inverse=True)[1], np.arange(len(labels))
     to_community = _sum_rows(affinity, labels)  # (k, n): affinity of each node to each community
-    alone = np.zeros((1, len(labels)))  # an empty community, for a node to be its own
+    alone = np.zeros((1, len(labels)))  # an empty community, to which a node can be moved alone
     while True:
         to_community = np.concatenate([to_community, alone])
         can_gain = np.flatnonzero(to_community.max(axis=0) - to_community[labels, nodes] > _TOLERANCE)

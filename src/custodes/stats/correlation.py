@@ -17,7 +17,7 @@ from custodes.stats.system_scores import blocks_of
 Kind = Literal["pearson", "spearman", "kendall"]
 
 _FEW = 32  # length of rankings up to which comparing all pairs is faster than sorting
-_TABLE = 2  # most cells of a table of levels, relative to the outputs
+_TABLE = 2  # maximum number of cells of a table of levels, as a multiple of the number of outputs
 _CACHED = 32  # divisor of the size of temporary arrays of positions, so that they fit the cache
 _CACHE = 16  # divisor of the size of temporary arrays of signs, so that they fit the cache
 _INT8 = 127  # maximum number of signs whose sum fits int8
@@ -241,7 +241,7 @@ def concordance(x: NDArray[Any], y: NDArray[Any], *, weights: Floats | None = No
     """Concordant minus discordant pairs of each output.
 
     The sum of a row is twice the numerator of Kendall's tau. The derivative of this sum with respect to the weight of
-    an output (its influence) is twice the value of the output. The computation takes n sqrt(n) steps.
+    an output (its influence) is twice the result for the output. The computation takes n sqrt(n) steps.
 
     Parameters
     ----------
@@ -446,15 +446,16 @@ def _few_levels(x: _Sorted, y: _Sorted) -> NDArray[Any] | None:
     cell = (np.arange(rows)[:, np.newaxis] * shape[0] + codes[0]) * shape[1] + codes[1]
     table = np.bincount(cell.ravel(), minlength=rows * math.prod(shape)).reshape(rows, *shape)
     lower_y = np.cumsum(table, axis=2)
-    signed = 2 * lower_y - table - lower_y[..., -1:]  # of each level of x: lower less higher values of y
+    # For each level of x: the number of lower values of y minus the number of higher values.
+    signed = 2 * lower_y - table - lower_y[..., -1:]
     return np.asarray(2 * (table[:, 1:] * np.cumsum(signed, axis=1)[:, :-1]).sum(axis=(1, 2)))
 
 
 def _sequences(x: _Sorted, y: _Sorted) -> Iterator[tuple[Ints, Ints]]:
-    """Yield outputs sorted by y, and the positions in this order of the outputs sorted by x, without ties: (rows, n)
-    each.
+    """Yield two arrays (rows, n): the outputs sorted by y, and the positions in this order of the outputs sorted by x.
 
-    Ties in x follow the order of y. If y has ties, two orders are yielded, the second with reversed ties.
+    The positions have no ties. Ties in x follow the order of y. If y has ties, two orders are yielded, the second with
+    reversed ties.
     """
     n = x.order.shape[1]
     place = np.arange(n)

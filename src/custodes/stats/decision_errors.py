@@ -60,10 +60,11 @@ def divergence(counts: NDArray[Any], human: NDArray[Any], *, estimate: Kld) -> N
     n_other, n_people = sum(other), sum(people)
     with np.errstate(divide="ignore", invalid="ignore"):
         scale = (n_people + 3 * pseudo) / (n_other + 3 * pseudo)
-        result = np.zeros_like(scale)  # in the order of memory of the counts
+        result = np.zeros_like(scale)  # with the memory order of the counts
         for ours, theirs in zip(other, people, strict=True):
             number = ours + pseudo
             term = number * np.log(number / (theirs + pseudo) * scale)
-            result += term if pseudo else np.where(number > 0, term, 0.0)  # the term of an outcome without counts
+            # The term of an outcome without counts is 0.
+            result += term if pseudo else np.where(number > 0, term, 0.0)
         result /= n_other + 3 * pseudo
     return np.where((n_other > 0) & (n_people > 0), result, np.nan)

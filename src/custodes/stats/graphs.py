@@ -27,7 +27,7 @@ def condensation(adjacency: NDArray[np.bool_]) -> tuple[NDArray[np.intp], NDArra
     """
     reach = closure(adjacency)
     mutual = (reach & reach.T) | np.eye(len(adjacency), dtype=bool)
-    # each row is one component, in reverse order: by smallest member first, the order of components in a layer
+    # Each row is one component. Rows are reversed, so that the component with the smallest member comes first.
     members = np.unique(mutual, axis=0)[::-1]
     between = _product(_product(members, adjacency), members.T) & ~np.eye(len(members), dtype=bool)
     order = np.argsort(layers(between), kind="stable")
@@ -138,7 +138,7 @@ def letters(different: Bools, order: Sequence[int]) -> list[str]:
     groups: list[list[int]] = []
     for a in range(len(ranked)):
         while (rest := np.flatnonzero(open_[a, a:]) + a).size:
-            # a single node only if it shares no letter
+            # The group has a single node only if this node shares no letter.
             groups.append(_clique(matrix, open_, a, rest[1] if rest[0] == a and len(rest) > 1 else rest[0]))
             open_[np.ix_(groups[-1], groups[-1])] = False
     groups.sort()

@@ -41,10 +41,10 @@ def information_gain(z: Floats, seen: Floats, *, critical: float) -> Floats:
     if not defined.any():
         return gains
     size, information = np.abs(z[defined]), seen[defined]
-    # (pairs, spreads): variance of z by the true margins of a component, and the probability of each component
+    # (pairs, spreads): variance of z that the true margins of a component cause, and probability of each component
     wider = information[:, np.newaxis] * _SPREADS**2
     likely = _likely(size[:, np.newaxis], wider)
-    # Only undecided pairs, and each distinct outcome once.
+    # The gain is computed only for undecided pairs, once for each distinct outcome.
     open_ = np.flatnonzero(size < critical)
     _, at, same = np.unique(np.stack([size, information])[:, open_], axis=1, return_index=True, return_inverse=True)
     gain = np.zeros(len(size))

@@ -116,7 +116,7 @@ def student_interval(
     quantile = np.where(enough, student_quantile(confidence, units), np.nan)
     if bounds == SHARE:
         share = draws[0].clip(0.0, 1.0)  # rounding error
-        # At 0 and 1 the variation of the resamples gives the weight of an observation.
+        # If p is 0 or 1, the number of observations is computed from the mean of the resamples instead of p.
         center = np.where((share * (1 - share)) > _NONE, share, mean.clip(0.0, 1.0))
         variance = center * (1 - center)
         estimable = (variance > _NONE) & (error**2 > _NONE)
@@ -177,8 +177,9 @@ class ResampledEstimate:
     """An estimate with resamples of `n_units` clusters.
 
     `draws` (1 + B,) are the estimates from the data (row 0) and from the resamples. `population` (B,) are simulated
-    values of the statistic with very many items; they are given if resamples are not valid for such values. `bounds`
-    are the lower and the upper bound of the statistic. `width` is the largest effect of one cluster on the statistic.
+    values of the statistic with very many items; they are given if the noise of finite samples biases the resamples.
+    `bounds` are the lower and the upper bound of the statistic. `width` is the largest effect of one cluster on the
+    statistic.
     """
 
     draws: Floats
@@ -304,7 +305,7 @@ def simultaneous_intervals(
     estimate, low, high, p_value = np.full((4, len(estimates)), np.nan)
     estimate[:] = [np.nan if spread is None else spread.value for spread in estimates]
     if k > 1:
-        # Each estimate is compared with one more that does not vary.
+        # An estimate that does not vary is added, and each estimate is compared with it.
         correlation = np.pad(_correlation([spread.resampled for spread in defined.values()]), (0, 1))
         maximum = NormalMaximum(correlation, np.arange(k), np.full(k, k), n=N_DIRECTIONS)
         level = max(2 * float(ndtr(maximum.quantile(1 - confidence))) - 1, confidence)

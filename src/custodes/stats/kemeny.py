@@ -45,7 +45,7 @@ def kemeny(preference: NDArray[Any]) -> Kemeny:
     # graph has exactly that cost, so only the orders within components remain.
     component, _ = condensation(votes > votes.T)
     circles = [np.flatnonzero(component == k) for k in range(component.max() + 1)]
-    # Among the optimal orders within and between components, the first by Borda score, then by index.
+    # Of the optimal orders within and between components, the first by Borda score (then by index) is chosen.
     n = len(votes)
     preferred = np.argsort(np.argsort(votes.sum(axis=0) - votes.sum(axis=1), kind="stable"))
     beats = (votes > votes.T) & (component[:, np.newaxis] != component)

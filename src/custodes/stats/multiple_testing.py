@@ -19,7 +19,7 @@ from custodes.stats.bootstrap import sign_flips
 from custodes.stats.ratios import ratio
 
 SIGMAS = 4.0
-"""Number of Monte Carlo standard errors between a probability and a threshold at which a decision is certain."""
+"""Minimum distance of a probability from a threshold for a clear decision, in Monte Carlo standard errors."""
 
 STREAM = 20_240_229
 """Seed of the random numbers of tests. It is fixed, so that decisions do not depend on the seed of an analysis."""
@@ -34,7 +34,8 @@ _SAME = 1e-9  # smaller differences of statistics (of order 1) are rounding erro
 _CACHE = 2  # divisor of the size of temporary arrays, so that they fit the cache
 
 Statistics = Callable[[Ints], Floats]
-"""Function from some hypotheses (k',) to a new array (k', n): |statistic| of each in n draws under all hypotheses."""
+"""Function from some hypotheses (k',) to a new array (k', n): |statistic| of each in n draws; all hypotheses are true
+in these draws."""
 
 Batch = tuple[int, Statistics]
 """A number n of draws, and the function that returns their statistics."""
@@ -97,10 +98,10 @@ def step_down(
     stages
         The batches of draws of each stage.
     tail_sums
-        Function of the largest statistics (m, n) up to each of some hypotheses, and of these hypotheses (m,). For each
-        hypothesis and draw, consider the conditional probability that the largest statistic is at least the observed
-        statistic, or the indicator of this event. The function returns the sums of these values over draws, and the
-        sums of their squares, (m,) each.
+        Function of two arrays: the largest statistics (m, n) over each of m hypotheses and all less extreme hypotheses,
+        in n draws, and the m hypotheses. For each hypothesis and draw, consider the conditional probability that the
+        largest statistic is at least the observed statistic, or the indicator of this event. The function returns the
+        sums of these values over draws, and the sums of their squares, (m,) each.
     alpha : float
         Level.
     data : int, default 0
@@ -234,9 +235,10 @@ def flip_tests(
     alpha : float
         Level of the family of tests.
     pairs : tuple of two arrays of int of shape (k,), optional
-        If given, the tests are of the differences of pairs: of the first and of the second of m estimates that have
-        data in the same blocks. `estimate` is then (m,), `left` (blocks, m) and `present` (blocks, 1). The signed sums
-        of a pair are differences of m signed sums, which takes a fraction of the time of k signed sums.
+        If given, each test is of the difference between two of m estimates that have data in the same blocks. The two
+        arrays are the positions of the first and of the second estimate of each pair. `estimate` is then (m,), `left`
+        (blocks, m) and `present` (blocks, 1). The signed sums of a pair are differences of m signed sums, which takes a
+        fraction of the time of k signed sums.
 
     Returns
     -------
@@ -453,7 +455,7 @@ def _family(
 
     def record(part: Ints, draws: Floats) -> None:
         n = draws.shape[1]
-        rank = int((1 - confidence) * (n + 1) + _SAME)  # draws (with the data) that may reach it
+        rank = int((1 - confidence) * (n + 1) + _SAME)  # number of draws (including the data) that may reach the bound
         p_value[part] = (reached(draws, part) + 1) / (n + 1)
         excluded[part] = (rank + _SAME) / (n + 1)
         if rank:

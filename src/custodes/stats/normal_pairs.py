@@ -16,8 +16,8 @@ FIRST_DIRECTIONS, MOST_DIRECTIONS = 250, 32_000
 
 _WORK, _FEWEST_DIRECTIONS = 100_000_000, 4000  # maximum of pairs x directions, and minimum of directions
 _GROWTH = 4  # growth of the number of directions per stage
-_MAXIMUM_DIRECTIONS = 1000  # for the distribution of a maximum
-_BATCH = 1000  # directions at a time
+_MAXIMUM_DIRECTIONS = 1000  # number of directions for the distribution of a maximum
+_BATCH = 1000  # number of directions at a time
 _SAME = 1e-9  # smaller differences of log odds are rounding errors
 _NO_VARIANCE = 1e-9  # smaller relative variances are rounding errors: systems with the same outcomes on every item
 _TINY = np.finfo(np.float64).tiny
@@ -89,7 +89,8 @@ def pair_tests(
         map(directions.batches, stages),
         tail_sums,
         alpha=alpha,
-        limits=(single, np.minimum(np.arange(1, len(order) + 1) * single, 1.0)),  # exact for one pair; Bonferroni
+        # lower limit: the exact p-value of one pair; upper limit: Bonferroni's p-value
+        limits=(single, np.minimum(np.arange(1, len(order) + 1) * single, 1.0)),
     )
     p_adjusted, at_threshold = np.full(len(z), np.nan), np.zeros(len(z), dtype=np.bool_)
     p_adjusted[order], at_threshold[order] = adjusted
@@ -126,8 +127,11 @@ class _Directions:
 
 @lru_cache(maxsize=8)
 def _unit_vectors(size: int, numbers: tuple[int, ...]) -> tuple[Floats, Mapping[str, Any]]:
-    """Random unit vectors (n, size): the last of consecutive sets with these `numbers` of vectors, and the state of the
-    generator after them. They are the same for all covariances of a size, so they are cached."""
+    """Random unit vectors (n, size), and the state of the generator after them.
+
+    Sets with these `numbers` of vectors are drawn one after another, and the vectors are the last set. They are the
+    same for all covariances of a size, so they are cached.
+    """
     rng = np.random.default_rng(STREAM)
     if len(numbers) > 1:
         rng.bit_generator.state = _unit_vectors(size, numbers[:-1])[1]

@@ -29,7 +29,7 @@ _CONSTANT = 1e-12  # a variance below this proportion of its largest possible va
 _BINS = 64  # bins per ranking of the grid that approximates very many outputs
 _INT8 = 127  # maximum number of signs whose sum fits int8
 _STEPS = 16  # rows of a block of running sums
-_FEW_GROUPS = 50  # a fold of 20 units takes a third of the time without sparse matrices; 100 units take more
+_FEW_GROUPS = 50  # without sparse matrices, a fold takes a third of the time with 20 units, but more with 100 units
 _WIDTH = 64  # resamples at a time, for the processor's cache
 _CACHE = 8  # divisor of the size of temporary arrays, so that they fit the cache
 
@@ -83,7 +83,7 @@ def pooled_correlation(
             continue
         item = rated // human.shape[1]
         drawn, group, share = weights, units[item], np.ones(weights.shape[1])
-        if item_weights is not None:  # a group has one unit and one item weight
+        if item_weights is not None:  # all outputs of a group have the same unit and item weight
             keys = np.stack([units, item_weights], axis=1)[item]
             (unit, share), group = (part.T for part in np.unique(keys, axis=0, return_inverse=True))
             drawn, group = weights[:, unit.astype(np.intp)] * share, group.reshape(-1)
@@ -124,7 +124,7 @@ class _Levels:
 
     @cached_property
     def _steps(self) -> Any:
-        """Number of outputs in each level and the level below it, by group; levels are in the order of `_row`."""
+        """Number of outputs in each level plus those in the level below, by group; rows are in the order of `_row`."""
         level = np.concatenate([self.level, self.level + 1])
         inside = level < self.shape[0]
         return self._matrix(self._row(level[inside]), np.tile(self.group, 2)[inside], self._n_blocks * _STEPS)
@@ -139,7 +139,8 @@ class _Levels:
         return -(-self.shape[0] // _STEPS)
 
     def _row(self, level: Ints) -> Ints:
-        """Rows of levels: first the first level of each block of `_STEPS` levels, then the second levels, and so on."""
+        """Row of each level. Levels are cut into blocks of `_STEPS` levels. The first levels of all blocks have the
+        first rows, the second levels have the next rows, and so on."""
         return level % _STEPS * self._n_blocks + level // _STEPS
 
     def ranks(self, weights: Floats) -> Floats:
@@ -190,7 +191,7 @@ def _pooled_spearman(human: Floats, metrics: Floats, group: Ints, drawn: NDArray
         total = times.sum(axis=0)
 
         def spread(ranks: Floats, times: Floats = times, total: Floats = total) -> Floats:
-            """Sum of squares of twice the mid-ranks, whose mean is the total weight, around this mean."""
+            """Sum of squared deviations of twice the mid-ranks from their mean, which is the total weight."""
             squares = np.einsum("nb,nb->b", ranks * times, ranks) - total**3
             return np.where(squares > _CONSTANT * total**3, squares, np.nan)
 

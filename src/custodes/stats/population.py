@@ -86,7 +86,7 @@ def _draws_of_pattern(human: Floats, metrics: Floats, n_units: int) -> tuple[Flo
     ridge = _RIDGE * (np.einsum("ims,ims->mi", points, points) + noise[:, diagonal, diagonal])
     noise[:, diagonal, diagonal] += ridge + np.finfo(np.float64).tiny ** 0.5
     root = np.linalg.cholesky(noise)
-    # On the scale where the noise has variance 1 in every direction.
+    # The shrinkage is computed on the scale where the noise has variance 1 in every direction.
     white = np.linalg.inv(root)
     factors = _shrinkage(np.einsum("mij,jms->ims", white, points), n_systems - 1, len(lacking))
     of_point, of_error = (_back_transformed(white, entries, root) for entries in factors)
@@ -127,7 +127,7 @@ def _shrinkage(points: Floats, degrees: int, n: int) -> tuple[list[Floats], list
     lower = rng.normal(size=(n, 1))
     tiny = np.finfo(np.float64).tiny
     (xx, xy), (_, yy) = np.einsum("ims,jms->ijm", points, points)
-    ridge = _RIDGE * (xx + yy) + tiny**0.5  # also if all values are equal
+    ridge = _RIDGE * (xx + yy) + tiny**0.5  # positive even if all values are equal
     # Cholesky factor of the scatter and the ridge. The second diagonal entry is computed from residuals: as a
     # difference of products it would be rounding error, of any sign, if one side is nearly a linear function of the
     # other.

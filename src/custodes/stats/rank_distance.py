@@ -23,7 +23,8 @@ PairTable = NDArray[Any]
 Rule = Literal["tau-b", "strict", "half", "ordinal"]
 RULES: tuple[Rule, ...] = get_args(Rule)
 
-# comparing all pairs of things is faster than sorting (measured) up to this many things and from this many pairs
+# Comparing all pairs of things is faster than sorting with at most this many things and at least this many pairs of
+# raters (measured).
 _COMPARED, _MANY_PAIRS = 128, 50
 
 
@@ -87,11 +88,11 @@ def rank_distance_influence(values: Floats, first: Ints, second: Ints, *, rule: 
 
 
 def _chunks(values: Floats, first: Ints, second: Ints, *, broken: bool) -> Iterator[tuple[slice, slice, PairTable]]:
-    """Yield blocks of pairs and units, with counts of pairs by thing (5, units, n, P). If `broken`, ties are broken by
-    position.
+    """Yield blocks of pairs of raters and of units, with counts of pairs of things, by thing (5, units, n, P).
 
-    The five counts are sufficient for all rules: concordant minus discordant pairs, pairs not tied by the first rater,
-    pairs not tied by the second rater, pairs tied by neither rater, and all pairs.
+    If `broken` is true, ties are broken by position. The five counts are sufficient for all rules: concordant
+    minus discordant pairs, pairs not tied by the first rater, pairs not tied by the second rater, pairs tied by neither
+    rater, and all pairs.
     """
     n_units, n = values.shape[1:]
     ranks = ordinal_ranks(values) if broken else mid_ranks(values)
@@ -105,9 +106,10 @@ _CONCORDANCE, _UNTIED_X, _UNTIED_Y, _UNTIED, _ALL = range(5)
 
 
 def _combined(counts: PairTable, *, rule: Rule) -> tuple[Floats, dict[int, Floats]]:
-    """Distances (units, P), and their derivatives by w as coefficients of the counts by thing; 0 if undefined.
+    """Distances (units, P), and coefficients of the counts by thing, which give the derivatives of the distances by w.
 
-    The total of a count K over ordered pairs has the derivative 2 K_i with respect to w_i.
+    The total of a count K over ordered pairs has the derivative 2 K_i with respect to w_i. Coefficients are 0 if the
+    distance is undefined.
     """
     concordance, untied_x, untied_y, untied, pairs = counts.sum(axis=2, dtype=np.float64)
     with np.errstate(invalid="ignore", divide="ignore"):

@@ -14,7 +14,7 @@ from custodes.stats.ratios import ratio
 Scale = Literal["nominal", "ordinal"]
 
 FEWEST_ANNOTATORS = 10
-"""Minimum number of annotators of a pair for an interval. With fewer, it would describe only these annotators."""
+"""Minimum number of annotators of a pair for an interval. With fewer, the interval would describe only these few."""
 
 MOST_BLOCKS = 50
 """Maximum number of blocks of annotators in a jackknife."""
@@ -186,8 +186,8 @@ def _icc(group: Ints, item: Ints, worker: Ints, value: Floats, used: Bools) -> f
     value = value / unit_of(value)
 
     def cells(within: Ints) -> tuple[Ints, Ints, Floats, Floats]:
-        """Group of each cell of answers, cell of each answer, and by group the sums over cells of squared totals and
-        squared sizes."""
+        """The group of each cell of answers, the cell of each answer, and two sums over the cells of each group: of
+        squared totals, and of squared sizes."""
         width = int(within.max(initial=0)) + 1
         keys, at = np.unique(place * width + within, return_inverse=True)
         of_group, total, number = keys // width, np.bincount(at, weights=value), np.bincount(at, minlength=len(keys))

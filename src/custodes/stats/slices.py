@@ -16,7 +16,7 @@ FEWEST_PARTS = 15
 PERMUTATIONS = 3000
 _FEWEST_PERMUTATIONS = 500
 _WORK = 1_500_000_000
-"""Maximum number of added values. With large data, there are fewer permutations."""
+"""Maximum number of values that all permutations add up; with large data, there are therefore fewer permutations."""
 _SAME = 1e-9
 
 

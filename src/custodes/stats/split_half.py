@@ -15,7 +15,7 @@ from custodes.stats.ratios import mean_of_defined
 
 Half = NDArray[np.intp]
 
-_TRUTHS = 20_000  # simulated outputs, distributed over the splits, whose noise averages out
+_TRUTHS = 20_000  # number of simulated outputs over all splits, large enough that their noise averages out
 _FEWEST_TRUTHS = 4000
 _GRID = np.sin(np.pi / 2 * np.linspace(0, 1, 17)) ** 2  # reliabilities; tau is steep at both ends
 
@@ -53,7 +53,7 @@ def attainable(
 
     >>> rng = np.random.default_rng(0)
     >>> marks, ways = np.array([[0.0, 1.0], [0.0, 1.0]]), [(np.array([0]), np.array([1]))]
-    >>> attainable(np.array([1.0, 0.0]), marks, ways, rng=rng).round(2).tolist()  # of two marks: the square root of 1/2
+    >>> attainable(np.array([1.0, 0.0]), marks, ways, rng=rng).round(2).tolist()  # two possible marks: root of 1/2
     [0.71, 0.0]
 
     Source: the threshold model, Pearson 1900; Spearman 1910 and Brown 1910 for the reliability of means; Kendall 1945.

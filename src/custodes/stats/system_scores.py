@@ -100,7 +100,7 @@ def system_fit(
 
     >>> scores = np.array([[[1.0, 2], [5, np.nan], [np.nan, 8]]])  # one easy, one hard, one harder item
     >>> fit = system_fit(scores, np.isfinite(scores[0]), units=np.arange(3), weights=np.ones((1, 3)), item_weights=None)
-    >>> np.diff(fit).round(6).tolist()  # the only common item tells them apart
+    >>> np.diff(fit).round(6).tolist()  # both systems have only the first item in common
     [[[1.0]]]
 
     Source: Yates 1933, two-way tables with missing cells.

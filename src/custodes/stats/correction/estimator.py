@@ -248,7 +248,8 @@ class Estimator:
     """A method that estimates the outcome of a comparison of two systems.
 
     - `estimate`: a function of `Counts`, or of `PairItems` if `needs_items` is true, and of `confidence`, `gamma` and
-      `rng`. `gamma` is the error level of decisions; an estimator that draws continues until the decision is clear.
+      `rng`. `gamma` is the error level of decisions; an estimator with Monte Carlo draws adds draws until the
+      decision is clear.
     - `point`: a function of `Counts` that returns the estimated margin, at least approximately. The design effect of
       clusters is computed with this function.
     - `uses_metric`, `uses_people`: whether the estimator uses metric ratings and human ratings.

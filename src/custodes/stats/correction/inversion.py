@@ -26,10 +26,9 @@ def inverted(counts: Counts, *, confidence: float, rng: np.random.Generator, **_
     for the metric-only items, and the human margin of the human-only items.
 
     The interval and theta come from Bayesian-bootstrap draws with a prior of 1/9 for each paired cell and 1/3 for each
-    metric-only or human-only cell. The interval is wide
-    if mu is close to singular. Equal tables get equal results, and swapping the systems gives exactly the mirrored
-    result. The margin is NaN if mu is singular or there are no annotations. Without annotations, the interval is
-    [-1, 1] and theta is 1/2, whatever the metric's ratings.
+    metric-only or human-only cell. The interval is wide if mu is close to singular. Equal tables get equal results, and
+    swapping the systems gives exactly the mirrored result. The margin is NaN if mu is singular or there are no
+    annotations. Without annotations, the interval is [-1, 1] and theta is 1/2, whatever the metric's ratings.
 
     >>> counts = Counts(np.array([[32, 4, 4], [5, 10, 5], [4, 4, 32]]), np.array([450, 200, 350]), np.zeros(3))
     >>> result = inverted(counts, confidence=0.95, rng=np.random.default_rng(0))

@@ -411,7 +411,7 @@ class _Populations:
         self.p, self.log_weights = self._weighted(self.at)
 
     def heat(self) -> None:
-        """Increase t as far as at least 60 % of the draws (on average) stay effective, and resample draws by weight."""
+        """Increase t as far as possible while at least 60 % of draws stay effective on average; resample by weight."""
         relative = self.log_weights - self.log_weights.max(axis=1, keepdims=True)
         step = 1 - self.t
         while step > 1e-9 and _effective_rate(step * relative) < _RESAMPLED_RATE:

@@ -10,7 +10,7 @@ from custodes.stats.correction.estimator import Counts, Estimate, Estimator
 STRATUM_PRIOR = 1 / 3
 """Pseudo-annotations of each human preference in each stratum.
 
-A stratum contains the items with one metric preference, or the items without a metric rating.
+A stratum contains all items with the same metric preference, or all items without a metric rating.
 """
 
 # The rows are the averaged functions win, tie, loss and win - loss; the columns are the human preferences.

@@ -14,7 +14,7 @@ from custodes.stats.ratios import ratio
 LEAST_FAILURES = 5
 """Minimum number of failures for a test."""
 ENOUGH = 100
-"""Sampling stops after this number of draws at least as extreme as the data, because significance is out of reach."""
+"""Sampling stops once this number of draws are at least as extreme as the data: significance is then out of reach."""
 NOTHING = 1e-12  # smaller sums of squares are rounding errors
 
 

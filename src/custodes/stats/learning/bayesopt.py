@@ -20,9 +20,9 @@ _REFIT = 5  # evaluations between choices of length and noise
 _RANDOM, _LOCAL = 500, 250  # random candidates, and candidates near the best, the latter several times
 _ROUNDS = 3
 _STARTS = 5  # number of best points to move
-_MOVED = 5  # mean number of coordinates moved at once: an optimum has many at a bound, which should stay
+_MOVED = 5  # mean number of coordinates moved at once; few, because an optimum has many coordinates at a bound
 _STEPS = (0.01, 0.5)  # standard deviation of a move
-_ROUNDING = 1e-13  # relative to the largest value: a smaller range is that of a constant objective
+_ROUNDING = 1e-13  # an objective with a smaller range, relative to the largest value, counts as constant
 _TINY = 1e-300
 
 

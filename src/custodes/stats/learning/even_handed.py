@@ -22,9 +22,9 @@ def even_handed(
 
     The mean predictions of systems, adjusted for items, are regressed on their mean targets, also adjusted for items.
     The residual of a system is the deviation of its mean prediction from this line. The penalty is strength * (sum of
-    squared residuals, weighted by outputs, minus the expectation of this sum from sampling error). So noise in the
-    means of systems is not penalised. A metric that favours a system loses weight, or another metric balances it.
-    Systems are not inputs of the prediction.
+    squared residuals, weighted by numbers of outputs, minus the expectation of this sum from sampling error). So noise
+    in the means of systems is not penalised. A metric that favours a system loses weight, or another metric balances
+    it. Systems are not inputs of the prediction.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ def residual_products(z: Floats, y: Floats, *, items: Ints, systems: Ints, group
 
     The mean of each system is computed for `y` (rows,) and for each column of `z` (rows, p). The means of a column are
     regressed on the means of `y`, which gives the residuals of the column. The products of the residuals of two columns
-    are summed over systems, weighted by outputs. Negative eigenvalues of the result are set to 0.
+    are summed over systems, weighted by numbers of outputs. Negative eigenvalues of the result are set to 0.
     """
     item, row = np.unique(items, return_index=True, return_inverse=True)[1:]
     system = np.unique(systems, return_inverse=True)[1]

@@ -36,8 +36,8 @@ def objective(kind: Objective, target: Floats, *, items: Ints) -> Callable[[Floa
     -------
     :
         A function of predictions (m, rows) that returns their agreement (m,). A correlation is NaN if the target or the
-        prediction is constant. An accuracy is NaN if there is no such pair. Both are NaN if the prediction is not
-        entirely finite.
+        prediction is constant. An accuracy is NaN if no item has different targets. Both are NaN if the prediction is
+        not entirely finite.
 
     References
     ----------
@@ -113,8 +113,8 @@ def ordering_accuracy(human: Floats, metrics: Floats, *, units: Ints, weights: N
     Returns
     -------
     :
-        Proportions (B, m) of the pairs without a human tie. A predicted tie is wrong. The proportion is NaN if there
-        are no such pairs.
+        Proportions (B, m) of the pairs without a human tie. A predicted tie is wrong. The proportion is NaN if
+        there is no pair without a human tie.
 
     Examples
     --------

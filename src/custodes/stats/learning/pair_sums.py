@@ -99,7 +99,7 @@ def _signs(values: Floats, label: Ints, share: Floats | None) -> Floats:
     n)."""
     n = values.shape[1]
     codes = np.stack([np.unique(row, return_inverse=True)[1].reshape(n) for row in values])
-    codes += n * label  # all outputs of different labels are then concordant
+    codes += n * label  # two outputs with different labels are then always concordant
     size = np.bincount(label, share)
     inside = size[label]
     result = np.empty((2 * len(values) - 1, n))

@@ -18,9 +18,9 @@ PENALTIES = np.logspace(1, -4, 11)
 """Penalties, for columns with a standard deviation of 1 within items."""
 
 _CONSTANT = 1e-12  # a range below this proportion of the values is rounding error
-_TIE = 1e-9  # relative to the range of human ratings; means of several have rounding errors
+_TIE = 1e-9  # smaller differences, relative to the range of human ratings, are rounding errors of means
 _STEPS = 100  # maximum number of Newton steps; about five are needed
-_REUSE = 1 / 16  # on a path, the Hessian is reused while a step gains at most this part of the last one
+_REUSE = 1 / 16  # on a path, the Hessian is reused while a step gains at most this fraction of the previous gain
 _FACTORS = 512  # number of factors between 1 and 2 whose product is finite
 _TOLERANCE = 1e-8  # gain of mean log-loss by the last step; about the square of this gain remains
 
@@ -44,9 +44,9 @@ def pairwise_logistic(
 
     `y` (rows,) is the human rating, NaN if not rated. `items` (rows,) define which outputs are compared. `groups`
     (rows,) are kept whole in cross-validation. In the model, P(a preferred to b) = 1 / (1 + exp(-(x_a - x_b) @
-    weights)), and all pairs of an item have equal weight. Human ties are left out. If a tie counted as half a win for
-    each output, ties would shrink the weights if the rating scale is too coarse to distinguish outputs. On SummEval,
-    where up to 67 % of pairs tie, this choice changes the held-out tau-b by at most .004.
+    weights)), and all pairs of an item have equal weight. Human ties are left out. With a coarse rating scale, many
+    different outputs tie; counting ties as half wins would then shrink the weights. On SummEval, where up to 67 % of
+    pairs tie, this choice changes the held-out tau-b by at most .004.
 
     The fit minimises mean log-loss + penalty / 2 * (sum of squared weights). Columns are divided by their standard
     deviation within items, and missing values are replaced by the mean of the column. The penalty with the highest

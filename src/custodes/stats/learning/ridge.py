@@ -270,7 +270,7 @@ def predict(linear: Linear, x: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class _Part:
-    """The rows of a training part.
+    """Training rows: the training part of one fold, or all rows.
 
     `scaling` is the scaling of the columns, and `z` (p, rows) are the standardised columns. `centred` (rows,) is the
     target minus its `mean`.
@@ -323,11 +323,11 @@ def _selected(
 
 
 def _chosen(parts: Sequence[tuple[_Part, Floats, Floats]], subset: slice, penalties: Floats) -> Floats:
-    """The penalty (1,) with the least squared error over the held-out rows of all parts, given penalties in descending
+    """The penalty (1,) with the least squared error over the held-out rows of all folds, given penalties in descending
     order.
 
-    Each of `parts` has a training part, the standardised columns of the held-out rows (p, rows), and their target minus
-    the mean of the training part (rows,).
+    Each of `parts` has the training part of a fold, the standardised columns of the held-out rows (p, rows), and the
+    target of these rows minus the mean of the training part (rows,).
     """
     error = np.zeros(len(penalties))
     for part, held, y in parts:

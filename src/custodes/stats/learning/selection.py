@@ -228,7 +228,7 @@ class NestedPath(NamedTuple):
     """A path of columns with nested predictions.
 
     `order` (k,) are the columns in the order of selection. `predicted` (k + 1, rows) are the held-out predictions at
-    every step. `chosen` (k,) is the proportion of folds whose path contained the column by the step that added it.
+    every step. `chosen` (k,) is the proportion of folds whose model at a step contains the column that the step added.
     """
 
     order: NDArray[np.intp]

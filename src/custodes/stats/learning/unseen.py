@@ -45,8 +45,10 @@ class Moves(NamedTuple):
         return cls(*(np.asarray(np.mean(estimates, axis=0)) for estimates in zip(*parts, strict=True)))
 
     def minus(self, first: Ints, second: Ints | None = None) -> Moves:
-        """Differences between the predictions `first` and the predictions `second`; without `second`, the predictions
-        `first`."""
+        """Statistic of the predictions `first` minus the statistic of the predictions `second`, with influences.
+
+        Without `second`, the statistic of the predictions `first`.
+        """
         arrays = (draws[..., first] - (0.0 if second is None else draws[..., second]) for draws in self[:-1])
         return Moves(*(*arrays, self.freedom))
 
@@ -57,12 +59,12 @@ class Moves(NamedTuple):
         systems ('systems'), or other blocks ('blocks'). The bounds are NaN with fewer than two of these units, systems
         or blocks.
 
-        `folds` are the number of folds of items and the number of folds of systems or blocks. A number is 0 if the
-        models were not trained on these outputs. Models of different folds have nearly the same training data, so their
-        errors are correlated. To account for this, variances are multiplied by 1 + folds / (folds - 1). The interval
-        uses Student's t. For systems, the variance is the sum of the variances over clusters of items and over systems,
-        minus the variance over outputs, which both contain. This variance is at least the larger of the two variances
-        in the sum, and it has Satterthwaite's degrees of freedom. No interval is narrower than the interval over items.
+        `folds` are the number of folds of items and the number of folds of systems or blocks; 0 means that there are no
+        such folds. Models of different folds have nearly the same training data, so their errors are correlated. To
+        account for this, variances are multiplied by 1 + folds / (folds - 1). The interval uses Student's t. For
+        systems, the variance is the sum of the variances over clusters of items and over systems, minus the variance
+        over outputs, which both contain. This variance is at least the larger of the two variances in the sum, and it
+        has Satterthwaite's degrees of freedom. No interval is narrower than the interval over items.
 
         Source: Nadeau and Bengio 2003 (the factor); Cameron, Gelbach and Miller 2011 (clusters of two kinds).
         """
@@ -150,7 +152,7 @@ def moves(
             by_output[cells[rows]] += sums_of.row.T
             by_output[cells] += sums_of.column.T
             for sums, label, inside in zip((by_unit, by_system), (unit, system), sums_of.inside, strict=True):
-                # A pair within a unit or a system is removed with it only once.
+                # A pair within a unit (or system) is counted only once if the unit (or system) is removed.
                 parts = ((label[rows], sums_of.row - inside), (label, sums_of.column))
                 for label_of, values in parts:
                     sums[b] += unit_sums(values, units=label_of, n_units=sums.shape[1]).T

@@ -183,8 +183,8 @@ def win_rate_without(placement: Placement, shift: Floats) -> tuple[Floats, Ints,
     """Return the part of each system's win rate that is due to its `shift`, its rank, and its rank without the shift.
 
     Each result has shape (systems,). Win rates and ranks come from the metric's preferences in the data. NaN shifts
-    count as 0. The effect of a shift is computed under a normal distribution of score differences, so
-    that ties and steps of a coarse metric do not affect it.
+    count as 0. The effect of a shift is computed under a normal distribution of score differences, so that ties and
+    steps of a coarse metric do not affect it.
     """
     from scipy.special import ndtr
 

@@ -15,7 +15,8 @@ _SLOPE = 3.0
 """Prior standard deviation of the slope within systems, in normal scores per standard deviation of human means."""
 
 _RIDGE = 1e-6
-"""Relative ridge of the variance of moments, needed for ratings with two values: their powers are one instrument."""
+"""Relative ridge of the variance of moments. Ratings with two values need it, because all their powers are the same
+instrument."""
 
 _TINY = 1e-12
 _SAME = 1e-9  # smaller variations of differences are rounding errors

@@ -1,7 +1,7 @@
 """Joint distribution of the judge's labels and human labels, from few human labels and many labels of the judge.
 
-A table has shape (strata, labels). A stratum contains the outputs with one label of the judge, or with the judge's
-scores in one bin.
+A table has shape (strata, labels). A stratum contains the outputs to which the judge gave the same label, or scores in
+the same bin.
 """
 
 from __future__ import annotations

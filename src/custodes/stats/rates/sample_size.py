@@ -14,12 +14,12 @@ DRAWS = 4096
 """Number of posterior draws; the relative error of the width of an interval is then about 2 %."""
 
 ASSUMED_LABELS = 2.0
-"""Number of human labels to whose weight the assumed rate of a stratum corresponds."""
+"""Weight of the assumed rate of a stratum, as a number of human labels."""
 
 
 MOST = 1e12
 STEPS = 100
-"""Number of steps of the search for a total number of labels, which is at most `MOST`."""
+"""Number of steps of the search for the total number of labels (at most `MOST`)."""
 
 
 def stratum_rates(labelled: Floats, assumed: Floats) -> Floats:

@@ -70,7 +70,8 @@ def area_under_roc(scores: Floats, positive: Bools, *, units: Ints, confidence: 
     n_positive, n_negative = int(positive.sum()), int((~positive).sum())
     if not n_positive or not n_negative:
         return Area(np.nan, np.nan, np.nan)
-    lower = mid_ranks(scores) - ranks_within(scores, positive.astype(np.intp))  # outputs of the other label
+    # Number of outputs with the other label and a lower score; a tie counts half.
+    lower = mid_ranks(scores) - ranks_within(scores, positive.astype(np.intp))
     beaten = np.where(positive, lower / n_negative, 1 - lower / n_positive)
     value = float(beaten[positive].mean())
     influence = (beaten - value) / np.where(positive, n_positive, n_negative)

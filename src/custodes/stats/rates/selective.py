@@ -20,7 +20,8 @@ judgements could end the sequence: in simulations, the accepted proportion was l
 RISES = (0.05, 0.1)
 """Alternative hypotheses of the alarm.
 
-Under each, the probability of disagreement rises from the accepted value p to p + (1 - p) times this number.
+For each number r, the hypothesis is that the probability of disagreement rises from the accepted value p to
+p + (1 - p) r.
 """
 
 START_EVERY = 25
@@ -29,7 +30,7 @@ START_EVERY = 25
 LARGEST_LOG = 700.0
 
 MOST_PROBABILITIES = 24
-"""Maximum number of distinct inclusion probabilities for dividing strata.
+"""Maximum number of distinct inclusion probabilities by which strata are divided.
 
 If there are more, inclusion probabilities are only used as weights.
 """

@@ -54,12 +54,12 @@ class Pilot:
 def posterior_shares(pilot: Pilot, *, draws: int, rng: np.random.Generator) -> Floats:
     """Return posterior draws (draws, pairs, 3) of every pair's proportions of wins, ties and losses.
 
-    There are two logistic models. An annotation of systems a and b is not a tie with the logit m + u_a + u_b + a
-    deviation of the pair. If it is not a tie, the first system wins with the logit s_a - s_b + a deviation of the pair.
-    System effects have a t distribution, which allows outliers; deviations have a normal distribution. The standard
-    deviations of system effects and of deviations are estimated on a grid, with a prior that favours small deviations.
-    A pair with ten annotations thus borrows strength from all pairs. If pairs share items or documents, their errors
-    are correlated, and all annotations get less weight.
+    There are two logistic models, for an annotation of systems a and b. The logit of the probability of 'not a tie' is
+    m + u_a + u_b + a deviation of the pair. If there is no tie, the logit of the probability that the first system wins
+    is s_a - s_b + a deviation of the pair. System effects have a t distribution, which allows outliers; deviations have
+    a normal distribution. The standard deviations of system effects and of deviations are estimated on a grid, with a
+    prior that favours small deviations. A pair with ten annotations thus borrows strength from all pairs. If pairs
+    share items or documents, their errors are correlated, and all annotations get less weight.
 
     >>> signs = np.array([1, 1, 1, 0, -1, 1, 1, 1, 1, 1, 0, -1, 1, 1, 0])
     >>> pair, unit = np.repeat(np.arange(3), 5), np.tile(np.arange(5), 3)
@@ -260,7 +260,7 @@ def _modes(hits: Floats, n: Floats, design: Any, of_column: Floats, of_row: Floa
     from scipy.sparse import csr_array
 
     (grid, columns), spread = of_column.shape, of_row[:, np.newaxis]
-    entries = int(design.indptr[1])  # of a row
+    entries = int(design.indptr[1])  # number of entries of each row
     places, values = design.indices.reshape(-1, entries), design.data.reshape(-1, entries)
     cells = (places[:, :, np.newaxis] * columns + places[:, np.newaxis]).reshape(len(n), -1)
     products = (values[:, :, np.newaxis] * values[:, np.newaxis]).reshape(len(n), -1)

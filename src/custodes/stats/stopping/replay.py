@@ -57,8 +57,8 @@ def replay(answers: Answers, rule: Rule, *, reference: NDArray[np.int8], truth: 
     """Return the result of the protocol in Algorithm 2, applied to known preferences.
 
     Every round annotates all open pairs up to the next interim analysis, analyses these pairs, and closes pairs that
-    need no more annotations. Decisions are compared with `reference` (pairs,), estimated outcome proportions with
-    `truth` (pairs, 3), or with k references (k, 1, pairs, 3).
+    need no more annotations. Decisions are compared with `reference` (pairs,). Estimated outcome proportions are
+    compared with `truth` (pairs, 3), or with k references (k, 1, pairs, 3).
 
     Source: Deriu et al. 2023, Algorithm 2.
     """

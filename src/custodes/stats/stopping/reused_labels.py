@@ -89,7 +89,8 @@ class NextTest:
         self._center, self._spread, self._draws = (factor[-1, :-1] @ normal)[below], factor[-1, -1], draws
 
     def crossing(self, critical: float) -> float:
-        """Return the probability that the next test exceeds `critical` and no earlier test its critical value."""
+        """Return the probability that the next test exceeds `critical` and no earlier test exceeds its critical
+        value."""
         from scipy.special import ndtr
 
         return float(ndtr((self._center - critical) / self._spread).sum() / self._draws)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from custodes.stats.arrays import Floats, Ints, bisected, legendre
 
 _NODES = 32  # minimum number of Gauss-Legendre nodes
-_NODES_A_SD = 2  # additional nodes for each standard deviation of a step in the distance between the bounds
+_NODES_A_SD = 2  # additional nodes per unit of the distance between the bounds, in standard deviations of a step
 _REACH = 12.0  # search range, in standard errors around the fixed-sample estimate
 
 

@@ -146,7 +146,7 @@ class BattleCounts:
 
 
 def count_by_kind(battles: Battles, weight: Floats | Ints) -> BattleCounts:
-    """Return battles with verdicts grouped into kinds; each battle has the weight `weight` (n,).
+    """Group the battles that have a verdict into kinds; `weight` (n,) is the weight of each battle.
 
     >>> made = Battles(
     ...     first=np.array([0, 1, 0]), second=np.array([1, 0, 1]), sign=np.array([1, 1, 0], dtype=np.int8),

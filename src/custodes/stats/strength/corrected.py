@@ -89,7 +89,7 @@ def corrected(
     joined = people.component[battles.first] == people.component[battles.second]
     metric = fitted(replace(battles, weight=weight * joined), n_systems=n_systems, ties=ties)
     heard = battles.counted & joined
-    # scale of the human scores, for the metric's residuals on all battles minus those on annotated battles
+    # The metric's residuals are brought to the scale of the human scores.
     scale = weight[heard].mean() / judged.weight[labelled].mean()
     residual = metric.residual(metric.fit.coefficients) * scale
     fit, has_ties = people.fit, people.fit.has_ties
@@ -173,8 +173,9 @@ def p_random(metric: Fitted, judged: Bools) -> float:
     """Return the p-value of 'annotation is independent of the systems and of the metric's verdict'.
 
     `judged` (n,) marks the annotated battles. Three tests compare annotated battles with all battles. The first
-    compares how close the battles are by the metric, their ties, and the wins of the weaker system (also through
-    covariates such as position). The second compares their systems, the third the metric's verdicts on each system.
+    test is of three features of a battle by the metric: how close it is, whether it is a tie, and whether the weaker
+    system wins (also through covariates such as position). The second test is of the systems in the battles, and the
+    third test is of the metric's verdicts on each system.
 
     Each test sums (annotated - proportion) x feature over clusters and takes a quadratic form of the sums and their
     covariance. The covariance is estimated by clusters if clusters contain several battles; otherwise it is the known
@@ -214,7 +215,8 @@ def _unrelated(features: Any, surplus: Floats, unit: Ints) -> float:
     total = features.T @ surplus
     _, unit = np.unique(unit, return_inverse=True)
     n_units = int(unit.max()) + 1
-    effective = float((surplus > 0).sum())  # with few annotated battles the sums are skewed, so this number counts
+    # The number of annotated battles limits the degrees of freedom, because with few of them the sums are skewed.
+    effective = float((surplus > 0).sum())
     if n_units == n:
         spread = surplus @ surplus / (n - 1) * ((features.T @ features).toarray() - n * np.outer(mean, mean))
     else:

@@ -44,7 +44,7 @@ class Fit:
     has_ties: bool
 
     def residual(self, coefficients: Floats) -> Floats:
-        """Return the residuals (kinds, 3, 2) of a win, a tie and a loss of each kind, in half signs and in ties."""
+        """Return the residuals (kinds, 3, 2) of half the sign, and of the tie indicator, for each kind and outcome."""
         eta = self.design @ coefficients[: self.design.shape[1]]
         mean, tie, _ = _moments(eta, _log_nu(coefficients, self.has_ties))
         half, tied = np.array([0.5, 0.0, -0.5]), np.array([0.0, 1.0, 0.0])

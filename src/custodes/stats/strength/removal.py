@@ -14,7 +14,7 @@ from custodes.stats.strength.more_battles import MOST_PAIRS
 from custodes.stats.strength.strengths import Strengths
 
 _CANDIDATES = 2
-"""Number of candidates for the new leader; these are the systems that need the fewest removals by the first step."""
+"""Number of candidates for the new leader: the systems that need the fewest removals by a linear approximation."""
 _SAME = 1e-9  # smaller differences of log odds are rounding errors
 
 

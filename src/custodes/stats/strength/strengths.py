@@ -138,7 +138,7 @@ class Fitted:
         return equal_clusters(weight, self.battles.clusters)
 
     def residual(self, coefficients: Floats) -> Floats:
-        """Return the weighted residuals (n, 2) of each battle at some coefficients, in half signs and in ties."""
+        """Return the weighted residuals (n, 2), given coefficients: of half the sign and of the tie indicator."""
         residuals = self.fit.residual(coefficients)[self.made.kind, 1 - self.made.sign]
         return np.asarray(residuals * self.battles.weight[:, np.newaxis])
 

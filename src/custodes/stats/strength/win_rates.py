@@ -14,7 +14,7 @@ from custodes.stats.ratios import ratio
 from custodes.stats.strength.battles import Battles, count_by_kind
 
 _ROUNDING = 1e-9
-_MANY = 1000  # from this number of clusters, Poisson numbers replace multinomial: nearly equal, three times as fast
+_MANY = 1000  # from this number of clusters, Poisson numbers replace multinomial numbers: nearly equal, much faster
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,7 +24,7 @@ class PairRates:
     Attributes
     ----------
     first, second : int arrays of shape (pairs,)
-        Numbers of the two systems; the number of the first is smaller.
+        Positions of the two systems; the position of the first is smaller.
     outcomes : int array of shape (pairs, 3)
         Numbers of comparisons that the first system won, tied and lost.
     wins, losses : arrays of shape (pairs,)
