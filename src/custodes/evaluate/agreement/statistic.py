@@ -159,7 +159,7 @@ def both(condition: Bools) -> Bools:
 
 
 def alike(*masks: Bools) -> list[NDArray[np.intp]]:
-    """Positions of the rows of the masks (rows, ...) in groups; the rows of a group are equal in all masks."""
+    """Return groups of rows (positions). The rows of a group are equal in all of the masks (rows, ...)."""
     return equal_positions(b"".join(np.packbits(mask).tobytes() for mask in rows) for rows in zip(*masks, strict=True))
 
 

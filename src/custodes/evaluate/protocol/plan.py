@@ -83,7 +83,7 @@ class Plan(Result):
             "Annotations a pair",
             sd=True,
         ),
-        share("decided", "expected proportion of decided pairs, and standard deviation over studies"),
+        share("decided", "expected proportion of decided pairs"),
         *error_columns(
             "proportion of pairs with a correct decision: for the better system, or for no difference if systems do "
             "not differ",
@@ -116,7 +116,7 @@ class Plan(Result):
         count("pilot", "number of annotations in the pilot"),
         share(
             "share",
-            "number of annotations, divided by the number of annotations on all items; mean over pairs",
+            "annotations used, as a proportion of the annotations on all items; mean over pairs",
             interval=True,
             best="low",
         ),
