@@ -114,9 +114,9 @@ class FittedModel:
 class CorrectedModel:
     """Human strengths, estimated from the human comparisons and all comparisons of a metric.
 
-    If the `model` cannot be fitted, it is None and has a `reason`. `labels` is the number of human comparisons, and
-    `battles` is the number of comparisons of the metric. If `order_averaged`, annotators and metric saw outputs in
-    different presentation orders, and the order is averaged out."""
+    If the model cannot be fitted, `model` is None and `reason` says why. `labels` is the number of comparisons that
+    both annotators and metric rated, and `battles` is the number of comparisons of the metric. If `order_averaged`,
+    annotators and metric saw outputs in different presentation orders, and the order is averaged out."""
 
     metric: str
     labels: int

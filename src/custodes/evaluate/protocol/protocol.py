@@ -87,7 +87,7 @@ class Protocol(Result):
         ESTIMATOR,
         STOPPING,
         count("replications", "number of replays", essential=False),
-        score("annotations", "number of all annotations", sd=True, essential=False, best="low"),
+        score("annotations", "number of annotations used, over all pairs", sd=True, essential=False, best="low"),
         share("share", "annotations used, as a proportion of those available; mean over pairs", sd=True, best="low"),
         *error_columns(*MEANINGS, sd=True),
         share(
