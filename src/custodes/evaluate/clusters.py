@@ -90,7 +90,10 @@ def margin_effects(part: Counted, raters: int | None = None) -> Floats:
 
 
 def table_effects(part: Counted, *statistics: Callable[[Counts], Floats]) -> list[DesignEffect]:
-    """Return the design effect of each statistic of tables, (pairs, metrics); the part must be `clustered`."""
+    """Return the design effects (pairs, metrics) of each of `statistics`. The part must be `clustered`.
+
+    A statistic is a function of the counts of human and metric outcomes.
+    """
     assert part.comparison is not None
     cells = part.comparison.cells
     rows = [cells.rows(joint_outcomes(cells.signs[0], signs), width=15) for signs in cells.signs[1:]]
@@ -102,16 +105,16 @@ def table_effects(part: Counted, *statistics: Callable[[Counts], Floats]) -> lis
 
 
 def null_effects(part: Counted, *, shared: bool = False, people: bool = False) -> Floats:
-    """Return the divisors of counts by which sign tests account for clusters; 1 without declared clusters.
+    """Return the numbers by which sign tests divide counts to account for clusters; 1 without clusters.
 
     Parameters
     ----------
     part : Counted
         Counts of one aspect.
     shared : bool
-        Whether only comparisons that annotators and metric both rated count.
+        Whether to use only the comparisons that annotators and metric both rated.
     people : bool
-        If `shared`: whether the human ratings of these comparisons are tested, or the metric ratings (default).
+        Used only if `shared`. True: test the human ratings of these comparisons; False (default): the metric ratings.
 
     Returns
     -------

@@ -46,6 +46,6 @@ def check_ordered(study: Study, aspect: str) -> None:
 
 
 def is_ordered(study: Study, aspect: str) -> bool:
-    """Whether the scores of an aspect have an order; labels of three or more categories have no order."""
+    """Whether the scores of an aspect have an order; three or more labels have an order only if they are integers."""
     scale = study.labels.get(aspect)
     return scale is None or scale.binary or scale.ordered

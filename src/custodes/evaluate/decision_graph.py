@@ -1,4 +1,4 @@
-"""Decisions between pairs of systems as displayed in tables, and the ranking graph of these decisions."""
+"""Decisions on pairs of systems, as displayed in tables, and the ranking graph of these decisions."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def crossed(
 def ranking_graph(
     systems: Sequence[str], beats: NDArray[np.bool_]
 ) -> tuple[list[str], NDArray[np.bool_], NDArray[np.bool_], list[tuple[int, int]]]:
-    """Return the names, members, wins and edges of the nodes in the graph of decided wins between systems.
+    """Return the nodes (names, members and wins) and the edges of the graph of significant wins.
 
     Systems that win against each other in a cycle share a node. The name of a node joins the names of its systems by
     ' ~ '. The members are a matrix (nodes, systems), and the wins a matrix (nodes, nodes). The edges remain after

@@ -102,7 +102,7 @@ class Design:
 
     @property
     def item_weights(self) -> Floats | None:
-        """The item weights, or None if all weights are 1; this case is common, and computations are faster."""
+        """The item weights; None in the common case that all weights are 1, because computations are then faster."""
         return None if (self.weights == 1).all() else self.weights
 
     @property

@@ -234,7 +234,7 @@ class Favoritism(Result):
     slices: pl.DataFrame = table(
         "Favoritism on the items of each slice, if `by` is set: one row per slice, metric and system.",
         label("metric", "name of the metric"),
-        label("slice", "value of the column"),
+        label("slice", "value (or range of values) of the column `by`"),
         label("system", "name of the system"),
         count("n", "number of items of the slice", "n"),
         score("favi", "mean Favi-Score over all other systems; positive: favoured", "Mean Favi-Score"),
@@ -290,8 +290,8 @@ def favoritism(
     Notes
     -----
     The Favi-Score of a pair lies in [-2, 2]. It is positive if errors of the metric favour `system_a`. Errors of any
-    noisy metric favour the weaker system. To test for favoritism beyond this effect, the table `partiality` fits a
-    curve of metric scores against human ratings to all systems except one, and compares this system with the curve.
+    noisy metric favour the weaker system. The table `partiality` tests for favoritism beyond this effect: a curve of
+    metric scores against human ratings is fitted to all systems except one, and this system is compared with the curve.
     Intervals in the table `pairs` come from the posterior of the six kinds of error (`resamples` draws); intervals in
     the table `metrics` come from resampled clusters. Decisions are sign tests at level `alpha` on the items that
     annotators and metric both rated. Counts (`count_pairs`) can replace the study, but then `metrics` has no intervals
@@ -441,7 +441,7 @@ def _posterior(
 
 
 def _systems(counts: OutcomeCounts, favi: Floats) -> dict[str, Any]:
-    """Return the mean Favi-Score of each system over all other systems; the second system of a pair has sign −favi."""
+    """Return the mean Favi-Score of each system over all other systems; the second system of a pair scores −favi."""
     systems, versus = crossed(counts.system_a, counts.system_b, favi, -favi)
     return {
         "metric": np.repeat(counts.metrics, len(systems)),

@@ -145,7 +145,7 @@ class Ranking(Result):
     "custodes ranking demo --correction holm -o ranking.json",
     test="Sign test: asymptotic (normal) or exact (binomial).",
     correction="Multiplicity correction over the pairs of a rater.",
-    kld="Estimate of the outcome for the divergence: posterior mean or mode.",
+    kld="Estimate of outcome rates for the divergence: posterior mean or mode.",
 )
 def ranking(
     study: Study | OutcomeCounts,
@@ -347,7 +347,7 @@ def _reversals(part: Counted, rule: SignTest) -> dict[str, Any]:
 def _consensus(part: Counted, raters: tuple[str, ...], outcomes: NDArray[np.int64]) -> dict[str, Any]:
     """Return Borda and Kemeny rankings from pair counts; the consensus of all metrics weights metrics equally."""
     rates = ratio(outcomes, outcomes.sum(axis=-1, keepdims=True))
-    # Number of items over which ranks are summed; for counts, the largest number of a pair.
+    # Number of items over which ranks are summed; for counts, the number of the pair with the most items.
     items = outcomes.sum(axis=2).max(axis=1)
     if part.comparison is not None:
         joints = map(part.comparison.preferences.joint, range(len(raters)))

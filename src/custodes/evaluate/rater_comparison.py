@@ -81,7 +81,7 @@ class RaterComparison:
 
     @cached_property
     def cells(self) -> ClusterCells:
-        """Preferences of annotators and metrics, in groups of equal clusters."""
+        """Preferences of annotators and metrics, in groups of clusters with equal preferences."""
         return ClusterCells.of(self.preferences, self.design.units)
 
     @cached_property

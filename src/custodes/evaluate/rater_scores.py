@@ -183,7 +183,7 @@ def select_rater_scores(study: Study, chosen: Study, human_raters: HumanRaters) 
     for aspect in aspects:
         check_ordered(study, aspect)
     for k, aspect in enumerate(aspects):
-        # Ratings without an aspect do not replace those of an aspect here: all aspects would be equal.
+        # Ratings without an aspect are not used here, because all aspects would then have the same ratings.
         theirs = set(by_rater.filter(pl.col("aspect") == aspect)["rater"])
         positions = [i for i, name in enumerate(chosen.humans) if name in theirs]
         names = [chosen.humans[i] for i in positions]

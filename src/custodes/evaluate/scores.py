@@ -76,9 +76,9 @@ class ItemScores:
 def tie_thresholds(
     ties: Ties, *, human: Floats, human_tie: float, scores: Floats, units: NDArray[np.int64]
 ) -> tuple[Floats, Floats]:
-    """Return tie thresholds by metric, and tie thresholds by metric and item.
+    """Return the tie threshold of each metric, and the tie threshold of each metric on each item.
 
-    The calibrated threshold of an item is fitted on the items of the other folds.
+    To calibrate thresholds, clusters are divided into folds. The threshold of an item is fitted on the other folds.
     """
     n_metrics, n_items = scores.shape[:2]
     if ties != "calibrated" or not n_items:

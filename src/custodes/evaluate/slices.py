@@ -152,14 +152,14 @@ def slice_table(rater: str, doc: str, statistics: str) -> Any:
     rater : str
         Name of the column of raters.
     doc : str
-        Description of a row.
+        Description of the table.
     statistics : str
-        Values of the column `statistic`.
+        Description of the values of the column `statistic`.
     """
     return table(
         doc,
         label(rater, "name of the rater"),
-        label("slice", "value of the column"),
+        label("slice", "value (or range of values) of the column `by`"),
         label("statistic", statistics),
         count("n", "items (or clusters) of the slice with data", "n"),
         share("value", "the statistic in the slice", "Slice"),

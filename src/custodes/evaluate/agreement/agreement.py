@@ -62,7 +62,7 @@ class Agreement(Result):
 
     metrics: pl.DataFrame = table(
         "One row per metric: every statistic with its interval.",
-        label("metric", "its name"),
+        label("metric", "name of the metric"),
         letters(
             "group",
             "metrics that share a letter do not differ significantly in the statistic of the table `standing` "
@@ -169,11 +169,11 @@ def agreement(
     names the statistics with too few clusters for a reliable interval.
 
     For each statistic in `compare_by`, every pair of metrics is compared on the data that the annotators and both
-    metrics rated. The difference, the interval and the p-value of a pair come from the same resamples. These are sign
-    flips of the contribution of each cluster if the statistic is smooth, and otherwise bootstrap resamples.
-    `p_adjusted` is adjusted for all pairs of metrics of one statistic and aspect (step-down maximum of t). Two metrics
-    differ significantly if `p_adjusted` is at most `alpha`; this decides the significance letters. Tests against
-    chance are adjusted for all metrics of the aspect.
+    metrics rated. The difference, the interval and the p-value of a pair come from the same draws: sign flips of
+    the contribution of each cluster if the statistic is smooth (such as a mean over items), otherwise bootstrap
+    resamples. `p_adjusted` is adjusted for all pairs of metrics of one statistic and aspect (step-down maximum of t).
+    Two metrics differ significantly if `p_adjusted` is at most `alpha`; this decides the significance letters. Tests
+    against chance are adjusted for all metrics of the aspect.
 
     Labels (pass or fail, or categories) are also compared output by output in the table `labels`, for which one system
     is enough. Categories, and studies of a single system, have only this table (and `slices`, if `by` is set).
@@ -353,7 +353,7 @@ def _common(sample: Sample) -> dict[str, Any]:
 
 
 def _ground_notes(sample: Sample) -> list[Note]:
-    """Notes on metrics and systems that are compared on only a part of the data."""
+    """Return notes on metrics and systems that are compared on only a part of the data."""
     comparison = sample.comparison
     if are_choices(comparison):
         return []

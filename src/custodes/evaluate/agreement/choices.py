@@ -138,7 +138,7 @@ class Choices:
             for metric in group:
                 rows, column, weight = self._weighted(metric)
                 summed.append(sums_of(rows.pair, column, weight * rows.signs[1], **shape))
-            # Human preferences are those of the last metric of the group, and equal for all of its metrics.
+            # All metrics of the group have the same human preferences; those of the last metric are used.
             number = sums_of(rows.pair, column, weight, **shape)
             by_people = sums_of(rows.pair, column, weight * rows.signs[0], **shape)
             for block in chunks(n_times, 4 * (n_pairs + self._times.shape[1])):
@@ -200,7 +200,7 @@ class Ground(NamedTuple):
 
     @property
     def any(self) -> bool:
-        """Whether the set is not empty."""
+        """Whether there is at least one output or comparison."""
         return bool(len(self.keys)) or (self.scored is not None and bool(self.scored.any()))
 
     def shared_with(self, other: Ground) -> Ground:
@@ -221,7 +221,7 @@ def grounds_of(comparison: RaterComparison) -> list[Ground]:
 
 
 def equal_grounds(grounds: Sequence[Ground]) -> list[NDArray[np.intp]]:
-    """Positions of the metrics in groups; the metrics of a group share the same outputs and comparisons."""
+    """Return groups of metrics (positions) that share the same outputs and comparisons with the annotators."""
     return equal_positions(
         (b"" if ground.scored is None else np.packbits(ground.scored).tobytes(), ground.keys.tobytes())
         for ground in grounds

@@ -107,8 +107,8 @@ class Differences:
     """Differences between the metrics of all pairs.
 
     `pairs` (pairs, 2) are the positions of the two metrics. `n` (pairs,) are the numbers of comparisons rated by the
-    annotators and both metrics. `tests` is a family of tests for each statistic, of the first metric minus the second
-    metric.
+    annotators and both metrics. `tests` has a family of tests for each statistic. A difference is the value of the
+    first metric minus the value of the second metric.
     """
 
     pairs: NDArray[np.intp]
@@ -179,9 +179,9 @@ class Differences:
 def difference(
     statistic: Statistic, sample: Sample, first: NDArray[np.intp], second: NDArray[np.intp]
 ) -> tuple[Floats, Bools]:
-    """Return the differences (1 + B, pairs) of metrics that rated the same outputs, and the items that they depend on.
+    """Return the differences (1 + B, pairs) of metrics that rated the same outputs, and a mask of the items used.
 
-    The items are a mask (pairs, items), or a mask (1, items) if all pairs depend on the same items.
+    The mask is (pairs, items), or (1, items) if all pairs use the same items.
     """
     comparison = sample.comparison
     if statistic.per_item:

@@ -53,7 +53,7 @@ class Sample:
     """A comparison of raters and its resamples.
 
     `times` (1 + B, clusters) are bootstrap weights in the form that `bootstrap.weighted_sums` takes; row 0 is the data.
-    `flips` (n, clusters) are signs +-1, shared by all permutation tests over systems. `columns` (clusters,) is the
+    `flips` (n, clusters) are signs +-1, shared by the tests of all pairs of systems. `columns` (clusters,) is the
     column of each cluster in `times`, or -1 if another cluster represents the cluster. `columns` is set if only
     preferences can be compared (see `resampled_groups`), and None otherwise. `memo` caches values that depend on arrays
     but not on the resamples.
@@ -159,7 +159,7 @@ def both(condition: Bools) -> Bools:
 
 
 def alike(*masks: Bools) -> list[NDArray[np.intp]]:
-    """Positions of the rows of the masks (rows, ...) in groups; the rows of a group are equal in all masks."""
+    """Return groups of rows (positions). The rows of a group are equal in all of the masks (rows, ...)."""
     return equal_positions(b"".join(np.packbits(mask).tobytes() for mask in rows) for rows in zip(*masks, strict=True))
 
 

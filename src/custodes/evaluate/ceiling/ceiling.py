@@ -212,7 +212,12 @@ class Ceiling(Result):
         label("date", "date of release, from the raters file"),
         labels("newest", "metrics released on this date", "New"),
         count("columns", "number of metrics released by this date", "Metrics"),
-        score("kendall", "held-out tau-b of the prediction from all these metrics", "τ-b", interval=True),
+        score(
+            "kendall",
+            "held-out tau-b of the prediction from all metrics released by this date",
+            "τ-b",
+            interval=True,
+        ),
     )
     left_out: pl.DataFrame = table(
         "Raters that are excluded, and why.",
@@ -251,8 +256,8 @@ def ceiling(
     -----
     Cross-validation has five folds. With folds='item', a fold contains whole items (or clusters). With 'plain', it
     contains single outputs, so training data contain the held-out items; use 'plain' to reproduce the paper. `model` is
-    'ridge' (regression) or 'xgboost' (boosted trees, as in the paper; needs the extra `learn`). The forward path and
-    the gains always use ridge regression. XGBoost handles missing scores; ridge and lasso replace missing scores by the
+    'ridge' (regression) or 'xgboost' (boosted trees, as in the paper; needs the extra `learn`). Both paths, gains and
+    losses always use ridge regression. XGBoost handles missing scores; ridge and lasso replace missing scores by the
     training mean. `variants` replaces the metrics that match a glob by the mean of their standardised scores. The name
     of the mean is the glob without `*`, as in figure 1 of the paper.
 
@@ -466,7 +471,7 @@ def _notes(result: Ceiling, who: RaterScores, level: Level, strangers: Sequence[
             "attainable-exceeded",
             len(beyond),
             f"for {listed(beyond)}, predictions exceed the bound given by the agreement between "
-            "annotators. The errors of annotators are not independent, or several persons share a slot, "
-            "so 'attainable' is not a bound",
+            "annotators. The errors of annotators are not independent, or the ratings of one annotator come "
+            "from several persons, so 'attainable' is not a bound",
         ),
     )

@@ -33,7 +33,7 @@ from custodes.stats.arrays import Floats
 from custodes.stats.ratios import ratio
 
 MANY, CLOSEST = 30, 15
-"""A table with more than `MANY` raters displays only the `CLOSEST` metrics with the rankings closest to annotators."""
+"""With more than `MANY` raters, a table displays `CLOSEST` metrics: those whose rankings are closest to human ones."""
 
 GAPS = {
     "kinds_a": ["human-metric", "human-metric", "metric-metric"],
@@ -132,7 +132,8 @@ class Complementarity(Result):
         essential=False,
     )
     coordinates: pl.DataFrame = table(
-        "Coordinates of each rater. This table and `clusters` are empty with fewer than four raters.",
+        "Coordinates of each rater on the first two principal components. This table and `clusters` are empty with "
+        "fewer than four raters.",
         *_rater(),
         score("x", "first coordinate, in units of sums of ranks"),
         score("y", "second coordinate"),
@@ -153,7 +154,10 @@ class Complementarity(Result):
             essential=False,
         ),
         score("dimension", f"number of components that explain {SHARE:.0%} of the variance", interval=True),
-        score("dimension_null", "mean number of components that explain this proportion with shuffled ranks"),
+        score(
+            "dimension_null",
+            f"mean number of components that explain {SHARE:.0%} of the variance if ranks are shuffled",
+        ),
         count("clusters", "number of communities; null with fewer than four raters"),
         score(
             "modularity",
@@ -173,8 +177,8 @@ class Complementarity(Result):
         count("cluster", "number of the rater's community, from 1; undefined distances count as average distances"),
         share(
             "stability",
-            "mean over resamples of the proportion of other raters of the community that share a "
-            "community with this rater again; for a community of one rater, the proportion of resamples "
+            "proportion of the other raters of the community that are again in one community with this rater "
+            "in a resample, mean over resamples; for a community of one rater, the proportion of resamples "
             "in which the rater is alone; null without resamples",
             "Together",
         ),

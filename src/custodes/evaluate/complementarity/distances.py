@@ -51,8 +51,8 @@ class Rankings:
         stuck = tuple(who.names[i] for i in np.flatnonzero(flat & who.varies))
         if not stuck:
             return rankings
-        reason = f"rates all {rankings.thing}s of {'an item' if level == 'system' else 'a system'} equally"
-        message = f"{listed(stuck)}: excluded, because the rater {reason} (scores may vary otherwise)"
+        reason = f"rates all {rankings.thing}s of every {rankings.unit} equally"
+        message = f"{listed(stuck)}: excluded, because the rater {reason} (scores differ only between {rankings.unit}s)"
         fewer = replace(
             who,
             scores=np.where(flat[:, None, None], np.nan, who.scores),

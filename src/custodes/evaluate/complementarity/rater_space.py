@@ -120,7 +120,8 @@ def _space(
         points = ranks.representation(values[:, :, shared], weights=weights)
     else:
         shared[:] = True
-    whole = np.isfinite(points[0]).all(axis=1)  # a ranking of one thing is not a ranking
+    # Points are checked instead of scores, because a score that is alone in its unit has no rank.
+    whole = np.isfinite(points[0]).all(axis=1)
     # In a study with gaps, a resample can lack a thing; intervals exclude these resamples.
     usable = np.isfinite(points[:, whole]).all(axis=(1, 2))
     column_weights = None if by_system else drawn[:, shared]
@@ -128,10 +129,10 @@ def _space(
 
 
 def _rank_sum_communities(raters: NDArray[np.intp], points: Floats, seed: int) -> dict[int, int]:
-    """Return the community, from 1, of each rater with sums of ranks `points` (raters, things).
+    """Return the number of each rater's community (the first is 1).
 
-    Similarity is the correlation of the sums of ranks. Negative correlations count as 0, because Louvain's method needs
-    non-negative weights.
+    `points` (raters, things) holds the sums of ranks. Similarity is the correlation of the sums of ranks. Negative
+    correlations count as 0, because Louvain's method needs non-negative weights.
     """
     if len(points) < FEWEST:
         return {}

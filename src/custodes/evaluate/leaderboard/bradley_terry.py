@@ -1,4 +1,4 @@
-"""Bradley-Terry models with ties, fitted to comparisons or counts of one rater, or with a metric correction."""
+"""Bradley-Terry models with ties, fitted to comparisons or counts of one rater, or to human ratings and a metric."""
 
 from __future__ import annotations
 
@@ -114,9 +114,9 @@ class FittedModel:
 class CorrectedModel:
     """Human strengths, estimated from the human comparisons and all comparisons of a metric.
 
-    If the `model` cannot be fitted, it is None and has a `reason`. `labels` is the number of human comparisons, and
-    `battles` is the number of comparisons of the metric. If `order_averaged`, annotators and metric saw outputs in
-    different presentation orders, and the order is averaged out."""
+    If the model cannot be fitted, `model` is None and `reason` says why. `labels` is the number of comparisons that
+    both annotators and metric rated, and `battles` is the number of comparisons of the metric. If `order_averaged`,
+    annotators and metric saw outputs in different presentation orders, and the order is averaged out."""
 
     metric: str
     labels: int
@@ -210,7 +210,7 @@ def fit_corrected(
 ) -> CorrectedModel:
     """Fit human strengths to human comparisons and to comparisons of a metric.
 
-    Comparisons of the metric count if annotators compared both systems (with any system).
+    A comparison of the metric is used only if annotators compared both of its systems (with any system).
     """
     n_systems = options.n_systems
     annotated = _per_system(human.first, human.second, n_systems) > 0
@@ -302,8 +302,8 @@ def unbalanced_order(order: Floats, pair: Ints, units: Ints) -> str:
     """Return the reason why the presentation order of annotators cannot be averaged out.
 
     The reason is empty if both systems of each pair came first equally often. `order`, `pair` and `units` (n,) are the
-    presentation order, the pair of systems and the cluster of each comparison. The test compares the numbers of the two
-    orders of each pair, with a variance by clusters. A chi-squared test combines all pairs.
+    presentation order, the pair of systems and the cluster of each comparison. The test compares how often each
+    system of a pair came first, with a variance over clusters. A chi-squared test combines all pairs.
     """
     from scipy.stats import chi2
 

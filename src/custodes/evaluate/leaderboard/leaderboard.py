@@ -54,13 +54,13 @@ FEW_RATERS = 3
 
 
 def best_corrected(board: Leaderboard) -> pl.DataFrame:
-    """Return the row of `corrected` with the largest saving of each aspect; aspects without a correction have none."""
+    """Return the row of `corrected` with the largest saving in each aspect; no row for aspects without a correction."""
     rows = board.corrected.filter(reason="").sort("saving", descending=True, nulls_last=True, maintain_order=True)
     return rows.unique("aspect", keep="first", maintain_order=True)
 
 
 def main_rows(board: Leaderboard, table: pl.DataFrame) -> pl.DataFrame:
-    """Return the rows of annotators, without correction and with the correction that saves most.
+    """Return the rows of the annotators: uncorrected, and with the correction that saves most.
 
     With few raters, or without annotators, return all rows.
     """
@@ -93,7 +93,7 @@ class Leaderboard(Result):
             f"`{HUMAN}` (combined annotators), a metric, or `{CORRECTED}METRIC` (annotators, corrected by the metric)",
         ),
         label("system", "name of the system"),
-        count("battles", "number of comparisons with another system on one item"),
+        count("battles", "number of comparisons with other systems, each on one item"),
         count("opponents", "number of other systems that the system was compared with", essential=False),
         share(
             "win_rate",
@@ -213,7 +213,7 @@ class Leaderboard(Result):
         "one row per metric.",
         label("rater", "as in `systems`"),
         label("leader", "the system with the greatest strength"),
-        label("successor", "the system that leads after the removal of these comparisons"),
+        label("successor", "the system that leads after the smallest set of comparisons is removed (see `removals`)"),
         count(
             "removals",
             "number of comparisons in the smallest set found whose removal changes the leader; null if a system won or "
@@ -267,7 +267,7 @@ class Leaderboard(Result):
         label("reason", "why there is no win rate at equal length", essential=False),
     )
     corrected: pl.DataFrame = table(
-        "One row per metric that has more comparisons than the annotators.",
+        "One row per metric that rated comparisons without human ratings.",
         label("metric", "name of the metric"),
         count("labels", "comparisons that both annotators and metric rated"),
         count("battles", "comparisons rated by the metric, between systems with human comparisons"),
@@ -314,8 +314,8 @@ def leaderboard(
     in standard deviations). Intervals use clusters of items. Intervals of ranks, groups and decisions hold jointly for
     all systems of a rater.
 
-    The combined annotators are 'human'. If a metric has more comparisons than the annotators, 'corrected:METRIC'
-    estimates human strengths from the ratings of annotators and metric on all comparisons. The correction assumes that
+    The combined annotators are 'human'. If a metric rated comparisons without human ratings, 'corrected:METRIC'
+    estimates human strengths from the human ratings and the ratings of the metric. The correction assumes that
     the annotated comparisons are a random sample, or that the items table gives their `probability`. If a test rejects
     this assumption, or if the errors of the metric cannot be estimated, the corrected values are null. Studies with
     annotators only or with metrics only are allowed. Counts (`count_battles`, `count_pairs`) can replace the study.
@@ -420,7 +420,7 @@ def _models(
         rows = {name: table.of_rater(table.raters.index(name)) for name in comparison.compared if name not in excluded}
         of_aspect = partial(fit_comparisons, design=comparison.design, options=options, covariates=covariates[aspect])
         human = rows.pop(HUMAN, None)
-        # In studies with annotators, metrics are not searched, because the search refits many models.
+        # In studies with annotators, metrics have no search for removals, because the search refits many models.
         of_metric = partial(of_aspect, options=replace(options, search_removal=human is None))
         if human is not None:
             models[aspect, HUMAN] = f"{aspect}|{HUMAN}"

@@ -129,7 +129,7 @@ def _pairs(rater: str, model: FittedModel, names: np.ndarray, confidence: float)
         draws = strengths.draws[:, first[block]] - strengths.draws[:, second[block]]
         columns = _with_bounds("difference", draws, model, confidence)
         difference[block], low[block], high[block] = columns.values()
-    # The Monte Carlo error of an unbounded system is unknown.
+    # If the strength of a system is unbounded, one bound of the difference is unknown.
     unbounded = ~(strengths.bounded[first] & strengths.bounded[second])
     decision = np.where(~ranks.apart[first, second], "=", np.where(difference > 0, "+", "-"))
     win, tie, loss = np.exp(difference / 2), float(np.nan_to_num(strengths.ties[0])), np.exp(-difference / 2)

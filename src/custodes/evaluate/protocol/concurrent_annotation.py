@@ -36,11 +36,11 @@ class ConcurrentAnnotation:
     then, so the speed of annotators has no effect. A pair proceeds without waiting for other pairs, except in two
     cases:
 
-    - If the estimator uses all pairs, or if items share clusters within a prefix, interim analyses are common to all
-    pairs.
+    - If the estimator uses all pairs, or if items that a pair may need share a cluster, interim analyses are common to
+    all pairs.
     - If the budget may not cover another analysis of all undecided pairs, a pair waits until all pairs have completed
-    the current analysis. The remaining answers are then shared evenly, by position. The shares depend on which pairs
-    are undecided, never on the speed of annotators.
+    the current analysis. The remaining answers are then shared evenly, and the first pairs get the remainder. The
+    shares depend on which pairs are undecided, never on the speed of annotators.
 
     Six lists have an entry per pair. `n` is the number of usable answers, `look` is the current or last interim
     analysis, and `target` is the number of usable answers at the end of this analysis. `is_open` tells whether the pair
@@ -169,7 +169,7 @@ class ConcurrentAnnotation:
         back = [place for place in places if place >= since and state.places[place] == ABSENT]
         for place in back:
             state.places[place] = FREE
-        if back and state.is_judged:  # the position was closed without an answer
+        if back and state.is_judged:  # the pair was closed without an answer
             state.begin, self.look[pair] = 0, -1
             self._open_again("items")
         elif back:

@@ -116,9 +116,9 @@ def record(state: State, verdicts: Iterable[tuple[str, str, str, int | None]]) -
     An answer is (item, system_a, system_b, preference). The preference is 1 if system_a is better, 0 for a tie, -1 if
     system_b is better, or None if the comparison cannot be judged. Answers may come in any order and in parts, and the
     systems of a pair may be swapped. When the interim analysis of a pair is complete, the pair is decided or continues
-    with the next analysis. It waits for other pairs if the estimator uses all pairs, if answers share documents, or at
-    the end of a budget. `InputError` is raised for an answer that was not requested, and for an answer that contradicts
-    a recorded answer.
+    with the next analysis. A pair waits for other pairs if the estimator uses all pairs, if answers share documents, or
+    at the end of a budget. `InputError` is raised for an answer that was not requested, and for an answer that
+    contradicts a recorded answer.
 
     >>> state = record(start(["A", "B"], ["i1"]), [("i1", "B", "A", 1)])
     >>> decisions(state)[0].annotations, next_annotations(state)

@@ -83,7 +83,7 @@ class Plan(Result):
             "Annotations a pair",
             sd=True,
         ),
-        share("decided", "expected proportion of decided pairs, and standard deviation over studies"),
+        share("decided", "expected proportion of decided pairs"),
         *error_columns(
             "proportion of pairs with a correct decision: for the better system, or for no difference if systems do "
             "not differ",
@@ -116,7 +116,7 @@ class Plan(Result):
         count("pilot", "number of annotations in the pilot"),
         share(
             "share",
-            "number of annotations, divided by the number of annotations on all items; mean over pairs",
+            "annotations used, as a proportion of the annotations on all items; mean over pairs",
             interval=True,
             best="low",
         ),
@@ -170,11 +170,11 @@ def plan(
     -----
     Each value of `margins` (p_win - p_loss; default 0 to 0.4) describes one pair of systems. All pairs have the
     proportion of ties `tie_rate` (default 0.3). With a `pilot`, the pairs and the posterior distribution of their
-    outcome proportions come from the pilot. If the pilot is the first part of a study of `items`, the table `forecast`
-    predicts how this study will develop, with an interval. `channel` (3, 3) [human, metric] describes the metric by
-    counts or proportions ('ideal': as in Appendix E of the paper); with `metrics`, it is estimated from the pilot. The
-    metric rates all `items` and `metric_items` further items. If `stopping` or `estimator` has several values, each
-    combination has a row. The power of annotators alone is exact for a single analysis.
+    outcome proportions come from the pilot. If the pilot is the first part of a study with `items` items, the table
+    `forecast` predicts how this study will develop, with an interval. `channel` (3, 3) [human, metric] describes the
+    metric by counts or proportions ('ideal': as in Appendix E of the paper); with `metrics`, it is estimated from the
+    pilot. The metric rates all `items` and `metric_items` further items. If `stopping` or `estimator` has several
+    values, each combination has a row. The power of annotators alone is exact for a single analysis.
 
     References
     ----------

@@ -64,7 +64,7 @@ MEANINGS = (
     "proportion of pairs that are decided, but undecided with all annotations",
 )
 _NUMBERS = 10
-"""How many numbers the memory holds per pair and resample of the human decisions."""
+"""Number of values in memory for each pair and each resample of the human decisions."""
 KLD = (
     "Kullback-Leibler divergence from the outcome rates of all annotations, mean over pairs; null for estimators that "
     "give only a margin"
@@ -87,7 +87,7 @@ class Protocol(Result):
         ESTIMATOR,
         STOPPING,
         count("replications", "number of replays", essential=False),
-        score("annotations", "number of all annotations", sd=True, essential=False, best="low"),
+        score("annotations", "number of annotations used, over all pairs", sd=True, essential=False, best="low"),
         share("share", "annotations used, as a proportion of those available; mean over pairs", sd=True, best="low"),
         *error_columns(*MEANINGS, sd=True),
         share(
@@ -247,7 +247,10 @@ def _rng(root: int, comparison: RaterComparison, purpose: int) -> np.random.Gene
 def _row(
     metric: str, estimator: Estimator, stopping: Stopping, seed: int, rated: RatedPairs, worlds: Sequence[Answers]
 ) -> dict[str, dict[str, Any]]:
-    """Return a row of `protocol` and the rows of `curve`. In the second world, if any, no pair differs."""
+    """Return a row of `protocol` and the rows of `curve`.
+
+    `worlds` are the answers of the study and, if the null is simulated, answers under which no pair differs.
+    """
     reference, available = rated.reference(stopping.gamma), worlds[0].available
     rule = stopping.rule(estimator, most=max(int(world.available.max()) for world in worlds), seed=seed)
     truths = np.stack([rated.truth, rated.mode])[:, np.newaxis]

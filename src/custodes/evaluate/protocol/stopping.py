@@ -40,7 +40,7 @@ class Stopping:
     gamma: float = 0.05
 
     def __post_init__(self) -> None:
-        # All fields are passed, because the decoder gives missing fields the defaults of the class.
+        # All fields are validated, including fields to which the decoder gave the default.
         for name, kind in declared(Stopping).items():
             value = getattr(self, name)
             checked = {"looks": _looks, "boundary": _boundary}.get(name)
