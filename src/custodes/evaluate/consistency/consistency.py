@@ -149,7 +149,7 @@ class Consistency(Result):
     )
     repeated_labels: pl.DataFrame = table(
         "One row per rater who labelled outputs several times, or who scored outputs several times "
-        "by few whole numbers: do labels change?",
+        "and used only few different whole numbers: do labels change?",
         RATER,
         count("outputs", "outputs with several labels by this rater", "Outputs"),
         score("runs", "mean number of labels per output"),

@@ -39,7 +39,7 @@ class AspectResults:
     """Rows of the tables of all results (by question) for one aspect.
 
     `standing` has the metrics sorted by agreement, with the best metric first. `board` has the systems sorted by their
-    rank by `judge`, which is either the annotators, or the annotators corrected with the first metric.
+    rank by `judge`: either `human`, or `corrected:METRIC` for human ratings corrected with the first metric.
     """
 
     def __init__(self, results: Mapping[str, Result], aspect: str) -> None:
