@@ -81,7 +81,7 @@ class AspectResults:
         first = self.standing[0]["metric"] if self.standing else ""
         corrected = rows("leaderboard", "corrected").filter(metric=first)
         self.corrected = _first(corrected.filter(pl.col("labels") <= FEW_LABELS * pl.col("battles")))
-        # The comparisons by annotators are not a random part of the comparisons by the first metric.
+        # Set if the comparisons by annotators are not a random part of the comparisons by the first metric.
         self.not_random = _first(corrected.filter(pl.col("p_random") < NOT_RANDOM))
         self.judge = f"{CORRECTED}{first}" if self.corrected and not self.corrected["reason"] else HUMAN
         unbeaten = messages("leaderboard", "unbeaten") if self.judge == HUMAN else []
