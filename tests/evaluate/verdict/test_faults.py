@@ -47,7 +47,7 @@ def test_flips_and_findings_are_told_with_their_numbers(results: dict[str, Any])
     (text,) = (text for text in lines if "prefers" in text)
     row = results["consistency"].findings.filter(rater="slotted", kind="position").row(0, named=True)
     points = with_ends(row, "estimate", digits=0)
-    margin = f"the first position has a margin of {points} points between the same two outputs"
+    margin = f"an output shown first has a margin of {points} points over the same output shown second"
     assert text == f"slotted prefers what is shown first: {margin}."
     assert row["p_adjusted"] <= 0.05
 

@@ -31,7 +31,7 @@ MOST_LABELS = 12
 AnnotatorType = Literal["auto", "persons", "slots"]
 
 MOST_OF_TASKS = 0.9
-"""Similarly named raters are slots if each of them answered at least this proportion of the tasks of all of them."""
+"""Similarly named raters are slots if each answered at least this proportion of the tasks that any of them answered."""
 
 SLOT = "a slot, which several persons may share"
 
@@ -166,7 +166,7 @@ def _ratings(study: Study, aspect: str, rows: pl.DataFrame) -> AnnotatorAnswers:
 def _answers(
     study: Study, rows: pl.DataFrame, *, group: pl.Expr, n_labels: int, raters: tuple[str, ...], **columns: Any
 ) -> AnnotatorAnswers:
-    """Return the answers in `rows` (with columns `_value` and `_label`), and number tasks, annotators and clusters."""
+    """Return the answers in `rows` (with `_value` and `_label`), with codes for tasks, annotators and clusters."""
     names = [name for name in ("item", "system_a", "system_b", "system") if name in rows.columns]
     tasks = rows.select(names).unique().sort(names).with_row_index("_task")
     worker = pl.Series(label_codes(rows["rater"], raters))

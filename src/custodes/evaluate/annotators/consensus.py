@@ -77,7 +77,7 @@ def chosen_method(part: AnnotatorAnswers, method: Method, *, slots: bool) -> tup
                 f"method={method!r}: no task was answered twice{label_of(part.aspect)}, so competence cannot be "
                 "estimated; use method='majority'"
             )
-        return method, "as requested"
+        return method, "this method was requested"
     if slots:
         return "majority", "names such as annotator1 are slots that several persons may share"
     if len(part.raters) < FEWEST_ANNOTATORS or doubled < FEWEST_DOUBLED:

@@ -94,7 +94,10 @@ def _at_an_end(scores: pl.DataFrame) -> list[tuple[str, str]]:
 
 
 def _equal_to_reference(chosen: Study) -> dict[str, int]:
-    """Return the number of items of systems whose outputs all equal a reference, if this is rare for other systems."""
+    """Return the systems whose outputs all equal a reference, with their numbers of items.
+
+    A system is returned only if outputs of other systems rarely equal a reference.
+    """
     if chosen.outputs is None:
         return {}
     sources = chosen.outputs.sources.select("item", "references").filter(pl.col("references").list.len() > 0)

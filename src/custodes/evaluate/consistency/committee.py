@@ -27,7 +27,7 @@ MOST_JUDGES = 60
 FEWEST = 12
 """Minimum number of clusters rated by annotators and all judges, for the selection of a panel."""
 MOST_LEFT_OUT = 0.5
-"""Judges are excluded if they have fewer comparisons than this proportion of the largest number of comparisons."""
+"""Minimum number of comparisons of a judge, as a proportion of the largest number of comparisons of any judge."""
 
 EVERYBODY, BEST, CHOSEN = "all", "best single judge", "best majority"
 

@@ -41,7 +41,7 @@ def confidence_rows(
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]], list[Finding]]:
     """Return the rows of the tables `confidence` and `reliability`, and the overconfidence test of each rater.
 
-    Raters need probabilities of outcomes for comparisons with human verdicts.
+    A rater is included if it gave outcome probabilities for comparisons with human verdicts.
     """
     rows = _forecasts(study, part, setting)
     results: list[dict[str, Any]] = []

@@ -149,7 +149,7 @@ class Consistency(Result):
     )
     repeated_labels: pl.DataFrame = table(
         "One row per rater who labelled outputs several times, or who scored outputs several times "
-        "by few whole numbers: do labels change?",
+        "and used only few different whole numbers: do labels change?",
         RATER,
         count("outputs", "outputs with several labels by this rater", "Outputs"),
         score("runs", "mean number of labels per output"),
@@ -414,7 +414,7 @@ def _answer(
 ) -> tuple[dict[str, Any], list[Finding], list[Note]]:
     times = part.design.resampled(resamples, rng)
     orders, confusion, by_position = order_columns(study, part, times, confidence)
-    of_missing, of_length = rng.spawn(2)  # estimates do not depend on the number of resamples
+    of_missing, of_length = rng.spawn(2)  # so that estimates do not depend on the number of resamples
     missing = missing_columns(part, times, confidence, of_missing)
     of_own_systems = owned.get(part.aspect, [])
     length, by_length = length_rows(part, of_own_systems, confidence, of_length)

@@ -24,7 +24,7 @@ from custodes.stats.judging.length import (
 from custodes.stats.ratios import mean_of_defined
 
 MOST_SLOTS = 5
-"""Number of slots over which the human verdicts on a comparison are distributed if there are more annotators.
+"""Number of slots for the human verdicts on a comparison; slots are used if there are more annotators than slots.
 
 The reason for slots is that two of many annotators often share too few comparisons.
 """

@@ -91,7 +91,7 @@ def _of_rater(
             continue
         inside = [members[k] for k in levels]
         p_value = np.nan if by in (ALL, REASON) else _p_value(by, failed, inside, tenth, unit, rng)
-        # The rate of a reason is among all queried verdicts; rates of other levels are among the verdicts of the level.
+        # The denominator is all queried verdicts for a reason, and the queried verdicts of the level for other factors.
         of = [np.ones_like(failed)] * len(levels) if by == REASON else inside
         queried = np.stack([np.bincount(unit[mask], minlength=part.n_units) for mask in of])
         lost = np.stack([np.bincount(unit[mask & failed], minlength=part.n_units) for mask in inside])

@@ -33,10 +33,10 @@ class RaterPreferences:
     """Verdicts and preferences of all raters for one aspect.
 
     `words` (items, systems) is the number of words of an output plus one, NaN without a text; the array is empty if the
-    study has no texts. `asked` has a row per queried verdict, for raters with rows of exactly this aspect. The columns
+    study has no texts. `asked` has a row per queried verdict on exactly this aspect. The columns
     `rater`, `item`, `pair` and `unit` are positions, and `comparison` is a number for item and pair. `order` is 1 if
-    the first system was shown first, -1 if the second system was shown first, and 0 if unknown. `run` numbers the
-    repeats, `preference` is null if there is no verdict, and `why` is the reason for a missing verdict.
+    the first system was shown first, -1 if the second system was shown first, and 0 if unknown. `run` is the
+    number of the repeat, `preference` is null if there is no verdict, and `why` is the reason for a missing verdict.
 
     The other arrays describe n comparisons; they are empty if a part has only queried verdicts. `signs` (raters, n) are
     the preferences of each rater, and `people` (n,) are the preferences of the combined annotators. `item`, `pair` and

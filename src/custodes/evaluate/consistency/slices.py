@@ -39,7 +39,7 @@ def _rows(study: Study, part: RaterPreferences) -> Iterator[tuple[str, pl.DataFr
     verdicts = part.asked.drop_nulls("preference").filter(pl.col("order") != 0)
     both = both_orders(verdicts)
     yield "consistency", both.select(*keys, equal=(pl.col("preference") == pl.col("preference_ba")).cast(pl.Float64))
-    # If both systems are shown first equally often, the rate does not depend on quality.
+    # Only comparisons in both orders are used, so that the rate does not depend on quality.
     turned = verdicts.filter(pl.col("order").n_unique().over("rater", "comparison") > 1)
     decided = turned.filter(pl.col("preference") != 0)
     yield "first_rate", decided.select(*keys, equal=(pl.col("preference") == pl.col("order")).cast(pl.Float64))

@@ -58,7 +58,7 @@ class Gate(Result):
         "One row per rule and aspect.",
         label("rule", "the rule as given"),
         label("metric", "the metric tested"),
-        label("against", "the metric of a non-inferiority rule; null for a requirement"),
+        label("against", "the metric with which a non-inferiority rule compares `metric`; null for a requirement"),
         label(
             "statistic", "statistic of agreement with annotators, `corrected_rate`, or a statistic of the metric alone"
         ),

@@ -194,7 +194,7 @@ def _tests(
 
     missing = [name for name in (metric, rule.against) if name is not None and name not in judges]
     if missing:
-        yield test(np.nan, 0, reason=f"{listed(missing)} has no labels here")
+        yield test(np.nan, 0, reason=f"there are no labels by {listed(missing)}")
         return
     if not view.labelled.any():
         yield test(np.nan, 0, reason="there are no human labels")

@@ -20,7 +20,10 @@ LENGTH = 16
 
 
 class LabelEntry(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
-    """Human labels that start a generation or are added to it: digest of each output to digest of the label."""
+    """Human labels that start a generation or are added to it.
+
+    `labels` maps the digest of each output to the digest of its label.
+    """
 
     starts: bool
     level: float
@@ -30,8 +33,8 @@ class LabelEntry(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_field
 class Candidate(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
     """A candidate and its outcome, with the results, critical values and spent levels of all tests.
 
-    `fingerprint` is a digest of rules and results. `path` has the digests of the candidates that opened the gate
-    before. `results` (tests, units) is the influence of each unit on the statistic of each test.
+    `fingerprint` is a digest of rules and results. `path` has the digests of the earlier candidates that opened
+    the gate. `results` (tests, units) is the influence of each unit on the statistic of each test.
     """
 
     metric: str

@@ -31,7 +31,7 @@ IN_JUNIT: Mapping[str, Outcome] = {
 """JUnit XML element by outcome."""
 
 MOST_TIMES = 20.0
-"""Largest factor by which the number of items would have to grow that is reported."""
+"""Largest reported factor by which the number of items would have to grow."""
 
 DIGITS = 3
 """Digits of interval bounds. With two digits, a bound would often be rounded to the threshold."""

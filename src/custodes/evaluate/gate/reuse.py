@@ -225,7 +225,7 @@ class _Sequence:
         return [value for candidate in self.candidates for value in candidate.critical]
 
     def results(self, tests: LedgerTests) -> Floats:
-        """(all tests, units): influence values; the last rows are the tests of the new candidate."""
+        """Return influence values, (all tests, units). The last rows are the tests of the new candidate."""
         parts = [*((c.units, np.array(c.results)) for c in self.candidates), (tests.units, tests.results)]
         place = {unit: k for k, unit in enumerate(dict.fromkeys(unit for units, _ in parts for unit in units))}
         rows = []

@@ -114,7 +114,7 @@ class GateRule:
 
 @dataclass(frozen=True, kw_only=True)
 class Measured:
-    """The `estimate` of a rule by a `statistic`, from `n` comparisons of outputs.
+    """The `estimate` of the `statistic` of a rule, from `n` comparisons of outputs.
 
     If the estimate is undefined, it is None and has a `reason`.
     """

@@ -156,7 +156,7 @@ def _column(study: Study, outputs: LabelledOutputs, name: str) -> Floats:
 def _certainty(values: Floats, codes: Ints, name: str, *, positive: str) -> tuple[Floats, str]:
     """Return the confidence in the label, and a note.
 
-    `values` are the confidence or scores of the positive label.
+    `values` are either confidence in the judge's label, or scores of the positive label.
     """
     has_value = np.isfinite(values)
     curve = roc(values[has_value], codes[has_value] == 1)

@@ -49,7 +49,7 @@ POWER = 0.8
 MOST_LABELS_ALONE = 10**7
 
 MIXTURES = (1.0, 0.75, 0.5, 0.25, 0.0)
-"""Weights of Neyman's allocation in the mixtures that are compared.
+"""Weights of Neyman's allocation in the mixtures of this allocation and proportional allocation; the best is used.
 
 If human labels are few, Neyman's allocation gives too few of them to a label of the judge that is nearly always
 correct.
@@ -72,7 +72,7 @@ class Labelling(Result):
         score("width", "width of the interval, or the difference that a test detects with a power of .8"),
         count(
             "labelled",
-            "number of existing human labels; for a difference, the number of the system with fewer labels",
+            "number of existing human labels; for a difference, those of the system with fewer human labels",
             "Labels so far",
         ),
         count("by_judge", "number of labels needed if they are allocated by the label of the judge", "Labels needed"),
@@ -229,7 +229,7 @@ class _LabellingPlan:
         self.rows: Bools = of_system[:, np.newaxis] & (codes == np.arange(2)[:, np.newaxis])
         self.n, self.labelled = self.rows.sum(axis=2), (self.rows & outputs.labelled).sum(axis=2)
         counts = self.rows @ np.nan_to_num(outputs.gold)
-        # A system without human labels for a label of the judge uses the human labels of all other systems.
+        # If no output of a system with one label of the judge has a human label, all other systems give the rate.
         prior = stratum_rates(counts.sum(axis=0), np.array([1 - accuracy, accuracy]))
         self.rates = np.array([stratum_rates(of_label, prior) for of_label in counts])
         self.confidence = confidence

@@ -61,7 +61,7 @@ def label_notes(outputs: LabelledOutputs, positive: str | None) -> list[Note]:
             "few-of-a-label",
             bool(n_labelled) and binary and rarer < FEW_LABELS,
             f"only {rarer:.0f} human labels are {words[int(np.argmin(counts))]!r}, but an estimate of the error "
-            f"rates of a judge needs at least {FEW_LABELS}; label more outputs that a judge gives this label",
+            f"rates of a judge needs at least {FEW_LABELS}; label more outputs to which a judge gives this label",
         ),
         (
             "few-labelled-clusters",
@@ -79,13 +79,13 @@ def rate_notes(outputs: LabelledOutputs, judge: JudgeLabels, by_system: Mapping[
         f"{'under 1%' if share < 0.01 else format(share, '.0%')} of the outputs of {name}"
         for name, share in shares.items()
     ]
-    what = "scores in bins" if judge.scores is not None else "labels"
+    what = "a score bin" if judge.scores is not None else "a label of this judge"
     return noted(
         (
             "labels-of-a-judge-unchecked",
             bool(parts),
-            f"{judge.name}: {listed(parts)} have {what} for which no output has a human label; for these outputs, both "
-            "human labels are assumed to be equally probable, so label some of these outputs",
+            f"{judge.name}: {listed(parts)} have {what} that no human-labelled output of the same system has; for "
+            "these outputs, both human labels are assumed to be equally probable, so label some of these outputs",
         ),
         aspect=outputs.aspect,
     )

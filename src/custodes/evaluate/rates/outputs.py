@@ -21,7 +21,7 @@ from custodes.stats.ratios import ratio
 from custodes.stats.reliability import alpha, coincidences
 
 Consensus = Literal["vote", "dawid-skene", "kept"]
-"""Methods to combine the labels of several annotators: majority vote (a draw gives no label), most probable label of
+"""Methods to combine the labels of several annotators: majority vote (a tie gives no label), most probable label of
 the Dawid-Skene model, or proportion of annotators for each label."""
 
 KEY = ["item", "system"]
@@ -94,7 +94,7 @@ class LabelledOutputs:
         return bool(np.bincount(self.unit).max(initial=0) > 1)
 
     def only(self, rows: Bools) -> LabelledOutputs:
-        """Return the outputs of these rows."""
+        """Return the outputs for which `rows` (n,) is true."""
         if rows.all():
             return self
         return replace(
@@ -236,8 +236,8 @@ def _of_aspect(study: Study, aspect: str, consensus: Consensus) -> LabelledOutpu
 def _single_labelled(unit: Ints, number: Floats, labelled: Bools) -> tuple[Ints, Ints, Floats]:
     """Repeat the rows of clusters with a human label, so that no such cluster represents several equal clusters.
 
-    A cluster without a human label keeps one row for its `number` of equal clusters. Returns the position of the
-    original row, the cluster and the number of each new row.
+    A cluster without a human label is not repeated and keeps its `number` of equal clusters. Returns the position of
+    the original row, the cluster and the number of each new row.
 
     >>> _single_labelled(np.array([0, 1]), np.array([2.0, 5.0]), np.array([True, False]))
     (array([0, 0, 1]), array([0, 1, 2]), array([1., 1., 5.]))
@@ -251,7 +251,7 @@ def _single_labelled(unit: Ints, number: Floats, labelled: Bools) -> tuple[Ints,
 
 
 def _of_rater(values: Floats, output: Ints, n_outputs: int, is_score: bool) -> Floats:
-    """Return the code or score of each output; repeats give the mean score or the most frequent label (draw: NaN).
+    """Return the code or score of each output; repeats give the mean score or the most frequent label (NaN if tied).
 
     >>> _of_rater(np.array([1.0, 0, 0, 1, 0]), np.array([0, 0, 0, 2, 2]), 3, False)
     array([ 0., nan, nan])
@@ -273,7 +273,7 @@ def _from_numbers(study: Study, rows: pl.DataFrame, aspect: str) -> tuple[LabelS
         where = f"{study.name}{f' ({aspect})' if aspect else ''}"
         raise InputError(
             f"{where}: ratings are scores with {values.len()} different values, but rates needs labels, or at most "
-            f"{MOST_STEPS} whole numbers; for scores, use leaderboard or agreement"
+            f"{MOST_STEPS} different whole numbers; for scores, use leaderboard or agreement"
         )
     steps = [0, 1] if set(values) <= {0, 1} else [int(value) for value in values]
     distinct = rows.group_by("rater", maintain_order=True).agg(pl.col("score").unique())

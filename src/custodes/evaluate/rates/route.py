@@ -1,4 +1,4 @@
-"""Selection of judgements that replace human labels, selection of outputs to label, and an alarm for a worse judge."""
+"""Selection of judgements that replace human labels, selection of outputs to label, and alarm if a judge gets worse."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def route(
     progress: Progress = silent,
     **setting: Unpack[Selection],
 ) -> Route:
-    """Accept judgements that agree with human labels, leave other judgements to annotators, and warn of a worse judge.
+    """Accept judgements of high confidence, leave other judgements to annotators, and warn if the judge gets worse.
 
     Notes
     -----
@@ -222,8 +222,8 @@ def _searched(part: JudgedOutputs, *, most: float, confidence: float) -> tuple[f
         )
     if len(np.unique(part.outputs.weight[labelled])) > 1:
         raise InputError(
-            "route: outputs have unequal probabilities of a human label, but the search of a threshold needs labels of "
-            "a random part; label a random part, or give threshold=NUMBER"
+            "route: outputs have unequal probabilities of a human label, but the search for a threshold needs labels "
+            "of a random part; label a random part, or give threshold=NUMBER"
         )
     finite = part.certainty[np.isfinite(part.certainty)]
     levels = np.unique(np.quantile(finite, np.arange(CANDIDATES) / CANDIDATES, method="lower"))[::-1]
@@ -252,7 +252,8 @@ def _searched(part: JudgedOutputs, *, most: float, confidence: float) -> tuple[f
 def _rest(part: JudgedOutputs, accepted: Bools, audit: float) -> tuple[Ints, Ints]:
     """Return strata by label and acceptance, and the number of outputs to label in each stratum.
 
-    All outputs whose judgement is not accepted are labelled, and a part of the accepted judgements as an audit.
+    All outputs whose judgement is not accepted are labelled. Of the outputs with an accepted judgement, a part is
+    labelled as an audit.
     """
     strata = part.codes * 2 + accepted
     free = np.bincount(strata[~part.outputs.labelled], minlength=4)

@@ -13,7 +13,7 @@ from custodes.evaluate.partiality_table import INCONCLUSIVE
 from custodes.evaluate.verdict.view import MOST_NAMED, AspectResults
 
 FAULTS = {
-    POSITION: "the first position has a margin of {points} points between the same two outputs",
+    POSITION: "an output shown first has a margin of {points} points over the same output shown second",
     LENGTH: "longer outputs have a margin of {points} points, adjusted for human preference",
     OWN: "{factor} gets {points} points of win rate, adjusted for quality",
     CONFIDENCE: "its mean confidence is {points} points above its accuracy by human verdicts",

@@ -110,7 +110,10 @@ def _with_p_values(level: dict[str, float | None]) -> str:
 
 
 def _at_system_level(view: AspectResults, best: Row) -> str:
-    """Return sentences on the pairwise accuracy of the best metric within items, and on a higher pairwise accuracy."""
+    """Return a sentence on the pairwise accuracy of the metric `best`.
+
+    If another metric has the highest pairwise accuracy, a second sentence reports this accuracy.
+    """
     text = (
         f"At system level, {best['metric']} orders {with_ends(best, SYSTEM_LEVEL, write=percent)} of the pairs of"
         " systems as the annotators do (pairwise accuracy; chance level 50 %)."

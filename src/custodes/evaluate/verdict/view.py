@@ -39,7 +39,7 @@ class AspectResults:
     """Rows of the tables of all results (by question) for one aspect.
 
     `standing` has the metrics sorted by agreement, with the best metric first. `board` has the systems sorted by their
-    rank by `judge`, which is either the annotators, or the annotators corrected with the first metric.
+    rank by `judge`: either `human`, or `corrected:METRIC` for human ratings corrected with the first metric.
     """
 
     def __init__(self, results: Mapping[str, Result], aspect: str) -> None:
@@ -81,7 +81,7 @@ class AspectResults:
         first = self.standing[0]["metric"] if self.standing else ""
         corrected = rows("leaderboard", "corrected").filter(metric=first)
         self.corrected = _first(corrected.filter(pl.col("labels") <= FEW_LABELS * pl.col("battles")))
-        # The comparisons by annotators are not a random part of the comparisons by the first metric.
+        # Set if the comparisons by annotators are not a random part of the comparisons by the first metric.
         self.not_random = _first(corrected.filter(pl.col("p_random") < NOT_RANDOM))
         self.judge = f"{CORRECTED}{first}" if self.corrected and not self.corrected["reason"] else HUMAN
         unbeaten = messages("leaderboard", "unbeaten") if self.judge == HUMAN else []
