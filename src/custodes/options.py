@@ -177,7 +177,7 @@ class Reading:
 
 
 def check_quoted(places: Iterable[str | Path]) -> None:
-    """Raise `OptionError` for `--quote-formulas` without a text file that spreadsheets open."""
+    """Raise `OptionError` if `--quote-formulas` is given, but the output is not csv or tsv."""
     if not any(is_folder(place) or re.search(r"\.[ct]sv(\.gz)?$", str(place).lower()) for place in places):
         raise OptionError(
             "--quote-formulas applies only to csv and tsv; give --format csv, or an output file with the suffix .csv"

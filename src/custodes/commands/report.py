@@ -54,8 +54,8 @@ def report(
         ),
         (
             shape not in ("html", "json") or output.table is not None,
-            "report: the format must be html, or json for all tables; for a single table use the command of the "
-            "question",
+            "report: the format must be html, or json for all tables; for a single table use another command, such as "
+            "custodes agreement",
         ),
     )
     read = read_by(inputs, *reading.files, *options.values())

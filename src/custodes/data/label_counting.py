@@ -233,7 +233,7 @@ class _Plan:
 
     @cached_property
     def kinds(self) -> pl.DataFrame:
-        """One row per set of equal outputs without a human label, with the values of the columns `key`."""
+        """One row per combination of values of the columns `key` among the outputs without a human label."""
         groups = self.outputs(self.rows).filter(~self.has_label).select(self.key).unique()
         kinds = collected(groups.head(MOST_KINDS + 1)).sort(self.key)
         if kinds.height > MOST_KINDS:

@@ -127,7 +127,7 @@ class Judgements(Result):
             "outcome of the form with repeated content, with Markdown or with a name; for rewritten outputs, outcome "
             "of the rewritten output; null without an answer",
         ),
-        label("invalid", "why one of the two forms has no answer"),
+        label("invalid", "why the plain or the changed form of the output has no answer"),
         essential=False,
     )
     raters: pl.DataFrame = table(

@@ -93,7 +93,7 @@ def competence(data: Any, *, left_out: int = 0) -> Any:
         alt.Tooltip("competence:Q", format=".2f"),
         alt.Tooltip("competence_low:Q", format=".2f", title="low"),
         alt.Tooltip("competence_high:Q", format=".2f", title="high"),
-        alt.Tooltip("doubled:Q", title="tasks that other annotators answered, too"),
+        alt.Tooltip("n_multiply_rated:Q", title="tasks that other annotators answered, too"),
         alt.Tooltip("said:N", title="flags"),
     ]
     missing = f" ({left_out} without an interval are not shown)" if left_out else ""

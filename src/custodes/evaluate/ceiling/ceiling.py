@@ -270,9 +270,9 @@ def ceiling(
 
     With level='system', the target is the sum of a system's ranks over items, and the features are rank sums by metrics
     or by other aspects. All rank sums are scaled to win rates against the other systems. `kendall` compares pairs of
-    systems. Each pair is left out of the fit and of the ranks of all other systems (leave-pair-out). For `r2` and
-    `information`, one system is left out. Intervals resample systems. There are no paths of metrics and no halo. At
-    least six systems are needed.
+    systems. To predict a pair, the model is fitted to all other systems, and ranks are computed among these systems
+    only (leave-pair-out). For `r2` and `information`, one system is left out. Intervals resample systems. There are no
+    paths of metrics and no halo. At least six systems are needed.
 
     References
     ----------

@@ -69,7 +69,7 @@ def _build(context: Context) -> Mapping[str, Any]:
     first = next(name for name in ("agreement", "leaderboard", "rates") if name in context.results)
     return {
         "provenance": [(question, str(result.provenance)) for question, result in context.results.items()],
-        "options": context.results[first].provenance.options,
+        "settings": context.results[first].provenance.options,
         "alone": alone,
         "labels": labels,
         "noted": joined(note for result in context.results.values() for note in result.notes),
