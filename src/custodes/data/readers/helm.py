@@ -64,7 +64,7 @@ def read_helm(files: Sequence[Path], *, where: str, invalid: Invalid) -> Study:
     different training examples are repeats.
     """
     records = LogRecords(where=where)
-    splits: Counter[str] = Counter()
+    split_counts: Counter[str] = Counter()
     for folder in sorted(file.parent for file in files):
         names = [name for name in LAYOUTS if (folder / name).is_file()]
         missing = {SPEC, STATS}.difference(names)
@@ -78,7 +78,7 @@ def read_helm(files: Sequence[Path], *, where: str, invalid: Invalid) -> Study:
             item = _item(task, instance.instance_id, instance.perturbation)
             for stat in instance.stats:
                 if stat.name.split not in ("test", None):
-                    splits[stat.name.split] += 1
+                    split_counts[stat.name.split] += 1
                     continue
                 records.groups.setdefault(item, task)
                 records.score(item, model, stat.name.name, stat.mean, repeat=str(instance.train_trial_index))
@@ -94,8 +94,8 @@ def read_helm(files: Sequence[Path], *, where: str, invalid: Invalid) -> Study:
     notes = noted(
         (
             "other-splits",
-            splits.total(),
-            f"{where}: {splits.total()} statistics of other splits are not read ({listed(splits)})",
+            split_counts.total(),
+            f"{where}: {split_counts.total()} statistics of other splits are not read ({listed(split_counts)})",
         ),
         (
             "direction-unknown",
@@ -114,8 +114,10 @@ def _item(task: str, instance: Label, perturbation: Any) -> str:
 def _without_model(name: str) -> str:
     """The name of a run without the model arguments. This name is equal for runs of different models."""
     scenario, _, arguments = name.partition(":")
-    others = [word for word in arguments.split(",") if word and not word.startswith(("model=", "model_deployment="))]
-    return f"{scenario}:{','.join(others)}" if others else scenario
+    other_arguments = [
+        word for word in arguments.split(",") if word and not word.startswith(("model=", "model_deployment="))
+    ]
+    return f"{scenario}:{','.join(other_arguments)}" if other_arguments else scenario
 
 
 READER = log_reader(

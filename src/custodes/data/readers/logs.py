@@ -52,14 +52,14 @@ def layout(fields: Any) -> Any:
         return fields
     if list(fields) == [str]:
         return dict[str, layout(fields[str])]  # type: ignore[misc]
-    parts: list[Any] = []
+    struct_fields: list[Any] = []
     for name, part in fields.items():
         if isinstance(part, tuple):
-            kind, default = layout(part[0]), part[1]
-            parts.append((name, kind | None if default is None else kind, default))
+            field_type, default = layout(part[0]), part[1]
+            struct_fields.append((name, field_type | None if default is None else field_type, default))
         else:
-            parts.append((name, layout(part)))
-    return prepare_decoder(msgspec.defstruct("Layout", parts, kw_only=True))
+            struct_fields.append((name, layout(part)))
+    return prepare_decoder(msgspec.defstruct("Layout", struct_fields, kw_only=True))
 
 
 def log_bytes(path: Path) -> bytes:
@@ -182,21 +182,21 @@ class LogRecords:
             items = pl.DataFrame(
                 list(self.groups.items()), schema={"item": pl.String, "group": pl.String}, orient="row"
             )
-            outputs, different_texts = outputs_of(self.texts, self.sources)
+            outputs, n_different_texts = outputs_of(self.texts, self.sources)
         except UnicodeEncodeError:
             raise InputError(
                 f"{self.where}: holds an unpaired surrogate (\\ud800 to \\udfff), which is not valid "
                 "text; correct the text"
             ) from None
-        missing = scores["score"].null_count()
-        if missing == scores.height and not (preferences and preferences.frame.height):
+        n_missing = scores["score"].null_count()
+        if n_missing == scores.height and not (preferences and preferences.frame.height):
             raise InputError(f"{self.where}: no sample has a score; give logs with scores")
-        repeated = scores.filter(pl.struct(KEY).is_duplicated())
-        if repeated.height:
-            first = repeated.row(0, named=True)
+        duplicates = scores.filter(pl.struct(KEY).is_duplicated())
+        if duplicates.height:
+            first = duplicates.row(0, named=True)
             raise InputError(
                 f"{self.where}: {first['rater']} scored item {first['item']!r} of {first['system']} more "
-                f"than once ({repeated.height} such scores); give one run of each system"
+                f"than once ({duplicates.height} such scores); give one run of each system"
             )
         raters = Raters.infer(self.kinds).frame.with_columns(higher_is_better=~pl.col("rater").is_in([*self.lower]))
         return Study(
@@ -208,11 +208,15 @@ class LogRecords:
             notes=(
                 *notes,
                 *noted(
-                    ("missing-score", missing, f"{self.where}: {missing} scores are missing and count as not rated"),
+                    (
+                        "missing-score",
+                        n_missing,
+                        f"{self.where}: {n_missing} scores are missing and count as not rated",
+                    ),
                     (
                         "spare-texts",
-                        different_texts,
-                        f"{self.where}: {different_texts} texts differ from an earlier text of the same output "
+                        n_different_texts,
+                        f"{self.where}: {n_different_texts} texts differ from an earlier text of the same output "
                         "and are ignored",
                     ),
                 ),
