@@ -49,9 +49,9 @@ def joined(notes: Iterable[Note]) -> list[Note]:
     """
     groups: dict[tuple[str, ...], list[Note]] = {}
     for note in notes:
-        place = OF_ASPECT.format(note.aspect)
-        parts = note.message.split(place, 1) if note.aspect else [note.message]
-        groups.setdefault((note.rule, str(note.count), *parts), []).append(note)
+        aspect_text = OF_ASPECT.format(note.aspect)
+        message_parts = note.message.split(aspect_text, 1) if note.aspect else [note.message]
+        groups.setdefault((note.rule, str(note.count), *message_parts), []).append(note)
     return [_joined(group) for group in groups.values()]
 
 
@@ -61,5 +61,5 @@ def _joined(group: list[Note]) -> Note:
     aspects = list(dict.fromkeys(repr(note.aspect) for note in group))
     if len(aspects) == 1:
         return first
-    every = f" for aspects {', '.join(aspects[:-1])} and {aspects[-1]}"
-    return replace(first, message=first.message.replace(OF_ASPECT.format(first.aspect), every, 1), aspect="")
+    aspects_text = f" for aspects {', '.join(aspects[:-1])} and {aspects[-1]}"
+    return replace(first, message=first.message.replace(OF_ASPECT.format(first.aspect), aspects_text, 1), aspect="")

@@ -88,10 +88,10 @@ def _check_alike(files: Sequence[Path], kind: str) -> None:
     scan: Any = {"parquet": pl.scan_parquet, "csv": pl.scan_csv}[kind]
     columns = set(scan(files[0]).collect_schema())
     for other in files[1:]:
-        if odd := columns ^ set(scan(other).collect_schema()):
+        if differing_columns := columns ^ set(scan(other).collect_schema()):
             raise InputError(
-                f"{files[0].name} and {other.name} differ in columns {listed(sorted(odd))}; count these files "
-                f"separately"
+                f"{files[0].name} and {other.name} differ in columns {listed(sorted(differing_columns))}; count these "
+                f"files separately"
             )
 
 
@@ -112,10 +112,10 @@ def _renamed(table: Any, columns: Mapping[str, str]) -> Any:
     if not columns:
         return table
     rows = nw.from_native(table)
-    there = rows.collect_schema().names()
+    present_columns = rows.collect_schema().names()
     for role, name in columns.items():
-        if name not in there:
-            raise OptionError(f"--column {role}={name}: no such column; columns: {listed(there)}")
-        if role in there and role != name:
+        if name not in present_columns:
+            raise OptionError(f"--column {role}={name}: no such column; columns: {listed(present_columns)}")
+        if role in present_columns and role != name:
             raise OptionError(f"--column {role!r}={name}: the table already has a column {role!r}; remove it")
     return rows.rename({name: role for role, name in columns.items()}).to_native()

@@ -104,8 +104,7 @@ def _parsed(text: str, separator: str, name: str) -> pl.DataFrame:
         )
         raise InputError(
             f"{name}: {fault_text}; put a cell that holds {separator!r} in quotes, and write each quote inside the "
-            "cell "
-            "twice"
+            "cell twice"
         ) from None
     is_complete = '"' not in text and text.count(separator) == (frame.height + 1) * (frame.width - 1)
     if frame.width and frame[:, -1].null_count() and not is_complete:

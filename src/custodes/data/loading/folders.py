@@ -104,8 +104,7 @@ def _check_complete(files: Sequence[Path], split: str, name: str) -> None:
         first_missing = f"{split}-{missing_numbers[0]:05}-of-{min(totals):05}"
         raise InputError(
             f"{name}: {len(missing_numbers)} of {min(totals)} shards of {split} are missing ({first_missing}, ...); "
-            "copy or "
-            "download the missing shards"
+            "copy or download the missing shards"
         )
 
 

@@ -121,8 +121,7 @@ def judged(table: pl.DataFrame, frame: pl.DataFrame, *, where: str, column: str)
             is_position & (order == 0),
             lambda rows, row_index: (
                 f"{where}: {column} {table['verdict'][row_index]!r} in row {rows} names a position, but the "
-                "presentation "
-                "order of this row is unknown; give the order, or name the system"
+                "presentation order of this row is unknown; give the order, or name the system"
             ),
         )
     # If cells name positions and there is no column of orders, the columns of systems are in displayed order.
@@ -146,9 +145,8 @@ def refuse_nameless(frame: pl.DataFrame, *, where: str) -> None:
     if rater_column is not None:
         raise InputError(
             f"{where}: no column is the rater, but {rater_column!r} may name the raters; try "
-            f"{option('rater', rater_column)} (in "
-            f"Python columns={{'rater': {rater_column!r}}}), or remove the column if one person gave all "
-            "verdicts"
+            f"{option('rater', rater_column)} (in Python columns={{'rater': {rater_column!r}}}), or remove the column "
+            "if one person gave all verdicts"
         )
 
 
@@ -160,8 +158,7 @@ def in_each_row(frame: pl.DataFrame, item: str, unused: Sequence[str], *, where:
         return []
     message = (
         f"{where}: {item} differs in every row, but values of {repeating_columns[0]!r} repeat; if "
-        f"{repeating_columns[0]!r} is the "
-        f"item, try {option('item', repeating_columns[0])}"
+        f"{repeating_columns[0]!r} is the item, try {option('item', repeating_columns[0])}"
     )
     return noted(("item-in-each-row", True, message))
 
@@ -196,8 +193,7 @@ def _unsure_note(verdicts: pl.DataFrame, unsure: pl.Series, *, where: str, colum
     column_rate, position_rate = contradiction_rates if repeated_comparisons.height else (0.0, 0.0)
     rates_text = (
         f"{100 * column_rate:.0f} % of comparisons have contradictory verdicts in this reading, and "
-        f"{100 * position_rate:.0f} % "
-        "if the cells mean the position"
+        f"{100 * position_rate:.0f} % if the cells mean the position"
     )
     if repeated_comparisons.height >= FEW and column_rate >= max(CONTRADICTED, CLEARER * position_rate):
         raise InputError(

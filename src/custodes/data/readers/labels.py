@@ -164,7 +164,6 @@ def _unread(words: pl.Series, values: pl.Series, rater: str, scale: LabelScale, 
     unknown_words = words.filter(values.is_null() & words.is_not_null())
     message = (
         f"{where}: {unknown_words.len()} labels of {rater} are not among {listed(scale.words)} and count as not "
-        "labelled "
-        f"({listed(unknown_words.unique(maintain_order=True), limit=3)})"
+        f"labelled ({listed(unknown_words.unique(maintain_order=True), limit=3)})"
     )
     return noted(("unknown-label", unknown_words.len(), message))

@@ -92,8 +92,7 @@ def shown_first(table: pl.DataFrame, frame: pl.DataFrame, *, where: str, written
         rows["against"],
         lambda numbers, row_index: (
             f"{where}: the names in rows {numbers} are swapped, but with order {order[row_index]!r} the same system "
-            "was "
-            "shown first in all these rows. If the names are in the displayed order, write original and swapped"
+            "was shown first in all these rows. If the names are in the displayed order, write original and swapped"
         ),
     )
     if not rows["swapped"].any():
@@ -136,8 +135,7 @@ def _numbers(words: pl.Series, *, where: str) -> pl.Series:
             numbers.is_not_null(),
             lambda rows, _: (
                 f"{where}: the meaning of order {', '.join(map(str, sorted(distinct_numbers)))} (rows {rows}) is "
-                "unclear, as "
-                "the allowed numbers are 0, 1 (swapped) or 1, 2 (first or second order); write ab or ba"
+                "unclear, as the allowed numbers are 0, 1 (swapped) or 1, 2 (first or second order); write ab or ba"
             ),
         )
     sign_of_number = {0: 1.0, 1: -1.0} if 0 in distinct_numbers else {1: 1.0, 2: -1.0}

@@ -169,10 +169,8 @@ def log_study(
         if distinguishing_column:
             raise InputError(
                 f"{where}: {n_repeats} verdicts repeat the rater, item and order of another verdict, and differ only "
-                "in "
-                f"column {distinguishing_column!r}, which is not read. If this column holds the presentation order, "
-                "give "
-                f"{option('order', distinguishing_column)}; if it numbers runs, remove the column"
+                f"in column {distinguishing_column!r}, which is not read. If this column holds the presentation order, "
+                f"give {option('order', distinguishing_column)}; if it numbers runs, remove the column"
             )
     table = table.drop("low", "high").with_columns(pl.col("repeat").cast(pl.String))
     raters = table["rater"].unique(maintain_order=True)
