@@ -170,8 +170,13 @@ def _of_aspect(survey: pl.DataFrame, *, people: Sequence[str], judges: Sequence[
 def _by_order(frame: pl.DataFrame) -> pl.DataFrame:
     """Numbers of wins, ties and losses from signs with their frequencies (`n`)."""
     keys = ("rater", "system_a", "system_b", "order")
-    cells = {name: pl.col("n").filter(pl.col("sign") == sign).sum() for name, sign in SIGNS.items()}
-    return frame.group_by(keys).agg(**cells).sort(keys).select(pl.col(n).cast(kind) for n, kind in BY_ORDER.items())
+    outcome_counts = {name: pl.col("n").filter(pl.col("sign") == sign).sum() for name, sign in SIGNS.items()}
+    return (
+        frame.group_by(keys)
+        .agg(**outcome_counts)
+        .sort(keys)
+        .select(pl.col(n).cast(kind) for n, kind in BY_ORDER.items())
+    )
 
 
 def _rows_of(table: Any) -> tuple[Rows, bool, bool]:

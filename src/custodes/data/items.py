@@ -94,8 +94,8 @@ class Items:
 
     def joined(self, other: Items) -> Items:
         """The rows of both tables. If an item has different values, `InputError` is raised."""
-        both = pl.concat([self.frame, other.frame]).with_columns(pl.col(pl.String).replace("", None))
-        frame = one_value_per_item(both)
+        all_rows = pl.concat([self.frame, other.frame]).with_columns(pl.col(pl.String).replace("", None))
+        frame = one_value_per_item(all_rows)
         return Items(frame=frame.with_columns(pl.col("cluster", "group", "dataset").fill_null("")))
 
     def for_items(self, items: pl.Series) -> pl.DataFrame:

@@ -108,11 +108,11 @@ def _attributes(a: pl.DataFrame | None, b: pl.DataFrame | None) -> pl.DataFrame 
     used."""
     if a is None or b is None:
         return b if a is None else a
-    both = a.join(b, on=JOIN_KEY, how="full", coalesce=True, suffix=" of b", maintain_order="left_right")
-    common_columns = [name for name in a.columns if f"{name} of b" in both.columns]
+    merged = a.join(b, on=JOIN_KEY, how="full", coalesce=True, suffix=" of b", maintain_order="left_right")
+    common_columns = [name for name in a.columns if f"{name} of b" in merged.columns]
     try:
         filled = [pl.coalesce(name, f"{name} of b").alias(name) for name in common_columns]
-        return both.with_columns(filled).drop(f"{name} of b" for name in common_columns)
+        return merged.with_columns(filled).drop(f"{name} of b" for name in common_columns)
     except pl.exceptions.PolarsError as error:
         raise InputError(
             f"the inputs have different types in a common column ({listed(common_columns)}): {error}"
@@ -124,14 +124,14 @@ def _both(a: Preferences, b: Preferences, what: str) -> Preferences:
 
 
 def _united(a: pl.DataFrame, b: pl.DataFrame, values: list[str], what: str) -> pl.DataFrame:
-    both = pl.concat([a, b])
-    key = [name for name in both.columns if name not in values]
-    duplicates = both.filter(pl.struct(key).is_duplicated())
+    merged = pl.concat([a, b])
+    key = [name for name in merged.columns if name not in values]
+    duplicates = merged.filter(pl.struct(key).is_duplicated())
     if duplicates.height:
         row = duplicates.row(0, named=True)
         description = ", ".join(f"{name} {row[name]!r}" for name in key if row[name])
         raise InputError(f"two inputs hold the same {what} ({description}); remove one input, or rename the rater")
-    return both
+    return merged
 
 
 def _outputs_of(study: Study) -> pl.DataFrame:

@@ -239,8 +239,8 @@ class _Plan:
     @cached_property
     def kinds(self) -> pl.DataFrame:
         """One row per set of equal outputs without a human label, with the values of the columns `key`."""
-        groups = self.outputs(self.rows).filter(~self.has_label).select(self.key).unique()
-        kinds = collected(groups.head(MOST_KINDS + 1)).sort(self.key)
+        distinct_keys = self.outputs(self.rows).filter(~self.has_label).select(self.key).unique()
+        kinds = collected(distinct_keys.head(MOST_KINDS + 1)).sort(self.key)
         if kinds.height > MOST_KINDS:
             raise InputError(
                 f"{WHERE}: more than {MOST_KINDS} different combinations of system, labels and {listed(self.by)}; "
@@ -260,18 +260,18 @@ class _Plan:
                 )
         outputs = outputs.drop("n")
         if not self.unit:
-            groups = outputs.filter(~self.has_label).group_by(self.key).agg(nw.len().alias("n"))
-            return collected(outputs.filter(self.has_label)), collected(groups)
+            key_counts = outputs.filter(~self.has_label).group_by(self.key).agg(nw.len().alias("n"))
+            return collected(outputs.filter(self.has_label)), collected(key_counts)
         labelled_units = outputs.filter(self.has_label).select(self.unit).unique()
-        others = outputs.join(labelled_units, on=self.unit, how="anti")
+        unlabelled = outputs.join(labelled_units, on=self.unit, how="anti")
         kind_indicators = {}
-        for k, values in enumerate(self.kinds.iter_rows()):
+        for k, key_values in enumerate(self.kinds.iter_rows()):
             is_equal = nw.lit(True)
-            for name, value in zip(self.key, values, strict=True):
+            for name, value in zip(self.key, key_values, strict=True):
                 is_equal = is_equal & (nw.col(name).is_null() if value is None else nw.col(name) == value)
             kind_indicators[f"kind{k}"] = indicator(is_equal)
         clusters = (
-            others.select(self.unit, **kind_indicators)
+            unlabelled.select(self.unit, **kind_indicators)
             .group_by(self.unit)
             .agg(*(nw.col(n).sum() for n in kind_indicators))
         )

@@ -120,9 +120,9 @@ class Raters:
         If either table declares for a rater that lower is better, this direction is used. A note lists names with
         different signatures, since these names may stand for two raters.
         """
-        both = pl.concat([self.frame, other.frame]).sort(pl.col("kind") == "", maintain_order=True)
+        all_rows = pl.concat([self.frame, other.frame]).sort(pl.col("kind") == "", maintain_order=True)
         has_bounds = pl.col("low").is_not_null() | pl.col("high").is_not_null()
-        grouped = both.group_by("rater", maintain_order=True)
+        grouped = all_rows.group_by("rater", maintain_order=True)
         frame = grouped.agg(
             pl.col("kind").first(),
             pl.col("higher_is_better").all(),

@@ -66,8 +66,8 @@ def repeated_items(study: Study, people: Sequence[str]) -> list[tuple[str, ...]]
 def in_one_cluster(items: pl.DataFrame, groups: list[tuple[str, ...]]) -> pl.DataFrame:
     """The items table (see `Items`) in which each group of items and the clusters of these items form one cluster."""
     labels = pl.Series("item", [item for group in groups for item in group], dtype=pl.String)
-    missing = labels.to_frame().join(items, on="item", how="anti")
-    frame = pl.concat([items, missing], how="diagonal").with_columns(
+    missing_items = labels.to_frame().join(items, on="item", how="anti")
+    frame = pl.concat([items, missing_items], how="diagonal").with_columns(
         pl.col("cluster", "group", "dataset").fill_null("")
     )
     cluster_of_item = dict(

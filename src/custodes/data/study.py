@@ -81,15 +81,15 @@ class Study:
     cache: dict[Hashable, Any] | None = field(default=None, init=False, repr=False, compare=False)
 
     def __repr__(self) -> str:
-        parts: dict[str, Sized] = {
+        sized_parts: dict[str, Sized] = {
             "items": self.item_labels(),
             "systems": self.systems,
             "annotators": self.humans,
             "metrics": self.metrics,
         }
-        parts |= {"ratings": self.ratings.frame, "verdicts": self.preferences.frame}
-        parts |= {"second opinions": [*self.second.frame["rater"], *self.second_ratings.frame["rater"]]}
-        sizes = ", ".join(f"{len(part)} {name}" for name, part in parts.items() if len(part))
+        sized_parts |= {"ratings": self.ratings.frame, "verdicts": self.preferences.frame}
+        sized_parts |= {"second opinions": [*self.second.frame["rater"], *self.second_ratings.frame["rater"]]}
+        sizes = ", ".join(f"{len(part)} {name}" for name, part in sized_parts.items() if len(part))
         aspects = listed(filter(None, self.aspects))
         return escape_controls(f"<Study {self.name}: {sizes}{f'; aspects {aspects}' if aspects else ''}>")
 
@@ -235,7 +235,7 @@ class Study:
             notes += self._whole_systems_left(is_selected, group)
             is_selected &= pl.col("item").is_in(group_items.implode())
         system_names = list(chosen_systems)
-        rated = is_selected & pl.col("system").is_in(system_names)
+        is_rated = is_selected & pl.col("system").is_in(system_names)
         # Without a selection, a system is kept even if all its verdicts are missing.
         has_both_systems = pl.col("system_a").is_in(system_names) & pl.col("system_b").is_in(system_names)
         is_among = pl.lit(True) if systems is None else has_both_systems
@@ -249,7 +249,7 @@ class Study:
         notes += sequential_notes(looks) if people else []
         repeated = self.once(("repeated", people), lambda: repeated_items(self, people))
         assigned = self.once(("assigned", people), lambda: assignment(self, people, repeated))
-        groups = [*repeated, *assigned.groups]
+        item_groups = [*repeated, *assigned.groups]
         notes += noted(
             ("systems-not-selected", len(unselected), f"systems not selected: {listed(unselected)}"),
             ("sides", self.sides, sides_text),
@@ -259,14 +259,16 @@ class Study:
         raters = study.raters.with_kinds(dict.fromkeys(judges, "metric")).only([*people, *judges])
         selected_study = replace(
             study,
-            ratings=Ratings(frame=kept(self.ratings.frame, rated)),
+            ratings=Ratings(frame=kept(self.ratings.frame, is_rated)),
             preferences=verdicts,
             second=self.second.where(is_selected & is_among),
-            second_ratings=Ratings(frame=self.second_ratings.frame.filter(rated)),
-            probes=self.probes.filter(rated, pl.col("against").is_in([*system_names, ""])),
+            second_ratings=Ratings(frame=self.second_ratings.frame.filter(is_rated)),
+            probes=self.probes.filter(is_rated, pl.col("against").is_in([*system_names, ""])),
             looks=looks,
             raters=raters,
-            items=replace(self.items, frame=in_one_cluster(self.items.frame, groups)) if groups else self.items,
+            items=replace(self.items, frame=in_one_cluster(self.items.frame, item_groups))
+            if item_groups
+            else self.items,
             notes=tuple(notes),
         )
         return selected_study if self.cache is None else selected_study.with_cache()

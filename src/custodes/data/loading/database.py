@@ -57,11 +57,15 @@ READING = {
 def from_sqlite(data: bytes, path: Path, part: str | None, name: str) -> pl.DataFrame:
     """A table, a view or the result of a query of a SQLite file."""
     for suffix in ("-wal", "-journal"):
-        log = path.with_name(path.name + suffix)
-        if int.from_bytes(data[APPLICATION_ID]) != ANNOTATION_STUDY and log.is_file() and log.stat().st_size:
+        change_log = path.with_name(path.name + suffix)
+        if (
+            int.from_bytes(data[APPLICATION_ID]) != ANNOTATION_STUDY
+            and change_log.is_file()
+            and change_log.stat().st_size
+        ):
             raise InputError(
-                f"{name}: {log.name} in the same folder holds changes that are not in {name} yet; close the program "
-                f"that writes the file, or read a copy: sqlite3 {path.name} '.backup copy.db'"
+                f"{name}: {change_log.name} in the same folder holds changes that are not in {name} yet; close the "
+                f"program that writes the file, or read a copy: sqlite3 {path.name} '.backup copy.db'"
             )
     with closing(sqlite3.connect(":memory:")) as connection:
         try:
@@ -75,8 +79,8 @@ def from_sqlite(data: bytes, path: Path, part: str | None, name: str) -> pl.Data
             raise InputError(f"{name}: {DAMAGED} ({check_results[-1]}); copy or download it again")
         connection.set_authorizer(lambda action, *_: sqlite3.SQLITE_OK if action in READING else sqlite3.SQLITE_DENY)
         query = _query(tables, part, name)
-        rounds = iter(range(ROUNDS))
-        connection.set_progress_handler(lambda: next(rounds, None) is None, STEPS)
+        remaining_checks = iter(range(ROUNDS))
+        connection.set_progress_handler(lambda: next(remaining_checks, None) is None, STEPS)
         try:
             cursor = connection.execute(query)
             columns = named_columns((column[0] for column in cursor.description), where=name)

@@ -197,8 +197,8 @@ def _from_text(data: bytes, suffix: str, part: str | None, name: str) -> tuple[p
     text, encoding = table_text(data, name)
     notes = noted(("encoding", bool(encoding), f"{name}: read as {encoding}"))
     if not suffix:
-        start = text.lstrip()[:1]
-        suffix = ".json" if start == "[" else ".jsonl" if start == "{" else ""
+        first_character = text.lstrip()[:1]
+        suffix = ".json" if first_character == "[" else ".jsonl" if first_character == "{" else ""
     if suffix == ".json":
         frame, more_notes = from_json(text, name, part)
     elif suffix in (".jsonl", ".ndjson"):

@@ -112,10 +112,10 @@ def _plausible(raters: Sequence[str], aspects: Sequence[str]) -> bool:
     """
     if any(looks_like_rater(aspect) or not GENERIC.isdisjoint(parts(aspect)) for aspect in aspects):
         return False
-    crossed = len(set(raters)) * len(set(aspects)) == len(raters) and any(
+    is_crossed = len(set(raters)) * len(set(aspects)) == len(raters) and any(
         set(parts(name)) & ASPECTS for name in aspects
     )
-    return crossed or all(any(map(looks_like_rater, parts(rater))) for rater in raters)
+    return is_crossed or all(any(map(looks_like_rater, parts(rater))) for rater in raters)
 
 
 def pooled_aspects(people: Sequence[str]) -> list[str]:
@@ -127,18 +127,22 @@ def pooled_aspects(people: Sequence[str]) -> list[str]:
     >>> pooled_aspects(["human_coherence", "human_fluency"]), pooled_aspects(["expert_1", "turker_1"])
     (['coherence', 'fluency'], [])
     """
-    names = [parts(name) for name in people]
-    stems = dict.fromkeys(stem(part) for words in names for part in words if stem(part) in ASPECTS | SHORT_ASPECTS)
-    if len(stems) > 1:
-        return list(stems)
-    if len({len(words) for words in names}) != 1:
+    parts_of_names = [parts(name) for name in people]
+    known_aspects = dict.fromkeys(
+        stem(part) for words in parts_of_names for part in words if stem(part) in ASPECTS | SHORT_ASPECTS
+    )
+    if len(known_aspects) > 1:
+        return list(known_aspects)
+    if len({len(words) for words in parts_of_names}) != 1:
         return []
-    varying = [labels for labels in map(dict.fromkeys, zip(*names, strict=True)) if len(labels) > 1]
-    if len(varying) != 2 or len(varying[0]) * len(varying[1]) != len(names):
+    varying_parts = [labels for labels in map(dict.fromkeys, zip(*parts_of_names, strict=True)) if len(labels) > 1]
+    if len(varying_parts) != 2 or len(varying_parts[0]) * len(varying_parts[1]) != len(parts_of_names):
         return []
-    aspects = [labels for labels in varying if not any(map(looks_like_rater, labels))]
+    aspect_parts = [labels for labels in varying_parts if not any(map(looks_like_rater, labels))]
     return (
-        list(aspects[0]) if len(aspects) == 1 and any(all(map(looks_like_rater, labels)) for labels in varying) else []
+        list(aspect_parts[0])
+        if len(aspect_parts) == 1 and any(all(map(looks_like_rater, labels)) for labels in varying_parts)
+        else []
     )
 
 
@@ -275,8 +279,8 @@ def numbers_of(column: pl.Series) -> pl.Series:
 
 def in_halves(column: pl.Series) -> bool:
     """Whether the numbers of a column are whole or halves, as most human ratings are."""
-    doubled = numbers_of(column).drop_nulls() * 2
-    return bool((doubled == doubled.round()).all())
+    twice_the_numbers = numbers_of(column).drop_nulls() * 2
+    return bool((twice_the_numbers == twice_the_numbers.round()).all())
 
 
 def with_kinds(mapped: pl.DataFrame, roles: Mapping[str, str], *, where: str) -> tuple[pl.DataFrame, list[Note]]:

@@ -170,8 +170,8 @@ class Columns:
 
     def over(self, other: Columns) -> Columns:
         """This mapping, completed by the mapping `other`. Roles and patterns of this mapping take precedence."""
-        both = {**other.roles, **self.roles}
-        roles = {role: both[role] for role in ROLES if role in both and not (role == "score" and self.patterns)}
+        merged = {**other.roles, **self.roles}
+        roles = {role: merged[role] for role in ROLES if role in merged and not (role == "score" and self.patterns)}
         patterns = self.patterns or (() if "score" in self.roles else other.patterns)
         return Columns(roles=roles, patterns=patterns)
 
@@ -179,22 +179,22 @@ class Columns:
         """The table with nested cells expanded to columns, if the mapping has paths into nested cells; otherwise the
         unchanged table."""
         names = [name for role, name in self.roles.items() if role != "phrase"]
-        named = [*names, *self.patterns]
-        if not any("." in name or "*" in name for name in named):
+        paths = [*names, *self.patterns]
+        if not any("." in name or "*" in name for name in paths):
             return frame
         matched = self.matched(frame.columns)
-        lacking = [name for name in names if not several(name, frame.columns)]
-        lacking += [pattern for pattern in self.patterns if pattern not in matched]
-        return flattened(frame, lacking) if lacking and nested_columns(frame) else frame
+        unmatched = [name for name in names if not several(name, frame.columns)]
+        unmatched += [pattern for pattern in self.patterns if pattern not in matched]
+        return flattened(frame, unmatched) if unmatched and nested_columns(frame) else frame
 
     def check(self, tables: Sequence[Sequence[str]]) -> None:
         """Raise `OptionError` for a column that exists in no table, and for a pattern that matches no column.
 
         `tables` has the columns of each table.
         """
-        one = next((name for name in PAIR if name in self.roles and not set(PAIR) <= set(self.roles)), None)
-        if one is not None:
-            raise OptionError(f"columns: {one} needs {PAIR[1 - PAIR.index(one)]}; map both outputs of a pair")
+        single = next((name for name in PAIR if name in self.roles and not set(PAIR) <= set(self.roles)), None)
+        if single is not None:
+            raise OptionError(f"columns: {single} needs {PAIR[1 - PAIR.index(single)]}; map both outputs of a pair")
         if not tables:
             raise OptionError("columns: a mapping applies only to tables, and no input is a table; leave columns out")
         names = list(dict.fromkeys(name for columns in tables for name in columns))
@@ -236,26 +236,26 @@ class Columns:
         precedence over a column with the name of the role.
         """
         texts = self.texts(frame.columns)
-        rated = self._rated(frame.columns)
-        of_items, text_notes = texts.table(frame, where=where, rated=rated) if texts else (None, [])
-        if texts and not rated:
+        is_rated = self._rated(frame.columns)
+        item_texts, text_notes = texts.table(frame, where=where, rated=is_rated) if texts else (None, [])
+        if texts and not is_rated:
             used = {*texts.used(frame.columns), *self._here(frame.columns).values(), "item", "system"}
-            idle = [name for name in frame.columns if name not in used]
-            scores = [name for name in idle if not is_fact(name) and counted_cells(frame[name])[1]]
+            unused = [name for name in frame.columns if name not in used]
+            scores = [name for name in unused if not is_fact(name) and counted_cells(frame[name])[1]]
             if self.patterns and scores:
                 raise UnfitError(
                     f"{where}: no pattern matches the columns that hold numbers ({listed(scores)}); add a pattern"
                 )
-            text_notes += noted(("unused-columns", len(idle), f"{where}: columns not used: {listed(idle)}"))
+            text_notes += noted(("unused-columns", len(unused), f"{where}: columns not used: {listed(unused)}"))
             mapped = frame.select(pl.col(name).alias(role) for role, name in texts.roles.items() if role == "item")
             items = self._facts_of(frame, mapped, where=where)
-            return Mapped(frame=None, items=items, texts=of_items, notes=tuple(text_notes), wide=False)
-        renamed = self._renamed(frame.columns)
-        mapped = frame.select(pl.col(name).alias(new) for new, name in renamed.items())
+            return Mapped(frame=None, items=items, texts=item_texts, notes=tuple(text_notes), wide=False)
+        old_names = self._renamed(frame.columns)
+        mapped = frame.select(pl.col(name).alias(new) for new, name in old_names.items())
         mapped, notes = with_kinds(mapped, self.roles, where=where)
-        lost = _giving_way(self._here(frame.columns), frame.columns)
-        unused = [f"{name!r} ({role}={self.roles[role]!r} is used)" for name, role in lost.items()]
-        notes = [*noted(("column-gave-way", len(unused), f"{where}: columns not used: {listed(unused)}")), *notes]
+        role_of = _giving_way(self._here(frame.columns), frame.columns)
+        ignored = [f"{name!r} ({role}={self.roles[role]!r} is used)" for name, role in role_of.items()]
+        notes = [*noted(("column-gave-way", len(ignored), f"{where}: columns not used: {listed(ignored)}")), *notes]
         if "phrase" in self.roles and "winner" in mapped.columns:
             mapped, phrase_notes = _with_words(mapped, self.roles["phrase"], where=where)
             notes += phrase_notes
@@ -264,19 +264,21 @@ class Columns:
             message = f"{where}: no column names the two systems of a pair, so the systems are called a and b"
             notes += noted(("nameless-systems", True, message))
         items = self._facts_of(frame, mapped, where=where)
-        split = self.split(frame.columns)
-        of_files = not any("system" in labels for _, labels in split.values()) and "system" not in mapped.columns
+        score_columns = self.split(frame.columns)
+        is_one_system = (
+            not any("system" in labels for _, labels in score_columns.values()) and "system" not in mapped.columns
+        )
         keys = [name for name in ROW_KEYS if name in mapped.columns]
-        rated = bool(split) or {"rater", "score"} <= set(mapped.columns)
-        if of_files and "item" in keys and rated and not mapped.select(keys).is_duplicated().any():
+        is_rated = bool(score_columns) or {"rater", "score"} <= set(mapped.columns)
+        if is_one_system and "item" in keys and is_rated and not mapped.select(keys).is_duplicated().any():
             system = PurePath(where).name.partition(".")[0]
             mapped = mapped.with_columns(system=pl.lit(system))
             message = f"{where}: no column names the system; all rows are of one system, called {system} after the file"
             notes += noted(("system-of-file", True, message))
-        if not split:
-            return Mapped(frame=mapped, items=items, texts=of_items, notes=(*notes, *text_notes), wide=False)
-        long, more_notes = _long(mapped, split, where=where)
-        return Mapped(frame=long, items=items, texts=of_items, notes=(*notes, *text_notes, *more_notes), wide=True)
+        if not score_columns:
+            return Mapped(frame=mapped, items=items, texts=item_texts, notes=(*notes, *text_notes), wide=False)
+        long, more_notes = _long(mapped, score_columns, where=where)
+        return Mapped(frame=long, items=items, texts=item_texts, notes=(*notes, *text_notes, *more_notes), wide=True)
 
     def texts(self, columns: Sequence[str]) -> TextColumns:
         """The text columns of a table with these columns."""
@@ -340,8 +342,8 @@ def _with_words(mapped: pl.DataFrame, phrases: str, *, where: str) -> tuple[pl.D
 def _giving_way(present: Mapping[str, str], columns: Sequence[str]) -> dict[str, str]:
     """The columns that have the name of a role to which a different column is mapped, each with this role."""
     role_of = {name: role for role in present for name in (role, *ALSO.get(role, ()))}
-    mapped = set(present.values())
-    return {name: role_of[name] for name in columns if name in role_of and name not in mapped}
+    mapped_names = set(present.values())
+    return {name: role_of[name] for name in columns if name in role_of and name not in mapped_names}
 
 
 def _free(columns: Iterable[str]) -> list[str]:
@@ -425,11 +427,9 @@ def melted(
 
 def unused_people(frame: pl.DataFrame, idle: Iterable[str], *, where: str) -> list[tuple[str, int, str]]:
     """Notes on unused numeric columns that look like human ratings."""
-    human_columns = [name for name in idle if looks_human(name) and counted_cells(frame[name])[1]]
-    message = (
-        f"{where}: columns that look like human ratings are not used: {listed(human_columns)}; name them in columns"
-    )
-    return [("unused-annotators", len(human_columns), message)]
+    humans = [name for name in idle if looks_human(name) and counted_cells(frame[name])[1]]
+    message = f"{where}: columns that look like human ratings are not used: {listed(humans)}; name them in columns"
+    return [("unused-annotators", len(humans), message)]
 
 
 def _labels(pattern: ColumnPattern, split: Mapping[str, str], column: str, keys: Sequence[str]) -> dict[str, str]:
@@ -462,12 +462,10 @@ def _check_people(
         if labels_of.get("kind") == "human" and {"aspect", "rater"} <= set(split[name][1])
     }
     raters = list(dict.fromkeys(labels_of["rater"] for labels_of in human_labels.values()))
-    odd_raters = {rater for rater in raters if set(parts(rater)) <= AVERAGES | GENERIC}
+    generic = {rater for rater in raters if set(parts(rater)) <= AVERAGES | GENERIC}
     for name, labels_of in human_labels.items():
-        others = [rater for rater in raters if rater != labels_of["rater"] and rater not in odd_raters]
-        if others and (
-            labels_of["rater"] in odd_raters or not SCORERS.isdisjoint(map(stem, parts(labels_of["aspect"])))
-        ):
+        others = [rater for rater in raters if rater != labels_of["rater"] and rater not in generic]
+        if others and (labels_of["rater"] in generic or not SCORERS.isdisjoint(map(stem, parts(labels_of["aspect"])))):
             raise InputError(
                 f"{where}: pattern {split[name][0].written!r} reads column {name!r} as aspect {labels_of['aspect']!r} "
                 f"rated"

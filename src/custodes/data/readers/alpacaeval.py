@@ -158,15 +158,15 @@ def _items(instruction: pl.Series, systems: list[pl.Series], texts: list[pl.Seri
             for column, text in zip(systems, texts, strict=True)
         ]
     )
-    several = long.drop_nulls("text").group_by("instruction", "system").agg(pl.col("text").n_unique())
-    clashing = several.filter(pl.col("text") > 1)["instruction"].unique()
-    marks = [
-        f"{column} #{sha256(repr(pair).encode()).hexdigest()[:6]}" if clash else column
-        for column, pair, clash in zip(
-            instruction, zip(*texts, strict=True), instruction.is_in(clashing.implode()), strict=True
+    n_texts = long.drop_nulls("text").group_by("instruction", "system").agg(pl.col("text").n_unique())
+    ambiguous = n_texts.filter(pl.col("text") > 1)["instruction"].unique()
+    item_labels = [
+        f"{column} #{sha256(repr(pair).encode()).hexdigest()[:6]}" if is_ambiguous else column
+        for column, pair, is_ambiguous in zip(
+            instruction, zip(*texts, strict=True), instruction.is_in(ambiguous.implode()), strict=True
         )
     ]
-    return pl.Series("item", marks, dtype=pl.String)
+    return pl.Series("item", item_labels, dtype=pl.String)
 
 
 def read_results(path: Path, *, part: str | None, invalid: Invalid) -> Study:

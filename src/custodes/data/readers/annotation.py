@@ -125,7 +125,7 @@ def study_of(opened: sqlite3.Connection, where: str) -> Study:
     battles = battles.join(frames["waiting"], on=COMPARED, how="anti", maintain_order="left")
     if not frames["battles"].height and not ratings.height and not frames["outputs"].height:
         raise InputError(f"{where}: the study has no texts and no answers yet; read it again later")
-    preferences, second, verdict_notes = _verdicts(pl.concat([battles, metric], how="diagonal"), where)
+    preferences, second_preferences, verdict_notes = _verdicts(pl.concat([battles, metric], how="diagonal"), where)
     empty_study = Study(raters=Raters.infer({}))
     score_study = read_ratings(ratings, where=where, invalid="error") if ratings.height else empty_study
     answered_raters = pl.concat([battles.select("rater"), ratings.select("rater")])
@@ -139,7 +139,9 @@ def study_of(opened: sqlite3.Connection, where: str) -> Study:
         )
     outputs = Outputs.of(frames["outputs"], _with_lists(frames["sources"], where)) if frames["outputs"].height else None
     items, _ = Items.make(frames["items"], where=where)
-    n_second = _units(second.frame, "system_a", "system_b") + _units(score_study.second_ratings.frame, "system")
+    n_second = _units(second_preferences.frame, "system_a", "system_b") + _units(
+        score_study.second_ratings.frame, "system"
+    )
     notes = noted(
         (
             "excluded-annotators",
@@ -176,7 +178,7 @@ def study_of(opened: sqlite3.Connection, where: str) -> Study:
     return Study(
         ratings=score_study.ratings,
         preferences=preferences,
-        second=second,
+        second=second_preferences,
         second_ratings=score_study.second_ratings,
         looks=turned_looks(frames["looks"]),
         raters=raters,
@@ -234,15 +236,15 @@ def _verdicts(rows: pl.DataFrame, where: str) -> tuple[Preferences, Preferences,
     if not rows.height:
         return Preferences.empty(), Preferences.empty(), []
     verdicts, notes = Preferences.make(rows, where=where, ignore=("kind", "role"))
-    second = second_rows(rows, where=where)
-    assert second is not None
+    is_second = second_rows(rows, where=where)
+    assert is_second is not None
     refused_rows = rows.filter(pl.col("preference").is_null())
     message = (
         f"{where}: {refused_rows.height} comparisons could not be rated by the annotator and count as "
         f"not rated ({counted(refused_rows['invalid'])})"
     )
     notes = [replace(note, message=message) if note.rule == INVALID else note for note in notes]
-    return *verdicts.parted(second, rows["preference"].is_not_null()), notes
+    return *verdicts.parted(is_second, rows["preference"].is_not_null()), notes
 
 
 def read_interim_analyses(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:

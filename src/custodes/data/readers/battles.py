@@ -67,8 +67,8 @@ def read_battles(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
     required = (*verdict_columns, "rater") if has_raters else verdict_columns
     if not has_raters:
         refuse_nameless(frame, where=where)
-    second = second_rows(frame, where=where)
-    known_columns = OPTIONAL if second is None else (*OPTIONAL, "role")
+    is_second = second_rows(frame, where=where)
+    known_columns = OPTIONAL if is_second is None else (*OPTIONAL, "role")
     notes = check_columns(frame, where=where, required=required, optional=known_columns)
     optional = [name for name in ("aspect", "repeat") if name in frame.columns]
     table = pl.DataFrame(
@@ -101,8 +101,8 @@ def read_battles(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
     ]
     kinds = rater_kinds(frame, where=where) if has_raters else {"human": "human"}
     second_preferences = Preferences.empty()
-    if second is not None:
-        preferences, second_preferences = preferences.parted(second, verdicts["preference"].is_not_null())
+    if is_second is not None:
+        preferences, second_preferences = preferences.parted(is_second, verdicts["preference"].is_not_null())
     return Study(
         preferences=preferences, second=second_preferences, raters=Raters.infer(kinds), notes=tuple(notes), name=where
     )

@@ -134,28 +134,28 @@ def write_every_eval_ever(study: Study, into: Path) -> Iterator[Path]:
     if study.outputs is not None:
         texts = {(item, system): text for item, system, text in study.outputs.texts.iter_rows()}
         sources = {row["item"]: row for row in study.outputs.sources.iter_rows(named=True)}
-    stamp = f"{time.time():.0f}"
+    timestamp = f"{time.time():.0f}"
     for (system,), rows in ratings.group_by("system", maintain_order=True):
-        run = f"{study.name}/{system}/{stamp}"
+        run = f"{study.name}/{system}/{timestamp}"
         developer, _, model = str(system).rpartition("/")
-        name = UUID(bytes=hashlib.sha256(run.encode()).digest()[:16], version=4)
-        path = "/".join(map(_plain, (study.name, developer or "unknown", model, str(name))))
+        uuid = UUID(bytes=hashlib.sha256(run.encode()).digest()[:16], version=4)
+        relative_path = "/".join(map(_plain, (study.name, developer or "unknown", model, str(uuid))))
         lines = [
             _sample(row, run, texts.get((row["item"], row["system"]), ""), sources.get(row["item"], {}))
             for row in rows.iter_rows(named=True)
         ]
         samples = b"".join(msgspec.json.encode(line) + b"\n" for line in lines)
-        details = {
+        samples_details = {
             "format": "jsonl",
-            "file_path": f"data/{path}_samples.jsonl",
+            "file_path": f"data/{relative_path}_samples.jsonl",
             "hash_algorithm": "sha256",
             "checksum": hashlib.sha256(samples).hexdigest(),
             "total_rows": len(lines),
         }
-        aggregate = _aggregate(study, rows, run, stamp) | {"detailed_evaluation_results": details}
-        place = make_folder(into / Path(path).parent) / Path(path).name
-        yield write_atomically(f"{place}_samples.jsonl", samples)
-        yield write_atomically(f"{place}.json", msgspec.json.encode(aggregate))
+        aggregate = _aggregate(study, rows, run, timestamp) | {"detailed_evaluation_results": samples_details}
+        base_path = make_folder(into / Path(relative_path).parent) / Path(relative_path).name
+        yield write_atomically(f"{base_path}_samples.jsonl", samples)
+        yield write_atomically(f"{base_path}.json", msgspec.json.encode(aggregate))
 
 
 def _plain(name: str) -> str:

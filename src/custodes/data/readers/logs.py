@@ -114,8 +114,8 @@ def has_keys(path: Path, *keys: str) -> bool:
     if path.suffix.lower() == ".json":
         return top_keys(path).issuperset(keys)
     with path.open("rb") as stream:
-        head = stream.read(HEAD)
-    return all(f'"{key}"'.encode() in head for key in keys)
+        first_bytes = stream.read(HEAD)
+    return all(f'"{key}"'.encode() in first_bytes for key in keys)
 
 
 def holds_records(path: Path) -> bool:
@@ -128,8 +128,8 @@ def holds_records(path: Path) -> bool:
 
 def label(value: Label) -> str:
     """An identifier as a label: integers without a decimal point."""
-    whole = isinstance(value, float) and math.isfinite(value) and value == int(value)
-    return str(int(value) if whole else value).strip()
+    is_whole = isinstance(value, float) and math.isfinite(value) and value == int(value)
+    return str(int(value) if is_whole else value).strip()
 
 
 @dataclass(kw_only=True)

@@ -163,11 +163,11 @@ def _study(files: Mapping[str, str], pair: str, *, name: str) -> Study:
     for file, text in files.items():
         match = re.fullmatch(rf"(human|metric)-scores/{re.escape(pair)}[./](.+)\.(seg|sys)\.score", file)
         if match:
-            kind, rater, level = match.groups()
+            kind, rater, score_level = match.groups()
             if kind_of_rater.setdefault(rater, kind) != kind:
                 raise InputError(f"{name}: {rater!r} has human and metric scores; rename one of the files")
-            scores = _scores(text, len(sources) if level == "seg" else 1, where=file, n_segments=len(sources))
-            item = pl.col("item") if level == "seg" else pl.lit("")
+            scores = _scores(text, len(sources) if score_level == "seg" else 1, where=file, n_segments=len(sources))
+            item = pl.col("item") if score_level == "seg" else pl.lit("")
             tables.append(scores.with_columns(item.alias("item"), rater=pl.lit(rater)))
     scores = pl.concat(tables)
     unused_files = [file.rpartition("/")[2] for file in files if file.endswith(SPARE)]

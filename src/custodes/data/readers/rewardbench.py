@@ -70,10 +70,10 @@ def _read(path: Path) -> Study:
     if table.model == PERSON:
         raise InputError(f"{path.name}: the model is named {PERSON!r}, the name of the human rater; rename the model")
     prompts: Prompts = []
-    for place, (name, subset, scores, n_correct, texts) in enumerate(_entries(table, path.name), start=1):
+    for entry_number, (name, subset, scores, n_correct, texts) in enumerate(_entries(table, path.name), start=1):
         if not 0 <= n_correct <= len(scores) or len(texts) != len(scores):
             raise InputError(
-                f"{path.name}: entry {place} has {len(scores)} scores, {len(texts)} texts and num_correct "
+                f"{path.name}: entry {entry_number} has {len(scores)} scores, {len(texts)} texts and num_correct "
                 f"{n_correct}; give one score for each text, and a num_correct that does not exceed the number of texts"
             )
         item = f"{subset.strip()}/{label(name)}"
@@ -83,7 +83,7 @@ def _read(path: Path) -> Study:
             value = value[0] if isinstance(value, list) and len(value) == 1 else value
             score = number(value)
             if score is None and value is not None:
-                raise InputError(f"{path.name}: entry {place}: score {str(value)[:40]!r} is not a number")
+                raise InputError(f"{path.name}: entry {entry_number}: score {str(value)[:40]!r} is not a number")
             records.score(item, system, table.model, score)
     return _study(records, prompts)
 
@@ -109,8 +109,8 @@ def _entries(table: Any, where: str) -> Iterator[tuple[Label, str, list[Any], in
             f"{where}: the lists have different lengths ({listed(sorted(lengths))}), but each needs one "
             "entry per prompt; the file may be truncated"
         )
-    for name, subset, *rest in zip(*columns, strict=True):
-        scores, n_correct, texts = rest if len(rest) == 3 else (rest[:2], 1, rest[2:])
+    for name, subset, *entry in zip(*columns, strict=True):
+        scores, n_correct, texts = entry if len(entry) == 3 else (entry[:2], 1, entry[2:])
         yield name, subset, scores, n_correct, texts
 
 
@@ -121,8 +121,8 @@ def read_rewardbench2_data(frame: pl.DataFrame, *, where: str, invalid: Invalid)
     records = LogRecords(where=where, kinds={PERSON: "human"})
     prompts: Prompts = []
     for row_number, (row, name, subset) in enumerate(zip(frame.iter_rows(named=True), ids, subsets, strict=True), 1):
-        right, wrong = (_texts(row[side], f"{where}, row {row_number}") for side in ("chosen", "rejected"))
-        prompts.append((f"{subset}/{name}", subset, right, wrong))
+        right_texts, wrong_texts = (_texts(row[side], f"{where}, row {row_number}") for side in ("chosen", "rejected"))
+        prompts.append((f"{subset}/{name}", subset, right_texts, wrong_texts))
         records.sources.append((f"{subset}/{name}", str(row["prompt"] or ""), []))
     return _study(records, prompts)
 
@@ -141,16 +141,18 @@ def _texts(cell: Any, location: str) -> list[str]:
 def _study(records: LogRecords, prompts: Prompts) -> Study:
     """The study of scores, texts and preferences for right completions."""
     preferred_pairs = []
-    for entry_number, (item, subset, right, wrong) in enumerate(prompts, start=1):
+    for entry_number, (item, subset, right_texts, wrong_texts) in enumerate(prompts, start=1):
         if item in records.groups:
             raise InputError(
                 f"{records.where}: prompt {item!r} occurs twice (again in entry {entry_number}); remove one"
             )
         records.groups[item] = subset
-        systems = _systems(len(right), len(wrong))
-        texts = (text if isinstance(text, str) else None for text in (*right, *wrong))
+        systems = _systems(len(right_texts), len(wrong_texts))
+        texts = (text if isinstance(text, str) else None for text in (*right_texts, *wrong_texts))
         records.texts += zip([item] * len(systems), systems, texts, strict=True)
-        preferred_pairs += [(item, good, bad) for good in systems[: len(right)] for bad in systems[len(right) :]]
+        preferred_pairs += [
+            (item, good, bad) for good in systems[: len(right_texts)] for bad in systems[len(right_texts) :]
+        ]
     if not preferred_pairs:
         raise InputError(
             f"{records.where}: no prompt has both a correct and an incorrect completion, so nothing can be compared"

@@ -118,7 +118,9 @@ def likely(word: str, systems: Collection[str]) -> str:
     if any(part in plain_word for part in ("tie", "equal", "same", "both", "neither", "draw")):
         return "tie"
     candidates = {plain(pl.Series([name])).item(): name for name in [*NEAR, *systems]}
-    return next((candidates[near] for near in get_close_matches(plain_word, candidates, n=1, cutoff=0.75)), "")
+    return next(
+        (candidates[close_word] for close_word in get_close_matches(plain_word, candidates, n=1, cutoff=0.75)), ""
+    )
 
 
 def _by_name(verdict: pl.Series, first: pl.Series, second: pl.Series) -> pl.Series:
