@@ -83,22 +83,24 @@ def count_battles(
     survey = _of_aspect(survey, people=people, judges=judges, aspect=aspect)
     if systems is not None:
         known_systems = sorted({*survey["a"], *survey["b"]})
-        chosen = names_of("systems", systems, known_systems, where=WHERE, what="system")
-        survey = survey.filter(pl.col("a").is_in(list(chosen)), pl.col("b").is_in(list(chosen)))
+        chosen_systems = names_of("systems", systems, known_systems, where=WHERE, what="system")
+        survey = survey.filter(pl.col("a").is_in(list(chosen_systems)), pl.col("b").is_in(list(chosen_systems)))
     meanings = _understood(survey, is_own_format=is_own_format)
     rows = _chosen(rows, meanings)
     items_of_raters = collected(_of_items(rows))
     notes: list[Note] = []
     if len(people) > 1 or (items_of_raters["most"] > 1).any():
-        outcomes, notes = _settled(_signed(rows, meanings), rows, people, orders)
+        signed_rows, notes = _settled(_signed(rows, meanings), rows, people, orders)
         keys = ("rater", "system_a", "system_b", "order", "sign")
-        frame = collected(outcomes.group_by(*keys).agg(nw.len().alias("n")))
-        n_items = dict(collected(_of_items(outcomes)).select("rater", pl.col("items").cast(pl.Int64)).iter_rows())
+        sign_counts = collected(signed_rows.group_by(*keys).agg(nw.len().alias("n")))
+        n_items = dict(collected(_of_items(signed_rows)).select("rater", pl.col("items").cast(pl.Int64)).iter_rows())
     else:
-        outcomes = _combined(_signed(rows, meanings), people)
+        signed_rows = _combined(_signed(rows, meanings), people)
         rater_name = pl.when(pl.col("rater").is_in(list(people))).then(pl.lit(HUMAN)).otherwise("rater")
-        frame = meanings.drop_nulls("sign").with_columns(rater=rater_name)
-        n_items = dict(frame.group_by("rater").agg(pl.col("n").sum()).iter_rows())  # every verdict has its own item
+        sign_counts = meanings.drop_nulls("sign").with_columns(rater=rater_name)
+        n_items = dict(
+            sign_counts.group_by("rater").agg(pl.col("n").sum()).iter_rows()
+        )  # every verdict has its own item
     n_missing = int(meanings.filter(pl.col("sign").is_null())["n"].sum())
     if n_missing == meanings["n"].sum():
         raise InputError(f"{WHERE}: all {n_missing} verdicts are empty; give at least one verdict")
@@ -112,7 +114,7 @@ def count_battles(
         ("missing-verdict", n_missing, f"{n_missing} verdicts are empty and count as not rated"),
         ("place-or-column", int(turned_rows["n"].sum()), position_text),
     )
-    rated_raters = set(frame["rater"])
+    rated_raters = set(sign_counts["rater"])
     silent_raters = [
         rater_name for rater_name in (*([HUMAN] if people else []), *judges) if rater_name not in rated_raters
     ]
@@ -123,12 +125,12 @@ def count_battles(
         tuple(sorted({*meanings["a"], *meanings["b"]})),
         tuple(rater_name for rater_name in judges if rater_name in rated_raters),
     )
-    joint_counts = [counted_jointly(outcomes, metrics)] if metrics else []
+    joint_counts = [counted_jointly(signed_rows, metrics)] if metrics else []
     return OutcomeCounts.of_tables(
         summed(joint_counts, systems=system_labels, metrics=metrics),
         systems=system_labels,
         metrics=metrics,
-        by_order=_by_order(frame),
+        by_order=_by_order(sign_counts),
         items=dict(sorted(n_items.items())),  # engines return rows in any order; the digest needs one
         notes=tuple(notes),
         origin=origin,
@@ -156,11 +158,11 @@ def _of_aspect(survey: pl.DataFrame, *, people: Sequence[str], judges: Sequence[
     aspect_of_rater = {
         name: aspect if name in raters_with_aspect or name in people else "" for name in (*people, *judges)
     }
-    table = pl.DataFrame(
+    rater_aspects = pl.DataFrame(
         {"rater": list(aspect_of_rater), "aspect": list(aspect_of_rater.values())},
         schema=dict.fromkeys(["rater", "aspect"], pl.String),
     )
-    chosen_rows = survey.join(table, on=["rater", "aspect"], how="semi")
+    chosen_rows = survey.join(rater_aspects, on=["rater", "aspect"], how="semi")
     if not chosen_rows.height:
         aspects = sorted(survey["aspect"].unique())
         raise OptionError(f"{WHERE}: aspect={aspect!r} has no verdict; aspects: {listed(map(repr, aspects))}")
@@ -287,13 +289,13 @@ def _understood(survey: pl.DataFrame, *, is_own_format: bool) -> pl.DataFrame:
         raise InputError(
             f"{WHERE}: column 'order' holds {listed(map(repr, unknown_orders), limit=3)}; allowed: ab, ba, or empty"
         )
-    forward = np.where(survey["a"] < survey["b"], 1, -1)
+    direction = np.where(survey["a"] < survey["b"], 1, -1)
     return survey.with_columns(
         meaning.preference.alias("meaning").cast(pl.Int64),
         order_code.alias("first").cast(pl.Int64),
         (meaning.unsure & (order_code < 0)).alias("turned"),
-        pl.Series("sign", meaning.preference * forward).cast(pl.Int64),
-        pl.Series("order", order_code * forward).cast(pl.Int64),
+        pl.Series("sign", meaning.preference * direction).cast(pl.Int64),
+        pl.Series("order", order_code * direction).cast(pl.Int64),
         system_a=pl.min_horizontal("a", "b"),
         system_b=pl.max_horizontal("a", "b"),
     )

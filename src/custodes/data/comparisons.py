@@ -180,8 +180,8 @@ class Comparisons:
         """The comparisons of the raters at these positions, in this order."""
         rows = np.concatenate([np.arange(self._ends[r], self._ends[r + 1]) for r in raters])
         n_rows = np.diff(self._ends)[list(raters)]
-        codes = np.repeat(np.arange(len(raters)), n_rows)
-        return replace(self.where(rows), raters=tuple(self.raters[r] for r in raters), rater=codes)
+        rater_codes = np.repeat(np.arange(len(raters)), n_rows)
+        return replace(self.where(rows), raters=tuple(self.raters[r] for r in raters), rater=rater_codes)
 
     def with_raters(self, other: Comparisons) -> Comparisons:
         """The comparisons of this table, followed by the comparisons of another table of the same items and systems."""

@@ -124,9 +124,9 @@ def write_counts(counts: OutcomeCounts, path: str | Path) -> Path:
         "items": dict(counts.items),
         "notes": [{"rule": note.rule, "message": note.message, "count": note.count} for note in counts.notes],
     }
-    how = counts.origin.how
-    head = {"format": FORMAT, "version": VERSION, "digest": digest([how, content]), "how": how}
-    return write_atomically(path, msgspec.json.encode(head | {"counts": content}) + b"\n")
+    options = counts.origin.how
+    header = {"format": FORMAT, "version": VERSION, "digest": digest([options, content]), "how": options}
+    return write_atomically(path, msgspec.json.encode(header | {"counts": content}) + b"\n")
 
 
 @checked
@@ -242,11 +242,11 @@ def _sum(parts: Sequence[OutcomeCounts]) -> OutcomeCounts:
 
 def _check_additive(one: OutcomeCounts, other: OutcomeCounts) -> None:
     """Raise `InputError` for identical counts, or counts with different kinds, rules, directions or roles of raters."""
-    how, how_other = one.origin.how, other.origin.how
-    human, human_other = set(how.get("human", ())), set(how_other.get("human", ()))
-    raters_of_both_kinds = sorted(human & set(other.metrics) | human_other & set(one.metrics))
-    common_raters = {*one.metrics, *human} & {*other.metrics, *human_other}
-    opposite_raters = sorted((set(how.get("lower", ())) ^ set(how_other.get("lower", ()))) & common_raters)
+    options, other_options = one.origin.how, other.origin.how
+    human_raters, other_human_raters = set(options.get("human", ())), set(other_options.get("human", ()))
+    raters_of_both_kinds = sorted(human_raters & set(other.metrics) | other_human_raters & set(one.metrics))
+    common_raters = {*one.metrics, *human_raters} & {*other.metrics, *other_human_raters}
+    opposite_raters = sorted((set(options.get("lower", ())) ^ set(other_options.get("lower", ()))) & common_raters)
     prefix = f"{one.origin.name} and {other.origin.name} cannot be added"
     reject(
         (
@@ -263,9 +263,9 @@ def _check_additive(one: OutcomeCounts, other: OutcomeCounts) -> None:
         ),
         *(
             (
-                how.get(rule) != how_other.get(rule),
-                f"{prefix}: {rule} is {shown(how.get(rule))} in one file and {shown(how_other.get(rule))} in the other "
-                "file; count both tables with the same options",
+                options.get(rule) != other_options.get(rule),
+                f"{prefix}: {rule} is {shown(options.get(rule))} in one file and {shown(other_options.get(rule))} in "
+                "the other file; count both tables with the same options",
             )
             for rule in RULES
         ),
@@ -299,11 +299,12 @@ def _items(parts: Sequence[OutcomeCounts]) -> dict[str, int]:
 def _how(parts: Sequence[OutcomeCounts]) -> dict[str, Any]:
     """The options of counting for the sum. An option that selects raters or systems is kept only if all parts have this
     option."""
-    hows = [part.origin.how for part in parts]
-    rules = {name: value for name, value in hows[0].items() if name not in SELECTIONS}
+    options_of_parts = [part.origin.how for part in parts]
+    rules = {name: value for name, value in options_of_parts[0].items() if name not in SELECTIONS}
     selections = {
-        name: list(dict.fromkeys(chain.from_iterable(how.get(name, ()) for how in hows)))
+        name: list(dict.fromkeys(chain.from_iterable(options.get(name, ()) for options in options_of_parts)))
         for name in SELECTIONS
-        if all(name in how for how in hows) or (name == "lower" and any(name in how for how in hows))
+        if all(name in options for options in options_of_parts)
+        or (name == "lower" and any(name in options for options in options_of_parts))
     }
     return rules | selections

@@ -114,13 +114,13 @@ def one_value_per_item(rows: pl.DataFrame, *, where: str = "") -> pl.DataFrame:
     prefix, source_text = (f"{where}: ", "") if where else ("", " in two inputs")
     grouped = rows.group_by("item", maintain_order=True)
     names = [name for name in rows.columns if name != "item"]
-    values = grouped.agg(pl.col(names).drop_nulls().unique(maintain_order=True))
+    values_by_item = grouped.agg(pl.col(names).drop_nulls().unique(maintain_order=True))
     for name in names:
-        conflicting = values.filter(pl.col(name).list.len() > 1)
+        conflicting = values_by_item.filter(pl.col(name).list.len() > 1)
         if conflicting.height:
-            item, several_values = conflicting.select("item", name).row(0)
+            item, values_of_item = conflicting.select("item", name).row(0)
             raise InputError(
                 f"{prefix}item {item!r} has several values of {name}{source_text} "
-                f"({listed(map(repr, several_values), limit=3)}); give each item one {name}"
+                f"({listed(map(repr, values_of_item), limit=3)}); give each item one {name}"
             )
     return grouped.agg(pl.col(names).drop_nulls().first())

@@ -113,11 +113,11 @@ def _layout(rows: nw.LazyFrame[Any], columns: Columns) -> LabelLayout:
     """The layout of the labels. It is derived from the first rows, and from further rows for columns that are constant
     in the first rows."""
     flat_columns = [name for name, kind in rows.collect_schema().items() if not kind.is_nested()]
-    head = collected(rows.select(flat_columns).head(LOOKED_AT))
-    samples = [head]
+    first_rows = collected(rows.select(flat_columns).head(LOOKED_AT))
+    samples = [first_rows]
     for name in flat_columns:
-        seen_values = head[name].drop_nulls().unique()
-        if seen_values.len() <= 1 and head.height == LOOKED_AT:
+        seen_values = first_rows[name].drop_nulls().unique()
+        if seen_values.len() <= 1 and first_rows.height == LOOKED_AT:
             is_other = ~nw.col(name).is_null()
             for value in seen_values:
                 is_other = is_other & (nw.col(name) != value)
@@ -270,12 +270,12 @@ class _Plan:
             for name, value in zip(self.key, key_values, strict=True):
                 is_equal = is_equal & (nw.col(name).is_null() if value is None else nw.col(name) == value)
             kind_indicators[f"kind{k}"] = indicator(is_equal)
-        clusters = (
+        cluster_kinds = (
             unlabelled.select(self.unit, **kind_indicators)
             .group_by(self.unit)
             .agg(*(nw.col(n).sum() for n in kind_indicators))
         )
-        cluster_counts = clusters.group_by(*kind_indicators).agg(nw.len().alias("n"))
+        cluster_counts = cluster_kinds.group_by(*kind_indicators).agg(nw.len().alias("n"))
         return collected(outputs.join(labelled_units, on=self.unit, how="semi")), collected(cluster_counts)
 
     def representatives(self, kinds: pl.DataFrame) -> pl.DataFrame:

@@ -57,9 +57,11 @@ def joined(notes: Iterable[Note]) -> list[Note]:
 
 def _joined(group: list[Note]) -> Note:
     """Merge notes that differ only in the aspect."""
-    first = group[0]
+    first_note = group[0]
     aspects = list(dict.fromkeys(repr(note.aspect) for note in group))
     if len(aspects) == 1:
-        return first
+        return first_note
     aspects_text = f" for aspects {', '.join(aspects[:-1])} and {aspects[-1]}"
-    return replace(first, message=first.message.replace(OF_ASPECT.format(first.aspect), aspects_text, 1), aspect="")
+    return replace(
+        first_note, message=first_note.message.replace(OF_ASPECT.format(first_note.aspect), aspects_text, 1), aspect=""
+    )

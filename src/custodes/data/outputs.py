@@ -88,12 +88,12 @@ def first_of_each(
     values."""
     names = [name for name in sources.columns if name != "item"]
     list_columns = [name for name in names if sources[name].dtype == pl.List(pl.String)]
-    filled = sources.with_columns(
+    with_nulls = sources.with_columns(
         pl.col(pl.String).replace("", None), *(pl.when(pl.col(name).list.len() > 0).then(name) for name in list_columns)
     )
-    by_item, output_key = filled.group_by("item", maintain_order=True), ["item", "system"]
+    by_item, output_key = with_nulls.group_by("item", maintain_order=True), ["item", "system"]
     n_several_texts = texts.group_by(output_key).agg(pl.col("text").n_unique()).filter(pl.col("text") > 1).height
-    has_several = by_item.agg(pl.col(names).drop_nulls().n_unique() > 1) if names else filled.clear()
+    has_several = by_item.agg(pl.col(names).drop_nulls().n_unique() > 1) if names else with_nulls.clear()
     differing_columns = [name for name in names if has_several[name].any()]
     n_differing = has_several.filter(pl.any_horizontal(differing_columns)).height if differing_columns else 0
     notes = noted(

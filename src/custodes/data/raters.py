@@ -167,18 +167,18 @@ class Raters:
         rows, directed = [], set(self.directed)
         for row in self.frame.iter_rows(named=True):
             name = row["rater"]
-            values_of: dict[str, Any] = {}
+            declared_values: dict[str, Any] = {}
             for pattern, values in values_of_pattern.items():
                 if pattern == name or (pattern not in names and fnmatchcase(name, pattern)):
                     # A literal name takes precedence over globs in any order.
-                    values_of = values_of | values if pattern == name else values | values_of
-            if row["kind"] and values_of.get("kind", row["kind"]) != row["kind"]:
-                kind = values_of["kind"]
+                    declared_values = declared_values | values if pattern == name else values | declared_values
+            if row["kind"] and declared_values.get("kind", row["kind"]) != row["kind"]:
+                kind = declared_values["kind"]
                 message = f"{where}: {name!r} is {kind} here and {row['kind']} in the data; this file takes precedence"
                 notes += noted(("kind-overruled", 1, message))
             # A new cost without a unit does not inherit the unit of the replaced cost.
-            rows.append(row | ({"cost_unit": None} if "cost" in values_of else {}) | values_of)
-            directed |= {name} if "higher_is_better" in values_of else set()
+            rows.append(row | ({"cost_unit": None} if "cost" in declared_values else {}) | declared_values)
+            directed |= {name} if "higher_is_better" in declared_values else set()
         return Raters(frame=pl.DataFrame(rows, schema=SCHEMA), directed=frozenset(directed)), notes
 
     def undeclared_directions(self) -> list[Note]:

@@ -403,8 +403,8 @@ def _labels(table: LoadedTable, columns: Columns) -> Study | None:
     """The study of a table of labels; None if the table holds no labels, or if a reader other than the reader of wide
     tables fits."""
     names = list(columns._renamed(table.frame.columns))
-    fitting = next((candidate for candidate in TABLE_READERS.values() if candidate.fits(names)), None)
-    if fitting not in (None, TABLE_READERS["wide"]):
+    fitting_reader = next((candidate for candidate in TABLE_READERS.values() if candidate.fits(names)), None)
+    if fitting_reader not in (None, TABLE_READERS["wide"]):
         return None
     layout = label_layout(table.frame, columns)
     if layout is None:

@@ -58,9 +58,9 @@ def repeated_items(study: Study, people: Sequence[str]) -> list[tuple[str, ...]]
     ):
         groups_of_cells += _everywhere(pl.concat(cells_of_sides))
     groups += [copies for copies in groups_of_cells if not items_with_text.issuperset(copies)]
-    clusters = dict(study.items.frame.select("item", "cluster").iter_rows())
-    clusters_of = ({clusters.get(item) or item for item in group} for group in groups)
-    return _united([group for group, names in zip(groups, clusters_of, strict=True) if len(names) > 1])
+    cluster_of_item = dict(study.items.frame.select("item", "cluster").iter_rows())
+    clusters_of_groups = ({cluster_of_item.get(item) or item for item in group} for group in groups)
+    return _united([group for group, names in zip(groups, clusters_of_groups, strict=True) if len(names) > 1])
 
 
 def in_one_cluster(items: pl.DataFrame, groups: list[tuple[str, ...]]) -> pl.DataFrame:

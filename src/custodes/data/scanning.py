@@ -38,9 +38,9 @@ def scanned(
             raise OptionError(
                 "--memory-limit and --spill need --engine duckdb; leave them out with Polars, which counts in batches"
             )
-        scan: Any = {"parquet": pl.scan_parquet, "csv": pl.scan_csv, "json": pl.scan_ndjson}[kind]
+        scan_files: Any = {"parquet": pl.scan_parquet, "csv": pl.scan_csv, "json": pl.scan_ndjson}[kind]
         _check_alike(files, kind)
-        yield _renamed(scan(files), columns)
+        yield _renamed(scan_files(files), columns)
         return
     try:
         import duckdb
@@ -56,11 +56,13 @@ def scanned(
         if spill is not None:
             connection.execute("set temp_directory = $1", [str(spill)])
         try:
-            read: Any = {"parquet": connection.read_parquet, "csv": connection.read_csv, "json": connection.read_json}[
-                kind
-            ]
+            read_files: Any = {
+                "parquet": connection.read_parquet,
+                "csv": connection.read_csv,
+                "json": connection.read_json,
+            }[kind]
             _check_alike(files, kind)
-            table = read([str(file) for file in files])
+            table = read_files([str(file) for file in files])
         except duckdb.Error as problem:
             raise InputError(f"{files[0].name}: DuckDB cannot read it: {str(problem).splitlines()[0]}") from None
         yield _renamed(table, columns)
@@ -85,10 +87,10 @@ def _check_alike(files: Sequence[Path], kind: str) -> None:
     columns."""
     if kind == "json" or len(files) < 2:
         return
-    scan: Any = {"parquet": pl.scan_parquet, "csv": pl.scan_csv}[kind]
-    columns = set(scan(files[0]).collect_schema())
+    scan_files: Any = {"parquet": pl.scan_parquet, "csv": pl.scan_csv}[kind]
+    columns = set(scan_files(files[0]).collect_schema())
     for other in files[1:]:
-        if differing_columns := columns ^ set(scan(other).collect_schema()):
+        if differing_columns := columns ^ set(scan_files(other).collect_schema()):
             raise InputError(
                 f"{files[0].name} and {other.name} differ in columns {listed(sorted(differing_columns))}; count these "
                 f"files separately"

@@ -155,9 +155,9 @@ class Study:
         study = self
         if raters is not None:
             described, notes = study.raters.described(raters, where=raters_name)
-            remaining = [note for note in study.notes if note.rule != UNDECLARED]
-            direction_notes = described.undeclared_directions() if len(remaining) < len(study.notes) else []
-            study = replace(study, raters=described, notes=(*remaining, *direction_notes, *notes))
+            kept_notes = [note for note in study.notes if note.rule != UNDECLARED]
+            direction_notes = described.undeclared_directions() if len(kept_notes) < len(study.notes) else []
+            study = replace(study, raters=described, notes=(*kept_notes, *direction_notes, *notes))
             _check_own_systems(study, where=raters_name)
         if items is not None:
             item_table, notes = Items.make(items, where=items_name)
@@ -165,8 +165,8 @@ class Study:
             study = replace(study, items=item_table, notes=(*study.notes, *notes, *item_notes))
         if not study.digest:
             return study
-        tables = [frame.write_csv() for frame in (study.raters.frame, study.items.frame)]
-        return replace(study, digest=digest_of(study.digest, *tables))
+        table_texts = [frame.write_csv() for frame in (study.raters.frame, study.items.frame)]
+        return replace(study, digest=digest_of(study.digest, *table_texts))
 
     @checked
     def select(
@@ -314,9 +314,9 @@ class Study:
         pattern_words = None if metrics is None else value_list("metrics", metrics, labels=candidates)
         tokens = [word for word in pattern_words or [] if word in ("@aspect", "@noaspect")]
         if tokens:
-            with_aspect = set(self._rows_of(candidates).filter(pl.col("aspect") != "")["rater"])
+            raters_with_aspect = set(self._rows_of(candidates).filter(pl.col("aspect") != "")["rater"])
             allowed_states = {"@aspect" in tokens, "@noaspect" not in tokens}
-            candidates = tuple(c for c in candidates if (c in with_aspect) in allowed_states)
+            candidates = tuple(c for c in candidates if (c in raters_with_aspect) in allowed_states)
             if not candidates:
                 raise OptionError(
                     f"metrics={metrics!r} excludes every metric; @aspect selects metrics with an aspect, and @noaspect "
@@ -329,9 +329,9 @@ class Study:
         """A note on metrics of undeclared kind that look human, or whose name differs from the name of an annotator
         only in the aspect."""
         kinds = self.raters.kind
-        unknown = [name for name in judges if not kinds[name]]
-        similar_names = beside_people(unknown, people)
-        likely = [name for name in unknown if looks_human(name) or name in similar_names]
+        undeclared = [name for name in judges if not kinds[name]]
+        similar_names = beside_people(undeclared, people)
+        likely = [name for name in undeclared if looks_human(name) or name in similar_names]
         message = f"raters that look human are read as metrics: {listed(likely)}; name them in human, or exclude them"
         return noted(("annotators-as-metrics", len(likely), message))
 

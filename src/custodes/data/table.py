@@ -136,19 +136,19 @@ def check_columns(
     """Raise `InputError` if a required column is missing or an unknown column looks misspelled. Return notes on unused
     columns."""
     allowed = [*required, *optional]
-    missing = [name for name in required if name not in frame.columns]
+    missing_columns = [name for name in required if name not in frame.columns]
     unknown_columns = [name for name in frame.columns if name not in allowed]
-    if missing:
-        suggestion_text = suggestion(missing[0], unknown_columns)
+    if missing_columns:
+        suggestion_text = suggestion(missing_columns[0], unknown_columns)
         hint = suggestion_text.replace("did you mean", "is it") if suggestion_text else ""
         raise InputError(
-            f"{where}: column {missing[0]!r} is missing{hint}; columns: {listed(frame.columns)};"
+            f"{where}: column {missing_columns[0]!r} is missing{hint}; columns: {listed(frame.columns)};"
             f" needed: {', '.join(required)}"
         )
     for name in unknown_columns:
-        close = suggestion(name, [label for label in allowed if label not in frame.columns], cutoff=SLIP)
-        if close:
-            raise InputError(f"{where}: column {name!r} is unknown{close}; rename it, or remove it")
+        misspelling_text = suggestion(name, [label for label in allowed if label not in frame.columns], cutoff=SLIP)
+        if misspelling_text:
+            raise InputError(f"{where}: column {name!r} is unknown{misspelling_text}; rename it, or remove it")
     return noted(("unused-columns", len(unknown_columns), f"{where}: columns not used: {listed(unknown_columns)}"))
 
 
@@ -291,11 +291,11 @@ def check_unique(frame: pl.DataFrame, key: Sequence[str], *, where: str, what: s
     duplicates = frame.filter(repeated(frame, key))
     if duplicates.is_empty():
         return
-    first = duplicates.row(0, named=True)
-    labels = ", ".join(f"{name} {first[name]!r}" for name in key if first[name] != "")
+    first_duplicate = duplicates.row(0, named=True)
+    labels_text = ", ".join(f"{name} {first_duplicate[name]!r}" for name in key if first_duplicate[name] != "")
     refuse(
-        frame.select(pl.all_horizontal(pl.col(name) == first[name] for name in key)).to_series(),
-        lambda rows, _: f"{where}: the same {what} occurs twice, in rows {rows} ({labels}); {hint}",
+        frame.select(pl.all_horizontal(pl.col(name) == first_duplicate[name] for name in key)).to_series(),
+        lambda rows, _: f"{where}: the same {what} occurs twice, in rows {rows} ({labels_text}); {hint}",
     )
 
 

@@ -62,13 +62,13 @@ def _told(problem: Exception, engine: str) -> str:
     """A short description of the failure, with advice."""
     lines = [line.strip() for line in str(problem).splitlines() if line.strip()] or [type(problem).__name__]
     # The JVM reports the place first; the cause is last.
-    cause = next((line for line in reversed(lines) if line.startswith("Caused by:")), lines[0])
+    cause_line = next((line for line in reversed(lines) if line.startswith("Caused by:")), lines[0])
     if isinstance(problem, OSError):
         return f"{lines[0][:_REASON]}; check that all files of the table still exist"
-    failure = f"{engine} failed" if engine else "out of memory"
+    failure_text = f"{engine} failed" if engine else "out of memory"
     is_out_of_memory = _OF_MEMORY.search(f"{type(problem).__name__} {problem}")
     advice = WAYS.get(engine, OTHERWISE) if is_out_of_memory else MEND
-    return f"{failure}: {cause.removeprefix('Caused by:').strip()[:_REASON]}; {advice}"
+    return f"{failure_text}: {cause_line.removeprefix('Caused by:').strip()[:_REASON]}; {advice}"
 
 
 OTHERWISE = "give the engine more memory, or read the table with DuckDB, which writes to disk"

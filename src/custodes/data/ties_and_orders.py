@@ -184,21 +184,26 @@ def merge_orders(verdicts: Table, orders: Orders, *, keys: Sequence[str] = ("rat
         .agg(*(nw.col(name).sum() for name in summands))
         .with_columns(*(nw.col(name).cast(nw.Int64) for name in summands))
     )
-    n, total = ({o: nw.col(f"{kind}_{o}") for o in ("ab", "ba", "unknown")} for kind in ("n", "sum"))
-    divisor = {o: nw.when(number > 0).then(number).otherwise(nw.lit(1)) for o, number in n.items()}
+    n_in_order, sum_in_order = ({o: nw.col(f"{kind}_{o}") for o in ("ab", "ba", "unknown")} for kind in ("n", "sum"))
+    divisor = {o: nw.when(number > 0).then(number).otherwise(nw.lit(1)) for o, number in n_in_order.items()}
     # The sign of the sum over orders of their means, in integers.
     balance = (
-        total["ab"] * divisor["ba"] * divisor["unknown"]
-        + total["ba"] * divisor["ab"] * divisor["unknown"]
-        + total["unknown"] * divisor["ab"] * divisor["ba"]
+        sum_in_order["ab"] * divisor["ba"] * divisor["unknown"]
+        + sum_in_order["ba"] * divisor["ab"] * divisor["unknown"]
+        + sum_in_order["unknown"] * divisor["ab"] * divisor["ba"]
     )
-    n_all, sum_all = n["ab"] + n["ba"] + n["unknown"], total["ab"] + total["ba"] + total["unknown"]
+    n_all, sum_all = (
+        n_in_order["ab"] + n_in_order["ba"] + n_in_order["unknown"],
+        sum_in_order["ab"] + sum_in_order["ba"] + sum_in_order["unknown"],
+    )
     is_torn = ~((nw.col("decided") == 0) | (sum_all == n_all) | (sum_all == -n_all))
-    is_half = ((n["ab"] > 0) & (n["ba"] == 0) & (nw.col("lost_ba") > 0)) | (
-        (n["ba"] > 0) & (n["ab"] == 0) & (nw.col("lost_ab") > 0)
+    is_half = ((n_in_order["ab"] > 0) & (n_in_order["ba"] == 0) & (nw.col("lost_ba") > 0)) | (
+        (n_in_order["ba"] > 0) & (n_in_order["ab"] == 0) & (nw.col("lost_ab") > 0)
     )
-    n_orders_present = indicator(n["ab"] > 0) + indicator(n["ba"] > 0) + indicator(n["unknown"] > 0)
-    order_balance = indicator(n["ab"] > 0) - indicator(n["ba"] > 0)
+    n_orders_present = (
+        indicator(n_in_order["ab"] > 0) + indicator(n_in_order["ba"] > 0) + indicator(n_in_order["unknown"] > 0)
+    )
+    order_balance = indicator(n_in_order["ab"] > 0) - indicator(n_in_order["ba"] > 0)
     is_left_out = is_half | is_torn if orders == "consistent" else is_half
     return totals.filter(n_all > 0).select(
         *keys,

@@ -115,15 +115,15 @@ def from_duckdb(path: Path, part: str | None, name: str) -> pl.DataFrame:
         raise MissingExtraError(f"{name}: a DuckDB file needs DuckDB: pip install 'custodes[duckdb]'") from error
     with duckdb.connect(":memory:") as connection:
         try:
-            quoted = str(path).replace("'", "''")
-            connection.execute(f"ATTACH '{quoted}' AS opened (READ_ONLY)")
+            escaped_path = str(path).replace("'", "''")
+            connection.execute(f"ATTACH '{escaped_path}' AS opened (READ_ONLY)")
             connection.execute("USE opened")
             connection.execute("SET temp_directory = ''")  # do not spill to disk
             connection.execute("SET enable_external_access = false; SET lock_configuration = true")
             tables = [name for (name,) in connection.execute(DUCKDB_TABLES).fetchall()]
         except duckdb.Error as error:
-            fault = _first_line(error).replace(str(path), path.name)
-            raise InputError(f"{name}: {DAMAGED} ({fault}); copy or download it again") from None
+            fault_text = _first_line(error).replace(str(path), path.name)
+            raise InputError(f"{name}: {DAMAGED} ({fault_text}); copy or download it again") from None
         query = _query(tables, part, name)
         timed_out = threading.Event()
 

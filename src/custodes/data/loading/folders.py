@@ -120,10 +120,10 @@ def _saved(folder: Path, name: str) -> tuple[list[Path], Any]:
             f"save_to_disk"
         )
     files = [folder / _plain(str(entry["filename"]), name) for entry in listing]
-    missing = [file.name for file in files if not file.is_file()]
-    if missing or not files:
+    missing_files = [file.name for file in files if not file.is_file()]
+    if missing_files or not files:
         raise InputError(
-            f"{name}: data files are missing: {listed(missing) or 'all'}; copy or download the folder again"
+            f"{name}: data files are missing: {listed(missing_files) or 'all'}; copy or download the folder again"
         )
     return files, _json(folder / INFO).get("features")
 

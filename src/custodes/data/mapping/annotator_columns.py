@@ -71,9 +71,9 @@ def _forms(people: Sequence[str]) -> Iterator[tuple[str, dict[str, list[str]], s
     if all(_is_aspect(word) for name in names for word in name[::2]):
         yield "".join(prefix), {"aspect": ["".join(name) for name in names]}, "", "".join(suffix)
     for rater_last in (True, False):
-        splits = [split for name in names if (split := _split(name, rater_last=rater_last))]
-        aspects, separators, raters = ([split[index] for split in splits] for index in range(3))
-        if len(splits) == len(names) and len(set(separators)) == 1 and _plausible(raters, aspects):
+        parts_of_names = [split for name in names if (split := _split(name, rater_last=rater_last))]
+        aspects, separators, raters = ([split[index] for split in parts_of_names] for index in range(3))
+        if len(parts_of_names) == len(names) and len(set(separators)) == 1 and _plausible(raters, aspects):
             fields = {"aspect": aspects, "rater": raters} if rater_last else {"rater": raters, "aspect": aspects}
             yield "".join(prefix), fields, separators[0], "".join(suffix)
 

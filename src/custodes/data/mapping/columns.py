@@ -253,8 +253,8 @@ class Columns:
         old_names = self._renamed(frame.columns)
         mapped = frame.select(pl.col(name).alias(new) for new, name in old_names.items())
         mapped, notes = with_kinds(mapped, self.roles, where=where)
-        role_of = _giving_way(self._here(frame.columns), frame.columns)
-        ignored = [f"{name!r} ({role}={self.roles[role]!r} is used)" for name, role in role_of.items()]
+        replaced_by = _giving_way(self._here(frame.columns), frame.columns)
+        ignored = [f"{name!r} ({role}={self.roles[role]!r} is used)" for name, role in replaced_by.items()]
         notes = [*noted(("column-gave-way", len(ignored), f"{where}: columns not used: {listed(ignored)}")), *notes]
         if "phrase" in self.roles and "winner" in mapped.columns:
             mapped, phrase_notes = _with_words(mapped, self.roles["phrase"], where=where)
@@ -477,18 +477,18 @@ def _check_people(
 
 def _check_apart(labels: Mapping[str, Mapping[str, str]], *, where: str) -> None:
     """Raise `InputError` for columns with the same rater, aspect and repeat, and for a rater of two kinds."""
-    seen: dict[tuple[str, ...], str] = {}
-    first_kind: dict[str, tuple[str, str]] = {}
+    column_of: dict[tuple[str, ...], str] = {}
+    first_use: dict[str, tuple[str, str]] = {}
     for name, row in labels.items():
         key = tuple(row.get(part, "") for part in ("rater", "aspect", "repeat", "system"))
-        if key in seen:
-            described = ", ".join(f"{part} {label!r}" for part, label in row.items() if label and part != "kind")
+        if key in column_of:
+            key_text = ", ".join(f"{part} {label!r}" for part, label in row.items() if label and part != "kind")
             raise InputError(
-                f"{where}: columns {seen[key]!r} and {name!r} have the same {described or 'rater'}; "
+                f"{where}: columns {column_of[key]!r} and {name!r} have the same {key_text or 'rater'}; "
                 "distinguish them by {rater}, {aspect} or {repeat}"
             )
-        seen[key] = name
-        other_column, kind = first_kind.setdefault(row.get("rater", name), (name, row.get("kind", "")))
+        column_of[key] = name
+        other_column, kind = first_use.setdefault(row.get("rater", name), (name, row.get("kind", "")))
         if row.get("kind", "") != kind:
             raise InputError(
                 f"{where}: rater {row['rater']!r} is {kind or 'of unknown kind'} in column {other_column!r} and"

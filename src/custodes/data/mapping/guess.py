@@ -247,8 +247,8 @@ def _of(declared: Columns, layouts: Guess, names: Sequence[str]) -> Iterator[Col
     """Guesses, completed by the mapping of the user. Columns that already have the name of their role, and patterns
     without a match, are left out."""
     for roles, patterns in layouts:
-        allowed = (("source", "item"), ("winner", "system_a"))
-        duplicates = {role for role, other_role in allowed if roles.get(role) == roles.get(other_role)}
+        allowed_equal = (("source", "item"), ("winner", "system_a"))
+        duplicates = {role for role, other_role in allowed_equal if roles.get(role) == roles.get(other_role)}
         if len(set(roles.values())) == len({*roles} - duplicates):
             mapped = {
                 role: name
@@ -275,11 +275,13 @@ def _places(
         reverse=True,
     )
     items = list(dict.fromkeys([*candidates["item"], *(name for name in likely_items if not is_measure(name))]))
-    words = [name for name in labels if may_be_systems(frame[name]) and not has_another_role(name, "system", "item")]
+    system_words = [
+        name for name in labels if may_be_systems(frame[name]) and not has_another_role(name, "system", "item")
+    ]
     likely_systems = sorted(
         (
             name
-            for name in words
+            for name in system_words
             if not (name.endswith(".*.name") or is_fact(name))
             and (not items or any(_varies(frame, name, item) for item in items[:CHOICES]))
         ),
@@ -301,12 +303,14 @@ def _verdicts(
     head = frame.head(SAMPLED)
     phrase_columns = [name for name in free if pairs and may_be_phrases(head[name]) and not is_time(head[name])]
     phrases = {name: phrase for name in phrase_columns if (phrase := proposed_phrases(head[name]))}
-    unique = [name for name in free if frame[name].n_unique() == frame.height and not is_time(frame[name])]
-    ids = [name for name in unique if name not in items and name not in phrases and not is_prose(frame[name])]
+    unique_names = [name for name in free if frame[name].n_unique() == frame.height and not is_time(frame[name])]
+    id_columns = [
+        name for name in unique_names if name not in items and name not in phrases and not is_prose(frame[name])
+    ]
     winners = [name for name in candidates["winner"] if not is_prose(head[name])]
     output_roles = texts_of_pairs(head, [])  # used if no columns name the systems
     bases = [{"system_a": a, "system_b": b} for a, b in pairs] or ([output_roles] if output_roles else [])
-    for base, item in product(bases, [*items, *ids[:1]]):
+    for base, item in product(bases, [*items, *id_columns[:1]]):
         verdict_columns = [name for name in winners if name not in (item, *base.values())]
         phrase_columns = [name for name in phrases if name not in (item, *base.values())]
         for verdict_roles, further_roles in (
@@ -417,13 +421,15 @@ def _half_long(
     ):
         return
     kind_prefix = "human:" if PEOPLE_ROLES & set(parts(further["rater"])) else ""
-    rated = [name for name in aspects if set(parts(name)) & (ASPECTS | GENERIC) and not AVERAGES & set(parts(name))]
-    rated = rated or aspects
-    used = (*aspects, *base.values(), *further.values())
-    spare = [name for name in frame.columns if is_number(frame[name]) and name not in used]
-    prefix = re.sub(r"[^\W_]*$", "", commonprefix(rated)) if len(rated) > 1 else ""  # noqa: RUF071
-    for pattern in (f"{literal(prefix)}{{aspect}}", f"{{aspect:{','.join(map(literal, rated))}}}"):
-        if matches(pattern, [*aspects, *spare]).keys() == set(rated):
+    rated_names = [
+        name for name in aspects if set(parts(name)) & (ASPECTS | GENERIC) and not AVERAGES & set(parts(name))
+    ]
+    rated_names = rated_names or aspects
+    used_names = (*aspects, *base.values(), *further.values())
+    unused_names = [name for name in frame.columns if is_number(frame[name]) and name not in used_names]
+    prefix = re.sub(r"[^\W_]*$", "", commonprefix(rated_names)) if len(rated_names) > 1 else ""  # noqa: RUF071
+    for pattern in (f"{literal(prefix)}{{aspect}}", f"{{aspect:{','.join(map(literal, rated_names))}}}"):
+        if matches(pattern, [*aspects, *unused_names]).keys() == set(rated_names):
             yield {**base, **further}, (f"{kind_prefix}{pattern}",)
 
 
@@ -440,23 +446,23 @@ def _wide(
         role: name for role, name in _other_roles(base, candidates, ("aspect", "repeat")).items() if name == role
     }
     scores = [name for name in numbers if name not in further.values() and (name == "score" or name not in RATED)]
-    object_patterns, flat = nested_patterns(frame, [name for name in scores if name in nested])
+    object_patterns, flat_columns = nested_patterns(frame, [name for name in scores if name in nested])
     if object_patterns:
-        scores = flat + [name for name in scores if name not in nested]
-    patterns, people = people_patterns(frame, scores)
+        scores = flat_columns + [name for name in scores if name not in nested]
+    patterns, human_columns = people_patterns(frame, scores)
     # Numbers that are not scores, such as the latency of a request, match no pattern.
-    spare = [
+    other_numbers = [
         name
         for name in frame.columns
         if name not in (*base.values(), *scores, *further.values()) and is_number(frame[name]) and name not in RATED
     ]
     if patterns or object_patterns:
-        aspects = {row.get("aspect", "") for pattern in patterns for row in matches(pattern, people).values()}
-        metric_patterns = rest_pattern(scores, people, spare, sorted(aspects - {""}))
+        aspects = {row.get("aspect", "") for pattern in patterns for row in matches(pattern, human_columns).values()}
+        metric_patterns = rest_pattern(scores, human_columns, other_numbers, sorted(aspects - {""}))
         yield {**base, **further}, (*object_patterns, *patterns, *metric_patterns)
-    elif people:
+    elif human_columns:
         return
-    if averages(scores) or spare or nested:
+    if averages(scores) or other_numbers or nested:
         single_scores = [
             name for name in scores if name not in averages(scores) and (not nested or frame[name].n_unique() > 1)
         ]

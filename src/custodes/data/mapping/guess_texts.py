@@ -239,14 +239,16 @@ def _of_item(frame: pl.DataFrame, free: Sequence[str], outputs: Sequence[str]) -
     roles: dict[str, str] = {}
     for role in ("references", "source", "context", "images"):
         may_be_list = role in ("references", "images")
-        texts = [
+        text_columns = [
             name
             for name in remaining
             if is_text(frame[name]) or (may_be_list and frame[name].dtype == pl.List(pl.String))
         ]
-        candidates = [*(_numbered(remaining, role) if role == "references" else ()), *named(role, texts)]
+        candidates = [*(_numbered(remaining, role) if role == "references" else ()), *named(role, text_columns)]
         role_words = CORE.get(role, frozenset())
-        candidates += [name for name in texts if not role_words.isdisjoint(parts(name)) and is_prose(frame[name])]
+        candidates += [
+            name for name in text_columns if not role_words.isdisjoint(parts(name)) and is_prose(frame[name])
+        ]
         if candidates:
             roles[role] = candidates[0]
             remaining = [name for name in remaining if name not in several(candidates[0], remaining)]
@@ -340,8 +342,8 @@ def _place(
 
 def _rows(frame: pl.DataFrame, free: Sequence[str], declared: Mapping[str, str]) -> Roles:
     """Layout with one row per output, in a column with the name of an output."""
-    texts = [name for name in free if is_text(frame[name]) and not _are_conversations(frame[name])]
-    for text in [declared["text"]] if "text" in declared else named("text", texts)[:CHOICES]:
+    text_columns = [name for name in free if is_text(frame[name]) and not _are_conversations(frame[name])]
+    for text in [declared["text"]] if "text" in declared else named("text", text_columns)[:CHOICES]:
         item_roles = _of_item(frame, free, [text])
         for key_roles, is_certain in _place(
             frame, [name for name in free if name != text], item_roles.get("source"), declared

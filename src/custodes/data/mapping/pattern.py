@@ -114,11 +114,11 @@ class ColumnPattern:
         partial_matches: list[tuple[tuple[str, ...], str]] = (
             [((), column[len(prefix) :])] if column.startswith(prefix) else []
         )
-        for index, fixed in enumerate(inner_texts):
+        for index, fixed_text in enumerate(inner_texts):
             partial_matches = [
-                ((*labels, text[: match.start()]), text[match.start() + len(fixed) :])
+                ((*labels, text[: match.start()]), text[match.start() + len(fixed_text) :])
                 for labels, text in partial_matches
-                for match in re.finditer(f"(?={re.escape(fixed)})", text)
+                for match in re.finditer(f"(?={re.escape(fixed_text)})", text)
                 if self._allows(index, text[: match.start()])
             ]
         label_tuples = [
@@ -159,14 +159,14 @@ def split_columns(pattern: ColumnPattern, columns: Sequence[str]) -> dict[str, d
             n_sure = [sum(part in sure_labels for part in way.items()) for way in splits]
             best_splits = [way for way, count in zip(splits, n_sure, strict=True) if count == max(n_sure)]
             if len(best_splits) > 1:
-                first, second, *_ = (
+                first_way, second_way, *_ = (
                     ", ".join(f"{field} {label!r}" for field, label in way.items()) for way in best_splits
                 )
                 limited_field = f"{{{pattern.fields[0]}:{best_splits[1][pattern.fields[0]]}}}"
                 example = pattern.written.replace(f"{{{pattern.fields[0]}}}", limited_field)
                 raise OptionError(
-                    f"columns: {column!r} matches {pattern.written!r} in two ways ({first}; {second}); list the "
-                    f"labels, as in {example!r} (a comma list of globs)"
+                    f"columns: {column!r} matches {pattern.written!r} in two ways ({first_way}; {second_way}); list "
+                    f"the labels, as in {example!r} (a comma list of globs)"
                 )
             labels[column] = best_splits[0]
     return labels

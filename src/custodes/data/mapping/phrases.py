@@ -138,14 +138,14 @@ def proposed_phrases(cells: pl.Series) -> str:
     n_read = n_total - sum(remaining.values())
     for template in sorted(count_of_template, key=lambda name: count_of_template[name], reverse=True):
         _, pattern = _compiled(template)
-        matched = [cell for cell in remaining if pattern.fullmatch(cell)]
-        if matched and len(patterns) < MOST:
+        matched_cells = [cell for cell in remaining if pattern.fullmatch(cell)]
+        if matched_cells and len(patterns) < MOST:
             patterns.append(template)
-            n_read += sum(remaining.pop(cell) for cell in matched)
-    undecided = [cell.lower() for cell in remaining if not TOKEN.search(cell)]
+            n_read += sum(remaining.pop(cell) for cell in matched_cells)
+    tie_cells = [cell.lower() for cell in remaining if not TOKEN.search(cell)]
     tie_globs = sorted(
-        (glob for glob in TIES if any(glob in cell for cell in undecided)),
-        key=lambda glob: -sum(glob in cell for cell in undecided),
+        (glob for glob in TIES if any(glob in cell for cell in tie_cells)),
+        key=lambda glob: -sum(glob in cell for cell in tie_cells),
     )
     if tie_globs and patterns:
         patterns.append(f"{{tie:*{tie_globs[0]}*}}")

@@ -35,27 +35,30 @@ class Schema:
     def load(cls, path: str | Path) -> Schema:
         """Read a schema from a TOML file. Paths are relative to the file. Unknown keys raise an error with a
         suggestion."""
-        file = Path(path)
+        toml_file = Path(path)
         try:
-            values = tomllib.loads(utf8_text(small_file(file, "a schema"), file.name))
+            values = tomllib.loads(utf8_text(small_file(toml_file, "a schema"), toml_file.name))
         except OSError as error:
-            raise InputError(f"schema {file}: cannot be read: {error.strerror}") from None
+            raise InputError(f"schema {toml_file}: cannot be read: {error.strerror}") from None
         except (ValueError, RecursionError) as error:
-            raise InputError(f'{file.name}: not TOML: {error}; an example: reader = "ratings"') from None
+            raise InputError(f'{toml_file.name}: not TOML: {error}; an example: reader = "ratings"') from None
         for key, value in values.items():
             if key not in KEYS:
-                raise InputError(f"{file.name}: unknown key {key!r}{suggestion(key, KEYS)}; keys: {', '.join(KEYS)}")
+                raise InputError(
+                    f"{toml_file.name}: unknown key {key!r}{suggestion(key, KEYS)}; keys: {', '.join(KEYS)}"
+                )
             is_list = isinstance(value, list) and key in SELECTION and all(isinstance(text, str) for text in value)
             if key != TABLE and not (isinstance(value, str) or is_list):
                 raise InputError(
-                    f'{file.name}: {key} = {value!r} is not a text; write the value in quotes, such as {key} = "..."'
+                    f"{toml_file.name}: {key} = {value!r} is not a text; write the value in quotes, such as {key} = "
+                    '"..."'
                 )
         try:
             columns = Columns.make(values.get(TABLE, {}))
         except OptionError as error:
-            raise InputError(f"{file.name}: {error}") from None
+            raise InputError(f"{toml_file.name}: {error}") from None
         reading = {key: values[key] for key in WORDS if key in values}
-        reading |= {key: file.parent / values[key] for key in PATHS if key in values}
+        reading |= {key: toml_file.parent / values[key] for key in PATHS if key in values}
         return cls(columns=columns, reading=reading, selection={key: values[key] for key in SELECTION if key in values})
 
     def under(

@@ -142,8 +142,8 @@ def _exchange(cell: Any, where: str, *, uses_last_turn: bool) -> tuple[str | Non
     turns = turns_of(cell)
     if turns is None:
         raise InputError(f"{where}: messages must be a list of turns, each with role and content")
-    *earlier_turns, (speaker, words) = turns
-    answer = words if uses_last_turn and speaker.lower() in ANSWERS else None
+    *earlier_turns, (speaker, last_text) = turns
+    answer = last_text if uses_last_turn and speaker.lower() in ANSWERS else None
     earlier_turns = earlier_turns if answer is not None else turns
     user_turns = [index for index, (who, _) in enumerate(earlier_turns) if who.lower() not in (*ANSWERS, *INSTRUCTIONS)]
     if not user_turns:

@@ -152,13 +152,13 @@ def _annotators(frame: pl.DataFrame, *, is_anonymous: bool, where: str) -> tuple
 def _items(instruction: pl.Series, systems: list[pl.Series], texts: list[pl.Series]) -> pl.Series:
     """The instruction of each row. If a system has several texts for an instruction, an id of the two texts is
     added."""
-    long = pl.concat(
+    text_rows = pl.concat(
         [
             pl.DataFrame({"instruction": instruction, "system": column, "text": text})
             for column, text in zip(systems, texts, strict=True)
         ]
     )
-    n_texts = long.drop_nulls("text").group_by("instruction", "system").agg(pl.col("text").n_unique())
+    n_texts = text_rows.drop_nulls("text").group_by("instruction", "system").agg(pl.col("text").n_unique())
     ambiguous = n_texts.filter(pl.col("text") > 1)["instruction"].unique()
     item_labels = [
         f"{column} #{sha256(repr(pair).encode()).hexdigest()[:6]}" if is_ambiguous else column

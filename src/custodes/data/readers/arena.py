@@ -65,7 +65,7 @@ def read_arena(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
     unknown, as these files do not record it.
     """
     question = fitting_columns(frame, COLUMNS, where=where)[0]
-    unused = frame.drop(question, *READ, *MARKS, *METADATA, strict=False)
+    unused_columns = frame.drop(question, *READ, *MARKS, *METADATA, strict=False)
     has_rated_turn = not set(COUNTS_TURNS) & set(frame.columns)
     items = items_of(frame, where=where, question=question, turn=has_rated_turn)
     rater, notes = _raters(frame, where=where)
@@ -80,8 +80,10 @@ def read_arena(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
         ]
     )
     verdicts, order_notes = judged(table, frame, where=where, column="winner")
-    notes += noted(("unused-columns", unused.width, f"{where}: columns not used: {listed(unused.columns)}"))
-    notes += in_each_row(frame, question, [*unused.columns, "prompt"], where=where)
+    notes += noted(
+        ("unused-columns", unused_columns.width, f"{where}: columns not used: {listed(unused_columns.columns)}")
+    )
+    notes += in_each_row(frame, question, [*unused_columns.columns, "prompt"], where=where)
     turns = label_column(frame if has_rated_turn else frame.select(PAIR), "turn", where=where, empty=True)
     texts, sources = _texts(frame, table, turns.cast(pl.Int64, strict=False).fill_null(0), where=where)
     return log_study(
@@ -90,7 +92,7 @@ def read_arena(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
         invalid=invalid,
         allowed=words.ALLOWED,
         likely=partial(words.likely, systems=set(table["system_a"]) | set(table["system_b"])),
-        unused=unused,
+        unused=unused_columns,
         items=items.with_columns(label_column(frame, "language", where=where, empty=True).alias("group")),
         kind=lambda rater: next((kind for kind, starts in KINDS.items() if rater.lower().startswith(starts)), ""),
         outputs=outputs_of(texts, sources)[0],

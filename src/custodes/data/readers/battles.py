@@ -57,11 +57,11 @@ def read_battles(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
     """
     if "judge" in frame.columns and "rater" not in frame.columns:
         frame = frame.rename({"judge": "rater"})
-    present = set(frame.columns)
-    verdict_columns = max(COLUMNS, key=lambda columns: (len(set(columns) & present), columns == COLUMNS[1]))
+    present_columns = set(frame.columns)
+    verdict_columns = max(COLUMNS, key=lambda columns: (len(set(columns) & present_columns), columns == COLUMNS[1]))
     _, first_column, second_column, column = verdict_columns
     for synonyms in SAME:
-        if set(synonyms) <= present:
+        if set(synonyms) <= present_columns:
             raise InputError(f"{where}: columns {synonyms[0]!r} and {synonyms[1]!r} have the same meaning; remove one")
     has_raters = "rater" in frame.columns or "kind" in frame.columns
     required = (*verdict_columns, "rater") if has_raters else verdict_columns
@@ -88,15 +88,15 @@ def read_battles(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
     verdicts, order_notes = judged(table, frame, where=where, column=column)
     systems = set(pl.concat([table["system_a"].unique(), table["system_b"].unique()]))
     suggest_word = partial(likely, systems=systems)
-    unused = [name for name in frame.columns if name not in (*required, *known_columns)]
+    unused_columns = [name for name in frame.columns if name not in (*required, *known_columns)]
     preferences, verdict_notes = read_verdicts(
-        verdicts, where=where, allowed=words.ALLOWED, invalid=invalid, likely=suggest_word, unused=unused
+        verdicts, where=where, allowed=words.ALLOWED, invalid=invalid, likely=suggest_word, unused=unused_columns
     )
     assumed_text = f"{where}: there is no column 'rater', so all verdicts are attributed to one annotator, 'human'"
     notes += [
         *order_notes,
         *verdict_notes,
-        *in_each_row(frame, "item", unused, where=where),
+        *in_each_row(frame, "item", unused_columns, where=where),
         *noted(("rater-assumed", not has_raters, assumed_text)),
     ]
     kinds = rater_kinds(frame, where=where) if has_raters else {"human": "human"}
@@ -175,13 +175,13 @@ def _unsure_note(verdicts: pl.DataFrame, unsure: pl.Series, *, where: str, colum
     is_turned = unsure & (verdicts["order"] == "ba")
     if not is_turned.any():
         return []
-    forward = pl.when(pl.col("system_a") < pl.col("system_b")).then(1.0).otherwise(-1.0)
+    direction = pl.when(pl.col("system_a") < pl.col("system_b")).then(1.0).otherwise(-1.0)
     comparisons = verdicts.drop_nulls("preference").with_columns(
         low=pl.min_horizontal("system_a", "system_b"),
         high=pl.max_horizontal("system_a", "system_b"),
-        taken=pl.col("preference") * forward,
+        taken=pl.col("preference") * direction,
         place=pl.col("preference")
-        * forward
+        * direction
         * is_turned.filter(verdicts["preference"].is_not_null()).replace_strict(SIGNS),
     )
     keys = [name for name in ("item", "low", "high", "rater", "aspect", "repeat") if name in comparisons.columns]

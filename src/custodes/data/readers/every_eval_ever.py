@@ -109,14 +109,14 @@ def _add(records: LogRecords, sample: Any, results: dict[tuple[str, str], Any], 
 
 def _results(folders: set[Path]) -> dict[tuple[str, str], Any]:
     """The aggregate results in the folders, by evaluation and by id or name of the result."""
-    results: dict[tuple[str, str], Any] = {}
+    result_of_key: dict[tuple[str, str], Any] = {}
     for path in (path for folder in sorted(folders) for path in sorted(folder.glob("*.json"))):
         if has_keys(path, "evaluation_id", "evaluation_results"):
-            run = parsed(log_bytes(path), RESULTS, where=path.name, what="an aggregate file of Every Eval Ever")
-            for result in run.evaluation_results:
+            aggregate = parsed(log_bytes(path), RESULTS, where=path.name, what="an aggregate file of Every Eval Ever")
+            for result in aggregate.evaluation_results:
                 for name in filter(None, (result.evaluation_name, result.evaluation_result_id)):
-                    results[run.evaluation_id, name] = result
-    return results
+                    result_of_key[aggregate.evaluation_id, name] = result
+    return result_of_key
 
 
 def write_every_eval_ever(study: Study, into: Path) -> Iterator[Path]:

@@ -67,14 +67,19 @@ def read_helm(files: Sequence[Path], *, where: str, invalid: Invalid) -> Study:
     split_counts: Counter[str] = Counter()
     for folder in sorted(file.parent for file in files):
         names = [name for name in LAYOUTS if (folder / name).is_file()]
-        missing = {SPEC, STATS}.difference(names)
-        if missing:
-            raise InputError(f"{where}: {folder.name} lacks {listed(sorted(missing))}; {WHAT} needs {SPEC} and {STATS}")
-        data = {name: records.load(folder / name, f"{folder.name}/{name}") for name in names}
-        run = {name: parsed(data[name], LAYOUTS[name], where=f"{folder.name}/{name}", what=WHAT) for name in names}
-        model, task = run[SPEC].adapter_spec.model, _without_model(run[SPEC].name)
+        missing_files = {SPEC, STATS}.difference(names)
+        if missing_files:
+            raise InputError(
+                f"{where}: {folder.name} lacks {listed(sorted(missing_files))}; {WHAT} needs {SPEC} and {STATS}"
+            )
+        content_of_file = {name: records.load(folder / name, f"{folder.name}/{name}") for name in names}
+        parsed_files = {
+            name: parsed(content_of_file[name], LAYOUTS[name], where=f"{folder.name}/{name}", what=WHAT)
+            for name in names
+        }
+        model, task = parsed_files[SPEC].adapter_spec.model, _without_model(parsed_files[SPEC].name)
         records.run(task, model, str(folder))
-        for instance in run[STATS]:
+        for instance in parsed_files[STATS]:
             item = _item(task, instance.instance_id, instance.perturbation)
             for stat in instance.stats:
                 if stat.name.split not in ("test", None):
@@ -82,7 +87,7 @@ def read_helm(files: Sequence[Path], *, where: str, invalid: Invalid) -> Study:
                     continue
                 records.groups.setdefault(item, task)
                 records.score(item, model, stat.name.name, stat.mean, repeat=str(instance.train_trial_index))
-        for request in run[STATE].request_states if STATE in run else ():
+        for request in parsed_files[STATE].request_states if STATE in parsed_files else ():
             instance = request.instance
             item = _item(task, instance.id, instance.perturbation)
             if request.reference_index is not None or item not in records.groups:

@@ -115,8 +115,8 @@ def _long(frame: pl.DataFrame, keys: pl.DataFrame, layout: LabelLayout, *, where
         kind=label_words(frame[layout.kind]).replace_strict(KINDS, default=""),
         word=label_words(frame[layout.label]),
     )
-    kinds_of = table.select("rater", "kind").unique(maintain_order=True)
-    raters_of_two_kinds = kinds_of.filter(pl.col("rater").is_duplicated())["rater"].unique()
+    kind_pairs = table.select("rater", "kind").unique(maintain_order=True)
+    raters_of_two_kinds = kind_pairs.filter(pl.col("rater").is_duplicated())["rater"].unique()
     if raters_of_two_kinds.len():
         raise InputError(
             f"{where}: rater {raters_of_two_kinds[0]!r} has labels of kind human and of kind metric; give each rater "
@@ -131,12 +131,12 @@ def _long(frame: pl.DataFrame, keys: pl.DataFrame, layout: LabelLayout, *, where
 
 def _study(labels: pl.DataFrame, notes: list[Note], *, where: str) -> Study:
     """The study of a table with a row per label: item, system, repeat, rater, aspect, kind and word."""
-    rows, scales = [], dict[str, LabelScale]()
+    rows, scale_of_aspect = [], dict[str, LabelScale]()
     for (aspect,), aspect_rows in labels.group_by("aspect", maintain_order=True):
         by_rater = {str(rater): table for (rater,), table in aspect_rows.group_by("rater", maintain_order=True)}
         words = {rater: table["word"].alias(rater) for rater, table in by_rater.items()}
         gold = aspect_rows.filter(pl.col("kind") == "human")["rater"].unique(maintain_order=True).to_list()
-        scales[str(aspect)] = scale = scale_of(words, gold=gold, where=where)
+        scale_of_aspect[str(aspect)] = scale = scale_of(words, gold=gold, where=where)
         for rater, table in by_rater.items():
             label_codes = codes(words[rater], table["rater"], scale)
             notes += _unread(words[rater], label_codes, rater, scale, where=where)
@@ -144,16 +144,16 @@ def _study(labels: pl.DataFrame, notes: list[Note], *, where: str) -> Study:
     ratings = pl.concat(rows)
     if ratings.is_empty():
         raise InputError(f"{where}: no row has a label; give at least one")
-    kinds = dict(labels.select("rater", "kind").unique(maintain_order=True).iter_rows())
-    kinds = {name: kind or ("human" if looks_human(name) else "metric") for name, kind in kinds.items()}
-    silent_raters = [name for name in kinds if not ratings.filter(pl.col("rater") == name).height]
+    kind_of_rater = dict(labels.select("rater", "kind").unique(maintain_order=True).iter_rows())
+    kind_of_rater = {name: kind or ("human" if looks_human(name) else "metric") for name, kind in kind_of_rater.items()}
+    silent_raters = [name for name in kind_of_rater if not ratings.filter(pl.col("rater") == name).height]
     notes += noted(
         ("rater-without-labels", len(silent_raters), f"{where}: columns without a label: {listed(silent_raters)}")
     )
     return Study(
         ratings=Ratings(frame=ratings.select(pl.col(name).cast(kind) for name, kind in SCHEMA.items())),
-        raters=Raters.infer({name: kind for name, kind in kinds.items() if name not in silent_raters}),
-        labels=scales,
+        raters=Raters.infer({name: kind for name, kind in kind_of_rater.items() if name not in silent_raters}),
+        labels=scale_of_aspect,
         notes=tuple(notes),
         name=where,
     )

@@ -160,9 +160,10 @@ class LogRecords:
     def run(self, task: str, model: str, source: str) -> None:
         """Register a run. A second run of the same model on the same task raises `InputError`."""
         if (task, model) in self.runs:
-            first = self.runs[task, model]
+            first_source = self.runs[task, model]
             raise InputError(
-                f"{self.where}: {first} and {source} are both runs of {model} on {task}; give only one of these runs"
+                f"{self.where}: {first_source} and {source} are both runs of {model} on {task}; give only one of "
+                "these runs"
             )
         self.runs[task, model] = source
 
@@ -193,10 +194,11 @@ class LogRecords:
             raise InputError(f"{self.where}: no sample has a score; give logs with scores")
         duplicates = scores.filter(pl.struct(KEY).is_duplicated())
         if duplicates.height:
-            first = duplicates.row(0, named=True)
+            first_duplicate = duplicates.row(0, named=True)
             raise InputError(
-                f"{self.where}: {first['rater']} scored item {first['item']!r} of {first['system']} more "
-                f"than once ({duplicates.height} such scores); give one run of each system"
+                f"{self.where}: {first_duplicate['rater']} scored item {first_duplicate['item']!r} of "
+                f"{first_duplicate['system']} more than once ({duplicates.height} such scores); give one run of each "
+                "system"
             )
         raters = Raters.infer(self.kinds).frame.with_columns(higher_is_better=~pl.col("rater").is_in([*self.lower]))
         return Study(

@@ -35,11 +35,11 @@ def read_outputs(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
     """A study of texts only, to be joined to ratings."""
     if {"image", "images"} <= set(frame.columns):
         raise InputError(f"{where}: columns 'image' and 'images' have the same meaning; remove one")
-    facts, cells, notes = (_item_rows if "outputs" in frame.columns else _output_rows)(frame, where=where)
+    facts, output_cells, notes = (_item_rows if "outputs" in frame.columns else _output_rows)(frame, where=where)
     texts: list[tuple[str, str, str]] = []
     images: list[tuple[str, str, str]] = []
     n_not_text = 0
-    for item, system, value, location in cells:
+    for item, system, value, location in output_cells:
         text, output_images = _output(value, location)
         if text is not None:
             n_not_text += not isinstance(text, str)
@@ -50,8 +50,8 @@ def read_outputs(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
     columns = [facts["item"], label_column(facts, "source", where=where, empty=True)]
     for name in CELLS.keys() & set(facts.columns):
         is_plain = name == "context" and not facts[name].dtype.is_nested()
-        cells_of = label_column(facts, name, where=where, empty=True) if is_plain else facts[name]
-        values = [CELLS[name](cell, name, f"{where}, row {row}") for row, cell in enumerate(cells_of, start=1)]
+        column_cells = label_column(facts, name, where=where, empty=True) if is_plain else facts[name]
+        values = [CELLS[name](cell, name, f"{where}, row {row}") for row, cell in enumerate(column_cells, start=1)]
         column = "images" if name == "image" else name
         columns.append(pl.Series(column, values, dtype=SOURCES[column]))
     outputs = Outputs.of(

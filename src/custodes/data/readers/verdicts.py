@@ -75,8 +75,8 @@ def read_verdicts(
 
 def _too_many(verdicts: pl.DataFrame, unreadable: pl.DataFrame) -> str:
     """A message if there are too many unreadable verdicts to drop; otherwise ''."""
-    totals = verdicts.group_by("rater", maintain_order=True).len("asked")
-    rates = totals.join(unreadable.group_by("rater").len("lost"), on="rater", maintain_order="left").select(
+    n_of_rater = verdicts.group_by("rater", maintain_order=True).len("asked")
+    rates = n_of_rater.join(unreadable.group_by("rater").len("lost"), on="rater", maintain_order="left").select(
         "rater", "lost", share=pl.col("lost") / pl.col("asked")
     )
     worst = rates.filter((pl.col("share") > DROPPED) & (pl.col("lost") > 1)).sort("share", descending=True)
