@@ -112,9 +112,9 @@ def one_value_per_item(rows: pl.DataFrame, *, where: str = "") -> pl.DataFrame:
     `where` names the table in the message (default: two inputs).
     """
     prefix, source_text = (f"{where}: ", "") if where else ("", " in two inputs")
-    grouped = rows.group_by("item", maintain_order=True)
+    rows_by_item = rows.group_by("item", maintain_order=True)
     names = [name for name in rows.columns if name != "item"]
-    values_by_item = grouped.agg(pl.col(names).drop_nulls().unique(maintain_order=True))
+    values_by_item = rows_by_item.agg(pl.col(names).drop_nulls().unique(maintain_order=True))
     for name in names:
         conflicting = values_by_item.filter(pl.col(name).list.len() > 1)
         if conflicting.height:
@@ -123,4 +123,4 @@ def one_value_per_item(rows: pl.DataFrame, *, where: str = "") -> pl.DataFrame:
                 f"{prefix}item {item!r} has several values of {name}{source_text} "
                 f"({listed(map(repr, values_of_item), limit=3)}); give each item one {name}"
             )
-    return grouped.agg(pl.col(names).drop_nulls().first())
+    return rows_by_item.agg(pl.col(names).drop_nulls().first())

@@ -111,8 +111,8 @@ def _attributes(a: pl.DataFrame | None, b: pl.DataFrame | None) -> pl.DataFrame 
     merged = a.join(b, on=JOIN_KEY, how="full", coalesce=True, suffix=" of b", maintain_order="left_right")
     common_columns = [name for name in a.columns if f"{name} of b" in merged.columns]
     try:
-        filled = [pl.coalesce(name, f"{name} of b").alias(name) for name in common_columns]
-        return merged.with_columns(filled).drop(f"{name} of b" for name in common_columns)
+        filled_columns = [pl.coalesce(name, f"{name} of b").alias(name) for name in common_columns]
+        return merged.with_columns(filled_columns).drop(f"{name} of b" for name in common_columns)
     except pl.exceptions.PolarsError as error:
         raise InputError(
             f"the inputs have different types in a common column ({listed(common_columns)}): {error}"

@@ -138,11 +138,11 @@ class Preferences:
         is_unreadable = pl.lit(False) if unreadable is None else pl.lit(unreadable)
         reason = pl.when(pl.col("invalid") != "").then("invalid").when(is_unreadable).then(pl.lit(UNREADABLE))
         unanswered = verdicts.with_columns(why=reason.otherwise(pl.lit(EMPTY))).filter(pl.col("preference").is_null())
-        declared_invalid = unanswered.filter(pl.col("invalid") != "")
+        invalid_rows = unanswered.filter(pl.col("invalid") != "")
         n_invalid, n_missing, reasons_text = (
-            declared_invalid.height,
+            invalid_rows.height,
             unanswered.filter(invalid="", why=EMPTY).height,
-            counted(declared_invalid["invalid"]),
+            counted(invalid_rows["invalid"]),
         )
         notes += noted(
             ("missing-verdict", n_missing, f"{where}: {n_missing} verdicts are empty and count as not rated"),
@@ -213,10 +213,10 @@ class Preferences:
             f"in only one order ({counted(half_rows['rater'])}). With one order, the position preference of the rater "
             f"does not cancel. To keep these comparisons, set orders='first'"
         )
-        settled = merged.drop_nulls("sign").select(
+        settled_rows = merged.drop_nulls("sign").select(
             *COMPARISON, pl.col("sign").cast(pl.Int8).alias("preference"), "order"
         )
-        return settled, noted(
+        return settled_rows, noted(
             (HALF, half_rows.height, half_text),
             ("torn-verdicts", is_consistent and n_torn, excluded_text),
             ("torn-verdicts", not is_consistent and n_torn, mean_text),
@@ -224,11 +224,11 @@ class Preferences:
 
     def _merged(self, orders: Orders) -> pl.DataFrame:
         """The result of `merge_orders` for all verdicts, in file order."""
-        answered = self.frame.select(*COMPARISON, SHOWN_FIRST, sign="preference")
-        missing = self.missing.select(*COMPARISON, SHOWN_FIRST, sign=pl.lit(None, dtype=pl.Int8))
-        rows = pl.concat([answered, missing]).with_row_index("row")
+        answered_rows = self.frame.select(*COMPARISON, SHOWN_FIRST, sign="preference")
+        missing_rows = self.missing.select(*COMPARISON, SHOWN_FIRST, sign=pl.lit(None, dtype=pl.Int8))
+        rows = pl.concat([answered_rows, missing_rows]).with_row_index("row")
         merged = merge_orders(nw.from_native(rows.lazy()), orders, keys=COMPARISON).collect().to_native()
-        file_order = answered.select(COMPARISON).unique(maintain_order=True, keep="first")
+        file_order = answered_rows.select(COMPARISON).unique(maintain_order=True, keep="first")
         return file_order.join(merged, on=COMPARISON, how="left", maintain_order="left")
 
 

@@ -122,8 +122,8 @@ class Raters:
         """
         all_rows = pl.concat([self.frame, other.frame]).sort(pl.col("kind") == "", maintain_order=True)
         has_bounds = pl.col("low").is_not_null() | pl.col("high").is_not_null()
-        grouped = all_rows.group_by("rater", maintain_order=True)
-        frame = grouped.agg(
+        rows_by_rater = all_rows.group_by("rater", maintain_order=True)
+        frame = rows_by_rater.agg(
             pl.col("kind").first(),
             pl.col("higher_is_better").all(),
             pl.col("low", "high").filter(has_bounds).first(),
@@ -132,7 +132,7 @@ class Raters:
             pl.col("cost_unit").filter(pl.col("cost").is_not_null()).first(),
             pl.col("own_system", "signature", "truncated").drop_nulls().first(),
         ).select(list(SCHEMA))
-        signatures_of = grouped.agg(pl.col("signature").drop_nulls().unique(maintain_order=True))
+        signatures_of = rows_by_rater.agg(pl.col("signature").drop_nulls().unique(maintain_order=True))
         conflicting = signatures_of.filter(pl.col("signature").list.len() > 1)
         examples = [f"{rater} ({listed(signatures, limit=2)})" for rater, signatures in conflicting.iter_rows()]
         message = (
@@ -246,14 +246,14 @@ def rater_kinds(frame: pl.DataFrame, *, where: str) -> dict[str, str]:
     raises `InputError`."""
     raters = label_column(frame, "rater", where=where)
     kinds = pl.DataFrame([raters, kind_column(frame, where=where)]).unique(maintain_order=True)
-    declared = kinds.filter(pl.col("kind") != "")
-    raters_of_two_kinds = declared.filter(pl.col("rater").is_duplicated())["rater"].unique(maintain_order=True)
+    declared_kinds = kinds.filter(pl.col("kind") != "")
+    raters_of_two_kinds = declared_kinds.filter(pl.col("rater").is_duplicated())["rater"].unique(maintain_order=True)
     if raters_of_two_kinds.len():
         raise InputError(
             f"{where}: rater {listed(map(repr, raters_of_two_kinds))} is both human and metric in column 'kind'; "
             "give each rater one kind"
         )
-    kind_of = dict(declared.iter_rows())
+    kind_of = dict(declared_kinds.iter_rows())
     return {rater: kind_of.get(rater, "") for rater in kinds["rater"].unique(maintain_order=True)}
 
 

@@ -98,8 +98,10 @@ class Ratings:
 def _check_size(ratings: pl.DataFrame, *, where: str) -> None:
     """Raise `InputError` for a rater whose scores are so large or so small that squares of scores overflow or
     underflow."""
-    largest = ratings.group_by("rater", maintain_order=True).agg(pl.col("score").abs().max())
-    for rater, score in largest.filter((pl.col("score") > LARGEST) | (pl.col("score") < 1 / LARGEST)).iter_rows():
+    largest_scores = ratings.group_by("rater", maintain_order=True).agg(pl.col("score").abs().max())
+    for rater, score in largest_scores.filter(
+        (pl.col("score") > LARGEST) | (pl.col("score") < 1 / LARGEST)
+    ).iter_rows():
         if score:
             range_text = f"beyond {LARGEST:g}" if score > LARGEST else f"all below {1 / LARGEST:g}"
             raise InputError(

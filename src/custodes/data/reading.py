@@ -467,7 +467,7 @@ def _table_reader(table: LoadedTable, reader: str | None) -> TableReader:
     ranked_sets = sorted(
         incomplete_sets, key=lambda need: len(set(need[1]) & likely_columns) / len(need[1]), reverse=True
     )
-    nearest, needed = ranked_sets[0]
+    nearest_reader, needed = ranked_sets[0]
     other_columns = [name for name in columns if name not in needed]
     missing_text = " and ".join(
         repr(name) + suggestion(name, other_columns).replace("did you mean", "is it")
@@ -478,8 +478,9 @@ def _table_reader(table: LoadedTable, reader: str | None) -> TableReader:
     readers_text = "; ".join(f"{name} ({', '.join(dict(reversed(ranked_sets))[name])})" for name in nearest_names)
     raise UnfitError(
         f"{table.name}: columns {listed(columns)} match no reader",
-        f"; the most similar reader is {nearest}, which also needs {missing_text}; similar readers: {readers_text}. "
-        f"Map your columns, as in {' '.join(f'--column {role}=NAME' for role in (VERDICTS if has_sides else RATINGS))}",
+        f"; the most similar reader is {nearest_reader}, which also needs {missing_text}; similar readers: "
+        f"{readers_text}. Map your columns, as in "
+        f"{' '.join(f'--column {role}=NAME' for role in (VERDICTS if has_sides else RATINGS))}",
     )
 
 

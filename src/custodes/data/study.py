@@ -154,10 +154,10 @@ class Study:
         """
         study = self
         if raters is not None:
-            described, notes = study.raters.described(raters, where=raters_name)
+            described_raters, notes = study.raters.described(raters, where=raters_name)
             kept_notes = [note for note in study.notes if note.rule != UNDECLARED]
-            direction_notes = described.undeclared_directions() if len(kept_notes) < len(study.notes) else []
-            study = replace(study, raters=described, notes=(*kept_notes, *direction_notes, *notes))
+            direction_notes = described_raters.undeclared_directions() if len(kept_notes) < len(study.notes) else []
+            study = replace(study, raters=described_raters, notes=(*kept_notes, *direction_notes, *notes))
             _check_own_systems(study, where=raters_name)
         if items is not None:
             item_table, notes = Items.make(items, where=items_name)
@@ -247,14 +247,18 @@ class Study:
         )
         looks = self.looks.filter(is_among)
         notes += sequential_notes(looks) if people else []
-        repeated = self.once(("repeated", people), lambda: repeated_items(self, people))
-        assigned = self.once(("assigned", people), lambda: assignment(self, people, repeated))
-        item_groups = [*repeated, *assigned.groups]
+        repeated_groups = self.once(("repeated", people), lambda: repeated_items(self, people))
+        annotator_assignment = self.once(("assigned", people), lambda: assignment(self, people, repeated_groups))
+        item_groups = [*repeated_groups, *annotator_assignment.groups]
         notes += noted(
             ("systems-not-selected", len(unselected), f"systems not selected: {listed(unselected)}"),
             ("sides", self.sides, sides_text),
-            (REPEATED, sum(len(copies) - 1 for copies in repeated), repeated_message(repeated)),
-            (TASTES if assigned.p_value <= CLEAR else "one-annotator", assigned.people, assigned.message),
+            (REPEATED, sum(len(copies) - 1 for copies in repeated_groups), repeated_message(repeated_groups)),
+            (
+                TASTES if annotator_assignment.p_value <= CLEAR else "one-annotator",
+                annotator_assignment.people,
+                annotator_assignment.message,
+            ),
         )
         raters = study.raters.with_kinds(dict.fromkeys(judges, "metric")).only([*people, *judges])
         selected_study = replace(
@@ -410,17 +414,18 @@ def _items_notes(study: Study, items: Items, *, where: str) -> list[Note]:
     if not labels.len() and study.outputs is not None:  # texts alone, which nobody rated yet
         labels = study.outputs.texts["item"].unique(maintain_order=True)
     declared_items = items.frame["item"]
-    undescribed = labels.filter(~labels.is_in(declared_items.implode()))
-    if undescribed.len() == labels.len():
+    undescribed_items = labels.filter(~labels.is_in(declared_items.implode()))
+    if undescribed_items.len() == labels.len():
         raise InputError(
             f"{where}: no item of this table is in the data (table: {listed(declared_items, limit=3)}; data: "
             f"{listed(labels, limit=3)})"
             f"{suggestion(str(declared_items[0]), list(labels)) if declared_items.len() else ''}"
         )
     message = (
-        f"{where}: the table lacks {undescribed.len()} of {labels.len()} rated items ({listed(undescribed, limit=3)})"
+        f"{where}: the table lacks {undescribed_items.len()} of {labels.len()} rated items "
+        f"({listed(undescribed_items, limit=3)})"
     )
-    return noted(("items-not-described", undescribed.len(), message))
+    return noted(("items-not-described", undescribed_items.len(), message))
 
 
 def _check_own_systems(study: Study, *, where: str) -> None:

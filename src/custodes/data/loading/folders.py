@@ -93,18 +93,18 @@ def _shards(files: Sequence[Path], part: str | None, name: str) -> list[Path]:
 
 def _check_complete(files: Sequence[Path], split: str, name: str) -> None:
     matches = [match for match in (SHARD.fullmatch(file.stem) for file in files) if match]
-    totals = {int(match[3]) for match in matches}
-    if len(totals) > 1:
+    shard_totals = {int(match[3]) for match in matches}
+    if len(shard_totals) > 1:
         raise InputError(
-            f"{name}: shards of {split} belong to sets with different numbers of shards ({listed(sorted(totals))}); "
-            "keep the shards of one set"
+            f"{name}: shards of {split} belong to sets with different numbers of shards "
+            f"({listed(sorted(shard_totals))}); keep the shards of one set"
         )
-    missing_numbers = sorted(set(range(*totals)) - {int(match[2]) for match in matches}) if totals else []
+    missing_numbers = sorted(set(range(*shard_totals)) - {int(match[2]) for match in matches}) if shard_totals else []
     if missing_numbers:
-        first_missing = f"{split}-{missing_numbers[0]:05}-of-{min(totals):05}"
+        first_missing = f"{split}-{missing_numbers[0]:05}-of-{min(shard_totals):05}"
         raise InputError(
-            f"{name}: {len(missing_numbers)} of {min(totals)} shards of {split} are missing ({first_missing}, ...); "
-            "copy or download the missing shards"
+            f"{name}: {len(missing_numbers)} of {min(shard_totals)} shards of {split} are missing ({first_missing}, "
+            "...); copy or download the missing shards"
         )
 
 

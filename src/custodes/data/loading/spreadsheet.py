@@ -54,10 +54,10 @@ def from_workbook(data: bytes, part: str | None, name: str) -> tuple[pl.DataFram
         raise
     except (Exception, pl.exceptions.PanicException):
         raise InputError(f"{name}: a damaged spreadsheet; save it again, or as CSV") from None
-    filled = {sheet: cells for sheet, cells in sheets.items() if cells[0].height}
-    if not filled:
+    filled_sheets = {sheet: cells for sheet, cells in sheets.items() if cells[0].height}
+    if not filled_sheets:
         raise InputError(f"{name}: no cell is filled; give a table with a header and at least one row")
-    cells, cell_errors = filled[chosen(part, filled, name=name, what="sheet")]
+    cells, cell_errors = filled_sheets[chosen(part, filled_sheets, name=name, what="sheet")]
     examples = listed((f"{what} in row {row} of {column!r}" for row, column, what in cell_errors), limit=3)
     return _table(cells, name), noted(
         (

@@ -301,7 +301,7 @@ def averages(columns: Sequence[str]) -> list[str]:
     ['human_avg']
     """
     stems = {name: {stem(part) for part in parts(name)} for name in columns}
-    computed = []
+    average_columns = []
     for name, stems_of_name in stems.items():
         own_stems = stems_of_name - AVERAGES - {"n"}
         words_of_similar = {other: words for other, words in stems.items() if other != name and own_stems <= words}
@@ -317,8 +317,8 @@ def averages(columns: Sequence[str]) -> list[str]:
         if rating_columns and (
             has_spread or (stems_of_name & AVERAGES and has_rating and not looks_like_machine(name))
         ):
-            computed.append(name)
-    return computed
+            average_columns.append(name)
+    return average_columns
 
 
 def looks_like_rater(label: str) -> bool:

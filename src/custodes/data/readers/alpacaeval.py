@@ -184,10 +184,10 @@ def read_results(path: Path, *, part: str | None, invalid: Invalid) -> Study:
         read_alpacaeval(table.frame, where=str(file.relative_to(path)), invalid=invalid)
     names = {name for columns in COLUMNS for name in columns} | set(MORE)
     frames = [table.frame.select(name for name in table.frame.columns if name in names) for _, table in tables]
-    frames, renamed = _named_by_folder(files, frames)
+    frames, renamed_texts = _named_by_folder(files, frames)
     study = read_alpacaeval(pl.concat(frames, how="diagonal"), where=path.name, invalid=invalid)
-    message = f"{path.name}: systems are named after their folders ({listed(renamed, limit=3)})"
-    study = replace(study, notes=(*study.notes, *noted(("folder-name", len(renamed), message))))
+    message = f"{path.name}: systems are named after their folders ({listed(renamed_texts, limit=3)})"
+    study = replace(study, notes=(*study.notes, *noted(("folder-name", len(renamed_texts), message))))
     return replace(study, digest=sha256("".join(table.digest for _, table in tables).encode()).hexdigest()[:16])
 
 
@@ -200,14 +200,14 @@ def _named_by_folder(files: Sequence[Path], frames: Sequence[pl.DataFrame]) -> t
         for names, frame in zip(columns, frames, strict=True)
     ]
     common_systems = set.intersection(*systems) if len(systems) > 1 else set()
-    renamed_frames, renamed = [], []
+    renamed_frames, renamed_texts = [], []
     for file, frame, names, folder_systems in zip(files, frames, columns, systems, strict=True):
         folder, own_systems = file.parent.parent.name, folder_systems - common_systems
         if len(own_systems) == 1 and len(folder_systems) == 2 and folder not in folder_systems:
             frame = frame.with_columns(pl.col(names).cast(pl.String).replace({next(iter(own_systems)): folder}))
-            renamed.append(f"{next(iter(own_systems))} is {folder}")
+            renamed_texts.append(f"{next(iter(own_systems))} is {folder}")
         renamed_frames.append(frame)
-    return renamed_frames, renamed
+    return renamed_frames, renamed_texts
 
 
 def _files(path: Path) -> list[Path]:

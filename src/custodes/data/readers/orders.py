@@ -129,8 +129,8 @@ def _numbers(words: pl.Series, *, where: str) -> pl.Series:
     column with only 1 is ambiguous."""
     numbers = words.cast(pl.Int64, strict=False)
     distinct_numbers = set(numbers.drop_nulls())
-    codings = [name for name, values in {"0, 1": {0, 1}, "1, 2": {1, 2}}.items() if distinct_numbers <= values]
-    if distinct_numbers and len(codings) != 1:
+    possible_codings = [name for name, values in {"0, 1": {0, 1}, "1, 2": {1, 2}}.items() if distinct_numbers <= values]
+    if distinct_numbers and len(possible_codings) != 1:
         refuse(
             numbers.is_not_null(),
             lambda rows, _: (

@@ -46,10 +46,10 @@ def read_verdicts(
         table = table.with_row_index("row", offset=1)
     verdicts = table.filter(pl.col("verdict") != "")
     failed_rows = verdicts.filter((pl.col("verdict") == failure) & pl.col("preference").is_null())
-    unreadable = verdicts.filter((pl.col("verdict") != failure) & pl.col("preference").is_null())
-    too_many_text = _too_many(verdicts, unreadable) if invalid == "drop" else ""
-    if unreadable.height and (invalid == "error" or too_many_text):
-        message = _told(unreadable, total=verdicts.height, likely=likely)
+    unreadable_rows = verdicts.filter((pl.col("verdict") != failure) & pl.col("preference").is_null())
+    too_many_text = _too_many(verdicts, unreadable_rows) if invalid == "drop" else ""
+    if unreadable_rows.height and (invalid == "error" or too_many_text):
+        message = _told(unreadable_rows, total=verdicts.height, likely=likely)
         advice = (
             f"; {too_many_text}"
             if too_many_text
@@ -58,8 +58,10 @@ def read_verdicts(
         raise InputError(f"{where}: {message}; allowed: {allowed}, or empty{advice}")
     columns = table.drop("verdict", "row")
     preferences, notes = Preferences.make(columns, where=where, unreadable=table["verdict"] != "", unused=unused)
-    n_lost = unreadable.height
-    dropped_text = f"{where}: {n_lost} verdicts could not be read and were dropped ({counted(unreadable['rater'])})"
+    n_lost = unreadable_rows.height
+    dropped_text = (
+        f"{where}: {n_lost} verdicts could not be read and were dropped ({counted(unreadable_rows['rater'])})"
+    )
     unparsed_text = (
         f"{where}: {failed_rows.height} replies of judges could not be parsed and count as not rated "
         f"({counted(failed_rows['rater'])})"
@@ -79,11 +81,11 @@ def _too_many(verdicts: pl.DataFrame, unreadable: pl.DataFrame) -> str:
     rates = n_of_rater.join(unreadable.group_by("rater").len("lost"), on="rater", maintain_order="left").select(
         "rater", "lost", share=pl.col("lost") / pl.col("asked")
     )
-    worst = rates.filter((pl.col("share") > DROPPED) & (pl.col("lost") > 1)).sort("share", descending=True)
+    worst_raters = rates.filter((pl.col("share") > DROPPED) & (pl.col("lost") > 1)).sort("share", descending=True)
     total_rate = unreadable.height / max(verdicts.height, 1)
-    if total_rate <= DROPPED and worst.is_empty():
+    if total_rate <= DROPPED and worst_raters.is_empty():
         return ""
-    raters_text = listed((f"{100 * rate:.1f} % of {rater}" for rater, _, rate in worst.iter_rows()), limit=3)
+    raters_text = listed((f"{100 * rate:.1f} % of {rater}" for rater, _, rate in worst_raters.iter_rows()), limit=3)
     return (
         f"that is {100 * total_rate:.1f} % of the file{f', {raters_text}' if raters_text else ''}, but "
         f"invalid='drop' allows at most {100 * DROPPED:.0f} %; correct them, or drop them all with "
