@@ -41,15 +41,18 @@ class Assignment(NamedTuple):
     @property
     def message(self) -> str:
         """Text of the note."""
-        differ = (
+        differ_text = (
             f"each item was rated by only one of {self.people} annotators, and the annotators "
             f"{'differ' if self.p_value <= CLEAR else 'may differ'} in their "
             f"preferences among systems (permutation test, p = {self.p_value:.2g}). "
         )
         if self.people < FEWEST:
-            return f"{differ}Results describe only these annotators; general results need at least {FEWEST} annotators"
+            return (
+                f"{differ_text}Results describe only these annotators; general results need at least {FEWEST} "
+                "annotators"
+            )
         return (
-            f"{differ}Items of one annotator are resampled as one cluster, so results generalise to further "
+            f"{differ_text}Items of one annotator are resampled as one cluster, so results generalise to further "
             "annotators. More annotators narrow the intervals; more items have little effect"
         )
 
@@ -60,27 +63,27 @@ def assignment(study: Study, people: Sequence[str], repeated: Sequence[Sequence[
     There are no groups in four cases: there are fewer than `FEWEST` annotators, annotators share items, a cluster of
     items or a group of repeated items has several annotators, or there is no evidence of different preferences.
     """
-    nothing = Assignment([], float("nan"))
+    no_assignment = Assignment([], float("nan"))
     if len(people) < 2:
-        return nothing
-    mine = pl.col("rater").is_in(list(people)) & (pl.col("item") != "")
-    scores, verdicts = study.ratings.frame.filter(mine), study.preferences.frame.filter(mine)
+        return no_assignment
+    is_by_people = pl.col("rater").is_in(list(people)) & (pl.col("item") != "")
+    scores, verdicts = study.ratings.frame.filter(is_by_people), study.preferences.frame.filter(is_by_people)
     tasks = pl.concat([frame.select("item", "rater") for frame in (scores, verdicts)]).unique(maintain_order=True)
     n_items = tasks["item"].n_unique()
     if not n_items or tasks.height > MOST_PER_ITEM * n_items or tasks["rater"].n_unique() < 2:
-        return nothing
-    cluster = {item: group[0] for group in repeated for item in group}
-    cluster |= {item: name for item, name in study.items.frame.select("item", "cluster").iter_rows() if name}
-    tasks = tasks.with_columns(unit=pl.col("item").replace(cluster))
-    first = tasks.unique("item", keep="first", maintain_order=True)
-    if first.group_by("unit").agg(pl.col("rater").n_unique())["rater"].max() != 1:
-        return nothing
+        return no_assignment
+    unit_of_item = {item: group[0] for group in repeated for item in group}
+    unit_of_item |= {item: name for item, name in study.items.frame.select("item", "cluster").iter_rows() if name}
+    tasks = tasks.with_columns(unit=pl.col("item").replace(unit_of_item))
+    first_tasks = tasks.unique("item", keep="first", maintain_order=True)
+    if first_tasks.group_by("unit").agg(pl.col("rater").n_unique())["rater"].max() != 1:
+        return no_assignment
     p_value = _taste_p(_preferences(scores, verdicts), tasks)
     if not p_value <= LEVEL:
-        return nothing
-    groups = first.group_by("rater", maintain_order=True).agg("item")["item"].to_list()
-    some = [tuple(copies) for copies in groups] if len(groups) >= FEWEST else []
-    return Assignment(some, p_value, len(groups))
+        return no_assignment
+    groups = first_tasks.group_by("rater", maintain_order=True).agg("item")["item"].to_list()
+    item_groups = [tuple(copies) for copies in groups] if len(groups) >= FEWEST else []
+    return Assignment(item_groups, p_value, len(groups))
 
 
 def _preferences(scores: pl.DataFrame, verdicts: pl.DataFrame) -> pl.DataFrame:
@@ -91,14 +94,14 @@ def _preferences(scores: pl.DataFrame, verdicts: pl.DataFrame) -> pl.DataFrame:
     """
     task, column = ["item", "rater", "aspect", "repeat"], ["aspect", "system"]
     rank = (pl.col("score").rank("average").over(task) - (pl.len().over(task) + 1) / 2) / pl.len().over(task)
-    of_scores = scores.with_columns(value=rank).with_columns(pl.col("value") - pl.col("value").mean().over(column))
+    centred_scores = scores.with_columns(value=rank).with_columns(pl.col("value") - pl.col("value").mean().over(column))
     pair = ["aspect", "system_a", "system_b"]
-    less = verdicts.with_columns(value=pl.col("preference") - pl.col("preference").mean().over(pair))
-    sides = [
-        less.select("item", "rater", "aspect", system=side, value=sign * pl.col("value"))
+    centred_verdicts = verdicts.with_columns(value=pl.col("preference") - pl.col("preference").mean().over(pair))
+    rows_of_sides = [
+        centred_verdicts.select("item", "rater", "aspect", system=side, value=sign * pl.col("value"))
         for side, sign in (("system_a", 1), ("system_b", -1))
     ]
-    rows = pl.concat([of_scores.select("item", "rater", "aspect", "system", "value"), *sides])
+    rows = pl.concat([centred_scores.select("item", "rater", "aspect", "system", "value"), *rows_of_sides])
     return rows.select("item", "rater", "value", column=pl.struct(column).rank("dense").cast(pl.Int64) - 1)
 
 
@@ -111,6 +114,6 @@ def _taste_p(preferences: pl.DataFrame, tasks: pl.DataFrame) -> float:
     )
     n_tasks, n_columns = (rows[name].n_unique() for name in ("task", "column"))
     matrix = csr_array((rows["value"], (rows["task"], rows["column"])), shape=(n_tasks, n_columns))
-    annotator = np.zeros(n_tasks, dtype=np.int64)
-    annotator[rows["task"].to_numpy()] = rows["annotator"].to_numpy()
-    return taste_p(matrix, annotator, np.random.default_rng(0))
+    annotator_of_task = np.zeros(n_tasks, dtype=np.int64)
+    annotator_of_task[rows["task"].to_numpy()] = rows["annotator"].to_numpy()
+    return taste_p(matrix, annotator_of_task, np.random.default_rng(0))

@@ -75,67 +75,74 @@ def count_battles(
     >>> count_battles(table).by_order.row(0)
     ('human', 'A', 'B', 0.0, 1, 1, 1)
     """
-    rows, kinds, written = _rows_of(table)
+    rows, has_kinds, is_own_format = _rows_of(table)
     survey = _survey_of(rows)
     raters = sorted(survey["rater"].unique())
-    people = _people(survey, human, raters, kinds)
+    people = _people(survey, human, raters, has_kinds)
     judges = metrics_of(metrics, raters, people, where=WHERE)
     survey = _of_aspect(survey, people=people, judges=judges, aspect=aspect)
     if systems is not None:
         known_systems = sorted({*survey["a"], *survey["b"]})
-        chosen = names_of("systems", systems, known_systems, where=WHERE, what="system")
-        survey = survey.filter(pl.col("a").is_in(list(chosen)), pl.col("b").is_in(list(chosen)))
-    meanings = _understood(survey, written=written)
+        chosen_systems = names_of("systems", systems, known_systems, where=WHERE, what="system")
+        survey = survey.filter(pl.col("a").is_in(list(chosen_systems)), pl.col("b").is_in(list(chosen_systems)))
+    meanings = _understood(survey, is_own_format=is_own_format)
     rows = _chosen(rows, meanings)
-    spread = collected(_of_items(rows))
+    items_of_raters = collected(_of_items(rows))
     notes: list[Note] = []
-    if len(people) > 1 or (spread["most"] > 1).any():
-        outcomes, notes = _settled(_signed(rows, meanings), rows, people, orders)
+    if len(people) > 1 or (items_of_raters["most"] > 1).any():
+        signed_rows, notes = _settled(_signed(rows, meanings), rows, people, orders)
         keys = ("rater", "system_a", "system_b", "order", "sign")
-        frame = collected(outcomes.group_by(*keys).agg(nw.len().alias("n")))
-        items = dict(collected(_of_items(outcomes)).select("rater", pl.col("items").cast(pl.Int64)).iter_rows())
+        sign_counts = collected(signed_rows.group_by(*keys).agg(nw.len().alias("n")))
+        n_items = dict(collected(_of_items(signed_rows)).select("rater", pl.col("items").cast(pl.Int64)).iter_rows())
     else:
-        outcomes = _combined(_signed(rows, meanings), people)
-        name = pl.when(pl.col("rater").is_in(list(people))).then(pl.lit(HUMAN)).otherwise("rater")
-        frame = meanings.drop_nulls("sign").with_columns(rater=name)
-        items = dict(frame.group_by("rater").agg(pl.col("n").sum()).iter_rows())  # every verdict has its own item
-    missing = int(meanings.filter(pl.col("sign").is_null())["n"].sum())
-    if missing == meanings["n"].sum():
-        raise InputError(f"{WHERE}: all {missing} verdicts are empty; give at least one verdict")
-    turned = meanings.filter("turned")
-    words = ", ".join(turned["said"].unique().sort().head(2))
-    place = (
+        signed_rows = _combined(_signed(rows, meanings), people)
+        rater_name = pl.when(pl.col("rater").is_in(list(people))).then(pl.lit(HUMAN)).otherwise("rater")
+        sign_counts = meanings.drop_nulls("sign").with_columns(rater=rater_name)
+        n_items = dict(
+            sign_counts.group_by("rater").agg(pl.col("n").sum()).iter_rows()
+        )  # every verdict has its own item
+    n_missing = int(meanings.filter(pl.col("sign").is_null())["n"].sum())
+    if n_missing == meanings["n"].sum():
+        raise InputError(f"{WHERE}: all {n_missing} verdicts are empty; give at least one verdict")
+    turned_rows = meanings.filter("turned")
+    words = ", ".join(turned_rows["said"].unique().sort().head(2))
+    position_text = (
         f"{words} is read as the name of a column, whatever the presentation order; if a position is meant, write the "
         "name of the system"
     )
     notes += noted(
-        ("missing-verdict", missing, f"{missing} verdicts are empty and count as not rated"),
-        ("place-or-column", int(turned["n"].sum()), place),
+        ("missing-verdict", n_missing, f"{n_missing} verdicts are empty and count as not rated"),
+        ("place-or-column", int(turned_rows["n"].sum()), position_text),
     )
-    there = set(frame["rater"])
-    silent = [name for name in (*([HUMAN] if people else []), *judges) if name not in there]
-    message = f"raters without a valid verdict are missing from all tables: {listed(silent)}"
-    notes += noted(("no-battle", len(silent), message))
+    rated_raters = set(sign_counts["rater"])
+    silent_raters = [
+        rater_name for rater_name in (*([HUMAN] if people else []), *judges) if rater_name not in rated_raters
+    ]
+    message = f"raters without a valid verdict are missing from all tables: {listed(silent_raters)}"
+    notes += noted(("no-battle", len(silent_raters), message))
     origin = counted_by(human=human, metrics=metrics, systems=systems, aspect=aspect, orders=orders)
-    labels, metrics = tuple(sorted({*meanings["a"], *meanings["b"]})), tuple(name for name in judges if name in there)
-    joint = [counted_jointly(outcomes, metrics)] if metrics else []
+    system_labels, metrics = (
+        tuple(sorted({*meanings["a"], *meanings["b"]})),
+        tuple(rater_name for rater_name in judges if rater_name in rated_raters),
+    )
+    joint_counts = [counted_jointly(signed_rows, metrics)] if metrics else []
     return OutcomeCounts.of_tables(
-        summed(joint, systems=labels, metrics=metrics),
-        systems=labels,
+        summed(joint_counts, systems=system_labels, metrics=metrics),
+        systems=system_labels,
         metrics=metrics,
-        by_order=_by_order(frame),
-        items=dict(sorted(items.items())),  # engines return rows in any order; the digest needs one
+        by_order=_by_order(sign_counts),
+        items=dict(sorted(n_items.items())),  # engines return rows in any order; the digest needs one
         notes=tuple(notes),
         origin=origin,
     )
 
 
 def _people(
-    survey: pl.DataFrame, human: str | Sequence[str] | None, raters: Sequence[str], kinds: bool
+    survey: pl.DataFrame, human: str | Sequence[str] | None, raters: Sequence[str], has_kinds: bool
 ) -> tuple[str, ...]:
     if human is not None:
         return names_of("human", human, raters, where=WHERE)
-    if not kinds:
+    if not has_kinds:
         raise OptionError(
             f"{WHERE}: no rater is known to be human; name the annotators, as in human='ann', or give "
             f"a column 'kind'. Raters: {listed(raters)}"
@@ -147,23 +154,31 @@ def _people(
 
 def _of_aspect(survey: pl.DataFrame, *, people: Sequence[str], judges: Sequence[str], aspect: str) -> pl.DataFrame:
     """The rows of the aspect. If a metric has no rows of the aspect, its rows without an aspect are returned."""
-    specific = set(survey.filter(pl.col("aspect") == aspect)["rater"])
-    taken = {name: aspect if name in specific or name in people else "" for name in (*people, *judges)}
-    table = pl.DataFrame(
-        {"rater": list(taken), "aspect": list(taken.values())}, schema=dict.fromkeys(["rater", "aspect"], pl.String)
+    raters_with_aspect = set(survey.filter(pl.col("aspect") == aspect)["rater"])
+    aspect_of_rater = {
+        name: aspect if name in raters_with_aspect or name in people else "" for name in (*people, *judges)
+    }
+    rater_aspects = pl.DataFrame(
+        {"rater": list(aspect_of_rater), "aspect": list(aspect_of_rater.values())},
+        schema=dict.fromkeys(["rater", "aspect"], pl.String),
     )
-    chosen = survey.join(table, on=["rater", "aspect"], how="semi")
-    if not chosen.height:
+    chosen_rows = survey.join(rater_aspects, on=["rater", "aspect"], how="semi")
+    if not chosen_rows.height:
         aspects = sorted(survey["aspect"].unique())
         raise OptionError(f"{WHERE}: aspect={aspect!r} has no verdict; aspects: {listed(map(repr, aspects))}")
-    return chosen
+    return chosen_rows
 
 
 def _by_order(frame: pl.DataFrame) -> pl.DataFrame:
     """Numbers of wins, ties and losses from signs with their frequencies (`n`)."""
     keys = ("rater", "system_a", "system_b", "order")
-    cells = {name: pl.col("n").filter(pl.col("sign") == sign).sum() for name, sign in SIGNS.items()}
-    return frame.group_by(keys).agg(**cells).sort(keys).select(pl.col(n).cast(kind) for n, kind in BY_ORDER.items())
+    outcome_counts = {name: pl.col("n").filter(pl.col("sign") == sign).sum() for name, sign in SIGNS.items()}
+    return (
+        frame.group_by(keys)
+        .agg(**outcome_counts)
+        .sort(keys)
+        .select(pl.col(n).cast(kind) for n, kind in BY_ORDER.items())
+    )
 
 
 def _rows_of(table: Any) -> tuple[Rows, bool, bool]:
@@ -175,41 +190,43 @@ def _rows_of(table: Any) -> tuple[Rows, bool, bool]:
     """
     rows = lazy_rows(table, where=WHERE)
     schema = rows.collect_schema()
-    sides = next((names for names in SYSTEMS if set(names) <= set(schema)), None)
-    verdict = next((name for name in SAID if name in schema), None)
-    if "item" not in schema or sides is None or verdict is None:
+    side_columns = next((names for names in SYSTEMS if set(names) <= set(schema)), None)
+    verdict_column = next((name for name in SAID if name in schema), None)
+    if "item" not in schema or side_columns is None or verdict_column is None:
         raise InputError(
             f"{WHERE}: columns are {listed(schema)}; needed are item, model_a, model_b (or system_a, system_b) and"
             " winner (or preference)"
         )
-    rater = next((name for name in ("rater", "judge") if name in schema), None)
+    rater_column = next((name for name in ("rater", "judge") if name in schema), None)
 
-    def text(name: str | None, missing: str = "") -> nw.Expr:
+    def text_of(name: str | None, missing: str = "") -> nw.Expr:
         if name is None or name not in schema:
             return nw.lit(missing)
-        number = schema[name].is_float()  # engines format 1.0 differently
-        return (nw.col(name).cast(nw.Int64) if number else nw.col(name)).cast(nw.String).fill_null(missing)
+        is_number = schema[name].is_float()  # engines format 1.0 differently
+        return (nw.col(name).cast(nw.Int64) if is_number else nw.col(name)).cast(nw.String).fill_null(missing)
 
-    if schema[verdict].is_float():
-        odd = collected(rows.filter(nw.col(verdict) != nw.col(verdict).cast(nw.Int64)).select(nw.len())).item()
-        if odd:
-            raise InputError(f"{WHERE}: {odd} values of {verdict!r} are not allowed; allowed: 1, 0, -1")
+    if schema[verdict_column].is_float():
+        n_invalid = collected(
+            rows.filter(nw.col(verdict_column) != nw.col(verdict_column).cast(nw.Int64)).select(nw.len())
+        ).item()
+        if n_invalid:
+            raise InputError(f"{WHERE}: {n_invalid} values of {verdict_column!r} are not allowed; allowed: 1, 0, -1")
     item = nw.col("item") if schema["item"].is_numeric() else nw.col("item").cast(nw.String)
-    empty = nw.col("item").is_null() if schema["item"].is_numeric() else item.is_null() | (item == "")
-    result = rows.select(
+    is_empty = nw.col("item").is_null() if schema["item"].is_numeric() else item.is_null() | (item == "")
+    selected = rows.select(
         item.alias("item"),
-        text(sides[0]).alias("a"),
-        text(sides[1]).alias("b"),
-        text(verdict).alias("said"),
-        text(rater, "" if rater else HUMAN).alias("rater"),
-        text("kind").alias("kind"),
-        text("aspect").alias("aspect"),
-        text("order").alias("shown"),
-        text("repeat").alias("repeat"),
-        empty.alias("empty"),
-        ((text("invalid") != "") & (text(verdict) != "")).alias("invalid"),
+        text_of(side_columns[0]).alias("a"),
+        text_of(side_columns[1]).alias("b"),
+        text_of(verdict_column).alias("said"),
+        text_of(rater_column, "" if rater_column else HUMAN).alias("rater"),
+        text_of("kind").alias("kind"),
+        text_of("aspect").alias("aspect"),
+        text_of("order").alias("shown"),
+        text_of("repeat").alias("repeat"),
+        is_empty.alias("empty"),
+        ((text_of("invalid") != "") & (text_of(verdict_column) != "")).alias("invalid"),
     )
-    return result, "kind" in schema or rater is None, set(schema) >= WRITTEN
+    return selected, "kind" in schema or rater_column is None, set(schema) >= WRITTEN
 
 
 def _survey_of(rows: Rows) -> pl.DataFrame:
@@ -222,7 +239,7 @@ def _survey_of(rows: Rows) -> pl.DataFrame:
     if not survey.height:
         raise InputError(f"{WHERE}: no rows; give at least one verdict")
     labels = [pl.col(name) for name in ("rater", "aspect", "a", "b")]
-    for wrong, what in (
+    for is_invalid, what in (
         (pl.col("empty"), "have no item"),
         ((pl.col("a") == "") | (pl.col("b") == ""), "name no system"),
         (pl.col("rater") == "", "name no rater"),
@@ -234,12 +251,12 @@ def _survey_of(rows: Rows) -> pl.DataFrame:
         ),
         (pl.col("invalid"), "have both a verdict and a reason in 'invalid'"),
     ):
-        if n := int(survey.filter(wrong)["n"].sum()):
+        if n := int(survey.filter(is_invalid)["n"].sum()):
             raise InputError(f"{WHERE}: {n} rows {what}; correct them, or remove them from the table")
     return survey.drop("empty", "invalid")
 
 
-def _understood(survey: pl.DataFrame, *, written: bool) -> pl.DataFrame:
+def _understood(survey: pl.DataFrame, *, is_own_format: bool) -> pl.DataFrame:
     """The frequencies with the meaning of each word and order.
 
     `meaning` is 1 if `a` is preferred (null: no verdict), and `first` is 1 if `a` was shown first. `system_a` and
@@ -248,33 +265,37 @@ def _understood(survey: pl.DataFrame, *, written: bool) -> pl.DataFrame:
     """
     words = survey["said"].set(survey["said"].str.to_lowercase().is_in(EMPTY), "").alias("winner")
     try:
-        meaning = what_is_said(words, survey["a"], survey["b"], where=WHERE, written=written)
+        meaning = what_is_said(words, survey["a"], survey["b"], where=WHERE, written=is_own_format)
     except InputError as problem:
         raise InputError(f"{problem} (row numbers refer to the list of distinct verdicts, not to the table)") from None
-    wrong = (words != "") & (meaning.preference.is_null() | meaning.place.is_not_null())
-    if wrong.any():
-        bad = survey.filter(wrong).group_by("said").agg(pl.col("n").sum()).sort("n", "said", descending=[True, False])
-        examples = listed((f"{word[:40]!r} {n:,} times" for word, n in bad.iter_rows()), limit=3)
-        place = ", except words for the position shown" if meaning.place.drop_nulls().len() else ""
+    is_unread = (words != "") & (meaning.preference.is_null() | meaning.place.is_not_null())
+    if is_unread.any():
+        unread_counts = (
+            survey.filter(is_unread).group_by("said").agg(pl.col("n").sum()).sort("n", "said", descending=[True, False])
+        )
+        examples = listed((f"{word[:40]!r} {n:,} times" for word, n in unread_counts.iter_rows()), limit=3)
+        exception_text = ", except words for the position shown" if meaning.place.drop_nulls().len() else ""
         raise InputError(
-            f"{WHERE}: {bad['n'].sum():,} of {survey['n'].sum():,} verdicts cannot be read "
-            f"({examples}); allowed: {ALLOWED}, or empty{place}. Correct them, or remove them from "
+            f"{WHERE}: {unread_counts['n'].sum():,} of {survey['n'].sum():,} verdicts cannot be read "
+            f"({examples}); allowed: {ALLOWED}, or empty{exception_text}. Correct them, or remove them from "
             "the table"
         )
     order_words = survey["shown"].str.to_lowercase().str.replace_all(MARKS, "")
-    order = order_words.replace_strict(
+    order_code = order_words.replace_strict(
         NAMED | FLAGS | dict.fromkeys(UNKNOWN, 0.0), default=None, return_dtype=pl.Float64
     )
-    if order.is_null().any():
-        odd = survey.filter(order.is_null())["shown"].unique().sort()
-        raise InputError(f"{WHERE}: column 'order' holds {listed(map(repr, odd), limit=3)}; allowed: ab, ba, or empty")
-    forward = np.where(survey["a"] < survey["b"], 1, -1)
+    if order_code.is_null().any():
+        unknown_orders = survey.filter(order_code.is_null())["shown"].unique().sort()
+        raise InputError(
+            f"{WHERE}: column 'order' holds {listed(map(repr, unknown_orders), limit=3)}; allowed: ab, ba, or empty"
+        )
+    direction = np.where(survey["a"] < survey["b"], 1, -1)
     return survey.with_columns(
         meaning.preference.alias("meaning").cast(pl.Int64),
-        order.alias("first").cast(pl.Int64),
-        (meaning.unsure & (order < 0)).alias("turned"),
-        pl.Series("sign", meaning.preference * forward).cast(pl.Int64),
-        pl.Series("order", order * forward).cast(pl.Int64),
+        order_code.alias("first").cast(pl.Int64),
+        (meaning.unsure & (order_code < 0)).alias("turned"),
+        pl.Series("sign", meaning.preference * direction).cast(pl.Int64),
+        pl.Series("order", order_code * direction).cast(pl.Int64),
         system_a=pl.min_horizontal("a", "b"),
         system_b=pl.max_horizontal("a", "b"),
     )
@@ -284,14 +305,14 @@ def _chosen(rows: Rows, meanings: pl.DataFrame) -> Rows:
     """The rows to count, with the systems in alphabetical order (`low`, `high`), and with `turn`, which is 1 if `a` is
     `low` and otherwise -1."""
     pairs = meanings.select("rater", "aspect").unique().sort("rater", "aspect")
-    ours = [(nw.col("rater") == rater) & (nw.col("aspect") == aspect) for rater, aspect in pairs.iter_rows()]
+    conditions = [(nw.col("rater") == rater) & (nw.col("aspect") == aspect) for rater, aspect in pairs.iter_rows()]
     systems = sorted({*meanings["a"], *meanings["b"]})
-    inside = nw.col("a").is_in(systems) & nw.col("b").is_in(systems)
-    turned = nw.col("a") > nw.col("b")
-    return rows.filter(reduce(or_, ours), inside).with_columns(
-        nw.when(turned).then(nw.col("b")).otherwise(nw.col("a")).alias("low"),
-        nw.when(turned).then(nw.col("a")).otherwise(nw.col("b")).alias("high"),
-        otherwise(turned, -1, 1).alias("turn"),
+    is_known_pair = nw.col("a").is_in(systems) & nw.col("b").is_in(systems)
+    is_turned = nw.col("a") > nw.col("b")
+    return rows.filter(reduce(or_, conditions), is_known_pair).with_columns(
+        nw.when(is_turned).then(nw.col("b")).otherwise(nw.col("a")).alias("low"),
+        nw.when(is_turned).then(nw.col("a")).otherwise(nw.col("b")).alias("high"),
+        otherwise(is_turned, -1, 1).alias("turn"),
     )
 
 
@@ -300,25 +321,25 @@ def _signed(rows: Rows, meanings: pl.DataFrame) -> Rows:
 
     Words whose meaning depends on the row must be exact names of systems.
     """
-    exact = (pl.col("said") == pl.col("a")) | (pl.col("said") == pl.col("b"))
-    words = meanings.group_by("said").agg(pl.col("meaning").unique(), names=exact.all()).filter(~pl.col("names"))
-    loose = words.filter(pl.col("meaning").list.len() > 1)["said"].sort()
-    if loose.len():
+    is_exact = (pl.col("said") == pl.col("a")) | (pl.col("said") == pl.col("b"))
+    words = meanings.group_by("said").agg(pl.col("meaning").unique(), names=is_exact.all()).filter(~pl.col("names"))
+    ambiguous_words = words.filter(pl.col("meaning").list.len() > 1)["said"].sort()
+    if ambiguous_words.len():
         raise InputError(
-            f"{WHERE}: verdicts {listed(map(repr, loose), limit=3)} match no system "
+            f"{WHERE}: verdicts {listed(map(repr, ambiguous_words), limit=3)} match no system "
             "name exactly; write model_a, model_b or tie"
         )
-    of_word = dict(words.select("said", pl.col("meaning").list.first()).iter_rows())
-    of_order = dict(meanings.select("shown", "first").iter_rows())
-    second = nw.when(nw.col("said") == nw.col("b")).then(nw.lit(-1))
-    by_name = nw.when(nw.col("said") == nw.col("a")).then(nw.lit(1)).otherwise(second)
+    code_of_word = dict(words.select("said", pl.col("meaning").list.first()).iter_rows())
+    code_of_order = dict(meanings.select("shown", "first").iter_rows())
+    code_of_second = nw.when(nw.col("said") == nw.col("b")).then(nw.lit(-1))
+    code_by_name = nw.when(nw.col("said") == nw.col("a")).then(nw.lit(1)).otherwise(code_of_second)
     return rows.select(
         "rater",
         "item",
         nw.col("low").alias("system_a"),
         nw.col("high").alias("system_b"),
-        (nw.col("turn") * _code("said", of_word, by_name)).alias("sign"),
-        (nw.col("turn") * _code("shown", of_order, nw.lit(0))).alias("order"),
+        (nw.col("turn") * _code("said", code_of_word, code_by_name)).alias("sign"),
+        (nw.col("turn") * _code("shown", code_of_order, nw.lit(0))).alias("order"),
     )
 
 
@@ -334,44 +355,48 @@ def _code(column: str, codes: Mapping[str, int | None], unlisted: nw.Expr) -> nw
 def _combined(comparisons: Rows, people: Sequence[str]) -> Rows:
     """The comparisons with a sign, after the annotators are combined: one row per item, pair and rater."""
     columns = ("rater", *OUTPUTS, "sign", "order")
-    decided = comparisons.filter(~nw.col("sign").is_null()).with_columns(nw.col("sign").cast(nw.Int8))
-    human = nw.col("rater").is_in(list(people))
-    combined = combine_annotators(decided.filter(human), "vote") if len(people) > 1 else decided.filter(human)
+    decided_rows = comparisons.filter(~nw.col("sign").is_null()).with_columns(nw.col("sign").cast(nw.Int8))
+    is_human = nw.col("rater").is_in(list(people))
+    combined = (
+        combine_annotators(decided_rows.filter(is_human), "vote") if len(people) > 1 else decided_rows.filter(is_human)
+    )
     combined = combined.with_columns(nw.lit(HUMAN).alias("rater"))
-    return nw.concat([frame.select(*columns) for frame in (combined, decided.filter(~human))])
+    return nw.concat([frame.select(*columns) for frame in (combined, decided_rows.filter(~is_human))])
 
 
 def _of_items(rows: Rows) -> Rows:
     """For each rater, the number of `items` with a verdict, and the largest number of rows of one item (`most`)."""
-    of_item = rows.group_by("rater", "item").agg(nw.len().alias("rows"))
-    return of_item.group_by("rater").agg(nw.len().alias("items"), nw.col("rows").max().alias("most"))
+    rows_per_item = rows.group_by("rater", "item").agg(nw.len().alias("rows"))
+    return rows_per_item.group_by("rater").agg(nw.len().alias("items"), nw.col("rows").max().alias("most"))
 
 
 def _settled(signed: Rows, rows: Rows, people: Sequence[str], orders: Orders) -> tuple[Rows, list[Note]]:
     """The merged comparisons, with the annotators combined, and notes."""
     keys = ("item", "low", "high", "rater", "repeat", "shown")
-    twice = rows.group_by(*keys).agg(nw.len().alias("rows")).filter(nw.col("rows") > 1)
-    if doubled := int(collected(twice.select(nw.len())).item()):
+    duplicate_keys = rows.group_by(*keys).agg(nw.len().alias("rows")).filter(nw.col("rows") > 1)
+    if n_duplicates := int(collected(duplicate_keys.select(nw.len())).item()):
         raise InputError(
-            f"{WHERE}: {doubled} verdicts occur twice (same item, systems, rater, repeat and order). "
+            f"{WHERE}: {n_duplicates} verdicts occur twice (same item, systems, rater, repeat and order). "
             "If they differ in presentation order, give it in 'order' (ab, ba); if they are repeats, "
             "number them in 'repeat'"
         )
     merged = merge_orders(signed, orders)
     counts = collected(merged.group_by("rater").agg(nw.col("half").sum(), nw.col("contradictory").sum()))
-    half, torn = int(counts["half"].sum()), int(counts["contradictory"].sum())
-    left = "comparisons are left out" if orders == "consistent" else "verdicts are merged as the sign of the mean"
+    n_half, n_torn = int(counts["half"].sum()), int(counts["contradictory"].sum())
+    outcome_text = (
+        "comparisons are left out" if orders == "consistent" else "verdicts are merged as the sign of the mean"
+    )
     return _combined(merged, people), noted(
         (
             "half-judged",
-            half,
-            f"{half} comparisons are excluded because they were queried in both orders and have a verdict in only "
+            n_half,
+            f"{n_half} comparisons are excluded because they were queried in both orders and have a verdict in only "
             "one order",
         ),
         (
             "torn-verdicts",
-            torn,
-            f"{torn} comparisons have verdicts of one rater that differ between presentation orders or repeats; "
-            f"these {left}",
+            n_torn,
+            f"{n_torn} comparisons have verdicts of one rater that differ between presentation orders or repeats; "
+            f"these {outcome_text}",
         ),
     )

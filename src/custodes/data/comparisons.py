@@ -87,7 +87,9 @@ class Comparisons:
         pair = pair_codes(first, second, len(systems))
         rater, item = (rows[name].cast(pl.Int64).to_numpy() for name in ("rater", "item"))
         # A single key: sorting by three columns takes three times as long.
-        place = np.argsort((rater * (int(pair.max(initial=0)) + 1) + pair) * max(1, len(items)) + item, kind="stable")
+        row_order = np.argsort(
+            (rater * (int(pair.max(initial=0)) + 1) + pair) * max(1, len(items)) + item, kind="stable"
+        )
         order = (
             rows["order"].cast(pl.Float64).to_numpy()
         )  # for scores all are 0, and an array of zeros would need memory
@@ -95,11 +97,11 @@ class Comparisons:
             raters=tuple(raters),
             items=tuple(items),
             systems=tuple(systems),
-            rater=rater[place].astype(np.int32),
-            item=item[place].astype(np.int32),
-            pair=pair[place].astype(np.int32),
-            sign=rows["sign"].cast(pl.Int8).to_numpy()[place],
-            order=order[place] if order.any() else np.broadcast_to(0.0, len(rows)),
+            rater=rater[row_order].astype(np.int32),
+            item=item[row_order].astype(np.int32),
+            pair=pair[row_order].astype(np.int32),
+            sign=rows["sign"].cast(pl.Int8).to_numpy()[row_order],
+            order=order[row_order] if order.any() else np.broadcast_to(0.0, len(rows)),
         )
 
     @classmethod
@@ -177,9 +179,9 @@ class Comparisons:
     def of_raters(self, raters: Sequence[int]) -> Comparisons:
         """The comparisons of the raters at these positions, in this order."""
         rows = np.concatenate([np.arange(self._ends[r], self._ends[r + 1]) for r in raters])
-        number = np.diff(self._ends)[list(raters)]
-        codes = np.repeat(np.arange(len(raters)), number)
-        return replace(self.where(rows), raters=tuple(self.raters[r] for r in raters), rater=codes)
+        n_rows = np.diff(self._ends)[list(raters)]
+        rater_codes = np.repeat(np.arange(len(raters)), n_rows)
+        return replace(self.where(rows), raters=tuple(self.raters[r] for r in raters), rater=rater_codes)
 
     def with_raters(self, other: Comparisons) -> Comparisons:
         """The comparisons of this table, followed by the comparisons of another table of the same items and systems."""
@@ -195,24 +197,24 @@ class Comparisons:
 
     def on_items(self, items: Ints) -> Comparisons:
         """The comparisons on the items at these positions, which are in ascending order."""
-        place = np.full(len(self.items), -1, dtype=self.item.dtype)
-        place[items] = np.arange(len(items))
-        some = self.where(place[self.item] >= 0)
-        return replace(some, item=place[some.item], items=tuple(self.items[int(i)] for i in items))
+        new_index = np.full(len(self.items), -1, dtype=self.item.dtype)
+        new_index[items] = np.arange(len(items))
+        selected = self.where(new_index[self.item] >= 0)
+        return replace(selected, item=new_index[selected.item], items=tuple(self.items[int(i)] for i in items))
 
     def joint(self, *raters: int) -> Joint:
         """The joint preferences of the raters at these positions, on all comparisons that at least one of these raters
         rated."""
-        columns = [self._keys(self.rows_of(r)) for r in raters]
-        keys = columns[0]
-        for other in columns[1:]:
-            if not np.array_equal(other, keys):
-                both = np.sort(np.concatenate([keys, other]), kind="stable")
-                keys = both[np.append(True, both[1:] != both[:-1])[: len(both)]]
+        keys_of_raters = [self._keys(self.rows_of(r)) for r in raters]
+        keys = keys_of_raters[0]
+        for other_keys in keys_of_raters[1:]:
+            if not np.array_equal(other_keys, keys):
+                merged_keys = np.sort(np.concatenate([keys, other_keys]), kind="stable")
+                keys = merged_keys[np.append(True, merged_keys[1:] != merged_keys[:-1])[: len(merged_keys)]]
         signs = np.full((len(raters), len(keys)), ABSENT, dtype=np.int8)
-        for row, rater, column in zip(signs, raters, columns, strict=True):
-            complete = len(column) == len(keys)  # then the two arrays are equal
-            row[slice(None) if complete else np.searchsorted(keys, column)] = self.sign[self.rows_of(rater)]
+        for row, rater, rater_keys in zip(signs, raters, keys_of_raters, strict=True):
+            is_complete = len(rater_keys) == len(keys)  # then the two arrays are equal
+            row[slice(None) if is_complete else np.searchsorted(keys, rater_keys)] = self.sign[self.rows_of(rater)]
         pair, item = np.divmod(keys, max(1, len(self.items)))
         return Joint(pair, item, signs)
 

@@ -40,7 +40,7 @@ def escape_confusable(label: str) -> str:
     >>> escape_confusable("GP\\u0422-4")
     "'GP\\\\u0422-4'"
     """
-    ascii_, plain = ascii(label), repr(label)
-    folded = label.translate(LATIN) != label
-    hidden = any(unicodedata.category(sign) in ("Cf", "Pd", "Zs", "Mn") and not sign.isascii() for sign in label)
-    return ascii_ if folded or hidden else plain
+    escaped, unescaped = ascii(label), repr(label)
+    has_lookalikes = label.translate(LATIN) != label
+    has_hidden = any(unicodedata.category(sign) in ("Cf", "Pd", "Zs", "Mn") and not sign.isascii() for sign in label)
+    return escaped if has_lookalikes or has_hidden else unescaped

@@ -95,14 +95,14 @@ def count_pairs(
             f"count_pairs: there is no metric, as all raters are human ({listed(people)}); name fewer raters in "
             "human=..., or add scores of a metric"
         )
-    signs = {
+    sign_of_rater = {
         name: sign
         for key, sign in (directions or {}).items()
         for name in names_of("directions", key, raters, where=WHERE)
     }
-    if turned := [sign for sign in signs.values() if sign not in (1, -1)]:
+    if invalid_signs := [sign for sign in sign_of_rater.values() if sign not in (1, -1)]:
         raise OptionError(
-            f"count_pairs: directions hold {turned[0]}; allowed: 1 (higher is better), -1 (lower is better)"
+            f"count_pairs: directions hold {invalid_signs[0]}; allowed: 1 (higher is better), -1 (lower is better)"
         )
     names_of("ties", [*ties] if isinstance(ties, Mapping) else [], raters, where=WHERE)
     if systems is not None:
@@ -113,19 +113,19 @@ def count_pairs(
         rows = rows.filter(nw.col("system").is_in(list(systems)))
     if not np.isfinite(survey.select("low", "high").drop_nulls().to_numpy()).all():
         raise InputError("count_pairs: a score is infinite; a score must be finite (empty where not rated)")
-    human_tie = (human_ties or 0.0) + FLOAT_NOISE * _spread(survey, people)
-    of_metrics = {name: float(ties.get(name, 0.0) if isinstance(ties, Mapping) else ties) for name in judges}
-    flipped = {name for name, sign in signs.items() if sign < 0}
-    count = partial(
+    human_threshold = (human_ties or 0.0) + FLOAT_NOISE * _spread(survey, people)
+    threshold_of_metric = {name: float(ties.get(name, 0.0) if isinstance(ties, Mapping) else ties) for name in judges}
+    flipped_raters = {name for name, sign in sign_of_rater.items() if sign < 0}
+    count_batch = partial(
         _counted,
-        human=_human([f"score{k}" for k in range(len(people))], threshold=human_tie, aggregate=aggregate),
-        thresholds=of_metrics,
+        human=_human([f"score{k}" for k in range(len(people))], threshold=human_threshold, aggregate=aggregate),
+        thresholds=threshold_of_metric,
         aspects=aspects,
-        flipped=flipped,
+        flipped=flipped_raters,
     )
-    labels = tuple(sorted(set(systems if systems is not None else survey["system"])))
-    parts = batched(rows.filter(nw.col("item_level")), "item", batches, where=WHERE)
-    counted = (count(part) for part in progress(parts, total=len(parts), desc="counting pairs"))
+    system_labels = tuple(sorted(set(systems if systems is not None else survey["system"])))
+    row_batches = batched(rows.filter(nw.col("item_level")), "item", batches, where=WHERE)
+    batch_counts = (count_batch(part) for part in progress(row_batches, total=len(row_batches), desc="counting pairs"))
     origin = counted_by(
         human=human,
         metrics=metrics,
@@ -134,10 +134,10 @@ def count_pairs(
         aggregate=aggregate,
         ties=dict(ties) if isinstance(ties, Mapping) else float(ties),
         human_ties=human_ties,
-        lower=sorted(flipped),
+        lower=sorted(flipped_raters),
     )
-    tables = summed(counted, systems=labels, metrics=judges)
-    return OutcomeCounts.of_tables(tables, systems=labels, metrics=judges, origin=origin)
+    tables = summed(batch_counts, systems=system_labels, metrics=judges)
+    return OutcomeCounts.of_tables(tables, systems=system_labels, metrics=judges, origin=origin)
 
 
 def _counted(
@@ -155,26 +155,26 @@ def _counted(
     `score0`, `score1` and so on. `human` is the preference of the annotators from the differences in their columns.
     `thresholds` are the tie thresholds of the metrics. The scores of `flipped` raters are negated.
     """
-    column = {name: f"score{k}" for k, name in enumerate(aspects)}
+    column_of_rater = {name: f"score{k}" for k, name in enumerate(aspects)}
     scores = [
         nw.when((nw.col("rater") == name) & (nw.col("aspect") == aspects[name]))
         .then(-nw.col("score") if name in flipped else nw.col("score"))
         .alias(alias)
-        for name, alias in column.items()
+        for name, alias in column_of_rater.items()
     ]
     outputs = (
-        rows.filter(nw.col("rater").is_in(list(column)))
+        rows.filter(nw.col("rater").is_in(list(column_of_rater)))
         .select("item", "system", *scores)
         .group_by("item", "system")
-        .agg(*(nw.col(alias).mean() for alias in column.values()))
+        .agg(*(nw.col(alias).mean() for alias in column_of_rater.values()))
     )
     pairs = outputs.join(outputs, on="item", how="inner", suffix="_b").filter(nw.col("system") < nw.col("system_b"))
     differences = pairs.select(
         nw.col("system").alias("system_a"),
         "system_b",
-        *(nw.col(alias) - nw.col(f"{alias}_b") for alias in column.values()),
+        *(nw.col(alias) - nw.col(f"{alias}_b") for alias in column_of_rater.values()),
     )
-    signs = {column[name]: _sign(column[name], threshold) for name, threshold in thresholds.items()}
+    signs = {column_of_rater[name]: _sign(column_of_rater[name], threshold) for name, threshold in thresholds.items()}
     return count_cells(differences.select("system_a", "system_b", human, **signs), list(signs))
 
 
@@ -209,20 +209,20 @@ def _valid_rows(table: Any) -> nw.LazyFrame[Any]:
         raise InputError(
             f"count_pairs: column 'score' holds {schema['score']}, expected numbers; convert the column first"
         )
-    rated = ~nw.col("score").is_null()
+    is_rated = ~nw.col("score").is_null()
     if schema["score"].is_float():
-        rated = rated & ~nw.col("score").is_nan()
-    item_level = ~nw.col("item").is_null()
+        is_rated = is_rated & ~nw.col("score").is_nan()
+    is_item_level = ~nw.col("item").is_null()
     if not schema["item"].is_numeric():
-        item_level = item_level & (nw.col("item").cast(nw.String) != "")
+        is_item_level = is_item_level & (nw.col("item").cast(nw.String) != "")
     aspect = nw.col("aspect").cast(nw.String).fill_null("") if "aspect" in schema else nw.lit("")
-    return rows.filter(rated).select(
+    return rows.filter(is_rated).select(
         "item",
         nw.col("system").cast(nw.String),
         nw.col("rater").cast(nw.String),
         aspect.alias("aspect"),
         nw.col("score").cast(nw.Float64),
-        item_level.alias("item_level"),
+        is_item_level.alias("item_level"),
     )
 
 
@@ -241,18 +241,17 @@ def _chosen_rows(
     survey: pl.DataFrame, *, people: tuple[str, ...], judges: tuple[str, ...], aspect: str
 ) -> tuple[pl.DataFrame, dict[str, str]]:
     """The rows to count, and the aspect used for each rater."""
-    human = pl.col("rater").is_in(list(people))
-    if not survey.filter(human & (pl.col("aspect") == aspect)).height:
-        labels = survey.filter(human)["aspect"].unique().sort()
+    is_human = pl.col("rater").is_in(list(people))
+    if not survey.filter(is_human & (pl.col("aspect") == aspect)).height:
+        aspect_labels = survey.filter(is_human)["aspect"].unique().sort()
         raise OptionError(
             f"count_pairs: aspect={aspect!r} was rated by no annotator; aspects of the annotators: "
-            f"{listed(map(repr, labels))}"
-            f"{suggestion(aspect, labels)}"
+            f"{listed(map(repr, aspect_labels))}{suggestion(aspect, aspect_labels)}"
         )
-    with_aspect = set(survey.filter(pl.col("aspect") == aspect)["rater"])
-    aspects = {name: aspect if name in people or name in with_aspect else "" for name in (*people, *judges)}
-    taken = pl.DataFrame({"rater": list(aspects), "aspect": list(aspects.values())})
-    return survey.join(taken, on=["rater", "aspect"], how="semi"), aspects
+    raters_with_aspect = set(survey.filter(pl.col("aspect") == aspect)["rater"])
+    aspects = {name: aspect if name in people or name in raters_with_aspect else "" for name in (*people, *judges)}
+    chosen_aspects = pl.DataFrame({"rater": list(aspects), "aspect": list(aspects.values())})
+    return survey.join(chosen_aspects, on=["rater", "aspect"], how="semi"), aspects
 
 
 def _spread(survey: pl.DataFrame, people: tuple[str, ...]) -> float:

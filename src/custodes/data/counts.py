@@ -57,21 +57,21 @@ def is_counts(source: Any) -> bool:
     """Whether the name or the first bytes of a source are those of a counts file, possibly compressed."""
     if not isinstance(source, str | Path):
         return False
-    place = Path(source)
+    file_path = Path(source)
     name = (
-        place.name.removesuffix(place.suffix)
-        if place.suffix in {packing.suffix for packing in PACKINGS}
-        else place.name
+        file_path.name.removesuffix(file_path.suffix)
+        if file_path.suffix in {packing.suffix for packing in PACKINGS}
+        else file_path.name
     )
-    return name.endswith(SUFFIX) or (name.endswith(".json") and FORMAT.encode() in _beginning(place))
+    return name.endswith(SUFFIX) or (name.endswith(".json") and FORMAT.encode() in _beginning(file_path))
 
 
-def _beginning(place: Path) -> bytes:
+def _beginning(path: Path) -> bytes:
     """The first bytes of the (decompressed) content; empty if the path is not a file or cannot be read."""
-    if not os.path.isfile(place):
+    if not os.path.isfile(path):
         return b""
     try:
-        with place.open("rb") as raw:
+        with path.open("rb") as raw:
             packing = packing_of(raw.read(_SHORT))
             raw.seek(0)
             return (packing.open(raw) if packing else raw).read(_SHORT)
@@ -124,9 +124,9 @@ def write_counts(counts: OutcomeCounts, path: str | Path) -> Path:
         "items": dict(counts.items),
         "notes": [{"rule": note.rule, "message": note.message, "count": note.count} for note in counts.notes],
     }
-    how = counts.origin.how
-    head = {"format": FORMAT, "version": VERSION, "digest": digest([how, content]), "how": how}
-    return write_atomically(path, msgspec.json.encode(head | {"counts": content}) + b"\n")
+    options = counts.origin.how
+    header = {"format": FORMAT, "version": VERSION, "digest": digest([options, content]), "how": options}
+    return write_atomically(path, msgspec.json.encode(header | {"counts": content}) + b"\n")
 
 
 @checked
@@ -154,15 +154,15 @@ def read_counts(path: str | Path, *others: str | Path) -> OutcomeCounts:
     Traceback (most recent call last):
     custodes.errors.InputError: no.counts.json: no such file
     """
-    return _sum([_read(Path(place)) for place in (path, *others)])
+    return _sum([_read(Path(file)) for file in (path, *others)])
 
 
-def _read(place: Path) -> OutcomeCounts:
+def _read(path: Path) -> OutcomeCounts:
     """The counts of one file."""
-    check_exists(place)
-    content = file_bytes(place)
+    check_exists(path)
+    content = file_bytes(path)
     if packing := packing_of(content):
-        content = unpacked(content, packing, place.name)
+        content = unpacked(content, packing, path.name)
     try:
         document = decode(content, _FILE)
         if document.digest != digest([document.how, document.counts]):
@@ -171,9 +171,9 @@ def _read(place: Path) -> OutcomeCounts:
             raise InputError(
                 f"format {document.format!r}, version {document.version}, is unknown to this version of custodes"
             )
-        return _counts(document.counts, Origin(how=document.how, name=place.name, digest=document.digest[:16]))
+        return _counts(document.counts, Origin(how=document.how, name=path.name, digest=document.digest[:16]))
     except (InputError, KeyError, TypeError, ValueError, pl.exceptions.PolarsError) as problem:
-        raise InputError(f"{place.name}: counts cannot be read: {problem}; count again with `custodes count`") from None
+        raise InputError(f"{path.name}: counts cannot be read: {problem}; count again with `custodes count`") from None
 
 
 def _counts(content: dict[str, Any], origin: Origin) -> OutcomeCounts:
@@ -203,8 +203,8 @@ def _sum(parts: Sequence[OutcomeCounts]) -> OutcomeCounts:
     first, *others = parts
     if not others:
         return first
-    for place, part in enumerate(parts[1:], start=1):
-        for earlier in parts[:place]:
+    for index, part in enumerate(parts[1:], start=1):
+        for earlier in parts[:index]:
             _check_additive(earlier, part)
     for part in parts:
         pairs = list(zip(part.system_a, part.system_b, strict=True))
@@ -215,14 +215,14 @@ def _sum(parts: Sequence[OutcomeCounts]) -> OutcomeCounts:
     tables = np.zeros((len(systems) * (len(systems) - 1) // 2, len(metrics), 4, 4), dtype=np.int64)
     for part in parts:
         rows = pair_positions(pl.DataFrame({"system_a": part.system_a, "system_b": part.system_b}), systems)
-        for place, metric in enumerate(metrics):
+        for index, metric in enumerate(metrics):
             if metric in part.metrics:
                 m = part.metrics.index(metric)
-                tables[rows, place, :3, :3] += part.paired[:, m]
-                tables[rows, place, 3, :3] += part.metric_only[:, m]
-                tables[rows, place, :3, 3] += part.human_only[:, m]
+                tables[rows, index, :3, :3] += part.paired[:, m]
+                tables[rows, index, 3, :3] += part.metric_only[:, m]
+                tables[rows, index, :3, 3] += part.human_only[:, m]
             else:
-                tables[rows, place, :3, 3] += part.human
+                tables[rows, index, :3, 3] += part.human
     return OutcomeCounts.of_tables(
         tables,
         systems=systems,
@@ -242,42 +242,42 @@ def _sum(parts: Sequence[OutcomeCounts]) -> OutcomeCounts:
 
 def _check_additive(one: OutcomeCounts, other: OutcomeCounts) -> None:
     """Raise `InputError` for identical counts, or counts with different kinds, rules, directions or roles of raters."""
-    how, how_other = one.origin.how, other.origin.how
-    human, human_other = set(how.get("human", ())), set(how_other.get("human", ()))
-    both = sorted(human & set(other.metrics) | human_other & set(one.metrics))
-    shared = {*one.metrics, *human} & {*other.metrics, *human_other}
-    opposite = sorted((set(how.get("lower", ())) ^ set(how_other.get("lower", ()))) & shared)
-    names = f"{one.origin.name} and {other.origin.name} cannot be added"
+    options, other_options = one.origin.how, other.origin.how
+    human_raters, other_human_raters = set(options.get("human", ())), set(other_options.get("human", ()))
+    raters_of_both_kinds = sorted(human_raters & set(other.metrics) | other_human_raters & set(one.metrics))
+    common_raters = {*one.metrics, *human_raters} & {*other.metrics, *other_human_raters}
+    opposite_raters = sorted((set(options.get("lower", ())) ^ set(other_options.get("lower", ()))) & common_raters)
+    prefix = f"{one.origin.name} and {other.origin.name} cannot be added"
     reject(
         (
             one.origin.digest and one.origin.digest == other.origin.digest,
-            f"{names}: both files hold the same counts; give each file once",
+            f"{prefix}: both files hold the same counts; give each file once",
         ),
         (
             (one.by_order is None) != (other.by_order is None),
-            f"{names}: one file counts scores and one counts verdicts; give counts of one kind",
+            f"{prefix}: one file counts scores and one counts verdicts; give counts of one kind",
         ),
         (
             bool(one.metrics) != bool(other.metrics),
-            f"{names}: only one file counts metrics; count both tables with the same raters",
+            f"{prefix}: only one file counts metrics; count both tables with the same raters",
         ),
         *(
             (
-                how.get(rule) != how_other.get(rule),
-                f"{names}: {rule} is {shown(how.get(rule))} in one file and {shown(how_other.get(rule))} in the other "
-                "file; count both tables with the same options",
+                options.get(rule) != other_options.get(rule),
+                f"{prefix}: {rule} is {shown(options.get(rule))} in one file and {shown(other_options.get(rule))} in "
+                "the other file; count both tables with the same options",
             )
             for rule in RULES
         ),
         (
-            both,
-            f"{names}: these raters are human in one file and metrics in the other file: {listed(both)}; give each "
-            "rater one kind",
+            raters_of_both_kinds,
+            f"{prefix}: these raters are human in one file and metrics in the other file: "
+            f"{listed(raters_of_both_kinds)}; give each rater one kind",
         ),
         (
-            opposite,
-            f"{names}: lower is better for {listed(opposite)} in only one file; count both tables with the same "
-            "option lower",
+            opposite_raters,
+            f"{prefix}: lower is better for {listed(opposite_raters)} in only one file; count both tables with the "
+            "same option lower",
         ),
         error=InputError,
     )
@@ -299,11 +299,12 @@ def _items(parts: Sequence[OutcomeCounts]) -> dict[str, int]:
 def _how(parts: Sequence[OutcomeCounts]) -> dict[str, Any]:
     """The options of counting for the sum. An option that selects raters or systems is kept only if all parts have this
     option."""
-    hows = [part.origin.how for part in parts]
-    rules = {name: value for name, value in hows[0].items() if name not in SELECTIONS}
+    options_of_parts = [part.origin.how for part in parts]
+    rules = {name: value for name, value in options_of_parts[0].items() if name not in SELECTIONS}
     selections = {
-        name: list(dict.fromkeys(chain.from_iterable(how.get(name, ()) for how in hows)))
+        name: list(dict.fromkeys(chain.from_iterable(options.get(name, ()) for options in options_of_parts)))
         for name in SELECTIONS
-        if all(name in how for how in hows) or (name == "lower" and any(name in how for how in hows))
+        if all(name in options for options in options_of_parts)
+        or (name == "lower" and any(name in options for options in options_of_parts))
     }
     return rules | selections

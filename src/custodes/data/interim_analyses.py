@@ -44,16 +44,16 @@ def sequential_notes(looks: pl.DataFrame) -> list[Note]:
     >>> sequential_notes(no_interim_analyses())
     []
     """
-    pairs = looks.select("system_a", "system_b").n_unique() if looks.height else 0
-    again = looks["look"].n_unique() > 1 or looks["is_open"].any() or (looks["decision"] != 0).all()
-    if pairs == 0 or not again:
+    n_pairs = looks.select("system_a", "system_b").n_unique() if looks.height else 0
+    has_several_analyses = looks["look"].n_unique() > 1 or looks["is_open"].any() or (looks["decision"] != 0).all()
+    if n_pairs == 0 or not has_several_analyses:
         return []
     message = (
-        f"{pairs} pairs were annotated sequentially, with interim analyses. Leaderboard strengths, ranks and "
+        f"{n_pairs} pairs were annotated sequentially, with interim analyses. Leaderboard strengths, ranks and "
         "groups remain valid if the stopping boundary allows for repeated analyses. Win rates, sign tests, decisions "
         "and margins of single pairs assume a fixed sample size; for these, use the table of interim analyses"
     )
-    return noted((STOPPED, pairs, message))
+    return noted((STOPPED, n_pairs, message))
 
 
 def last_looks(looks: pl.DataFrame) -> pl.DataFrame:
@@ -69,10 +69,10 @@ def last_looks(looks: pl.DataFrame) -> pl.DataFrame:
 
 def in_label_order(looks: pl.DataFrame) -> pl.DataFrame:
     """The table with system_a < system_b, as in verdicts."""
-    turn = pl.col("system_a") > pl.col("system_b")
+    is_turned = pl.col("system_a") > pl.col("system_b")
 
     def swapped(name: str, other: pl.Expr) -> pl.Expr:
-        return pl.when(turn).then(other).otherwise(pl.col(name)).alias(name)
+        return pl.when(is_turned).then(other).otherwise(pl.col(name)).alias(name)
 
     pairs = (("system_a", "system_b"), ("wins", "losses"))
     swaps = [swapped(name, pl.col(other)) for pair in pairs for name, other in (pair, pair[::-1])]

@@ -79,10 +79,10 @@ class Items:
             allowed="a positive whole number",
         )
         per_cluster = rows.filter(pl.col("cluster") != "").group_by("cluster", maintain_order=True)
-        several = per_cluster.agg(pl.col("n_outputs").fill_null(1.0).n_unique()).filter(pl.col("n_outputs") > 1)
-        if several.height:
+        conflicting = per_cluster.agg(pl.col("n_outputs").fill_null(1.0).n_unique()).filter(pl.col("n_outputs") > 1)
+        if conflicting.height:
             raise InputError(
-                f"{where}: items of cluster {several['cluster'][0]!r} have different n_outputs; a row stands for "
+                f"{where}: items of cluster {conflicting['cluster'][0]!r} have different n_outputs; a row stands for "
                 "n_outputs equal clusters, so give all items of the cluster the same number"
             )
         return cls(frame=rows), notes
@@ -94,8 +94,8 @@ class Items:
 
     def joined(self, other: Items) -> Items:
         """The rows of both tables. If an item has different values, `InputError` is raised."""
-        both = pl.concat([self.frame, other.frame]).with_columns(pl.col(pl.String).replace("", None))
-        frame = one_value_per_item(both)
+        all_rows = pl.concat([self.frame, other.frame]).with_columns(pl.col(pl.String).replace("", None))
+        frame = one_value_per_item(all_rows)
         return Items(frame=frame.with_columns(pl.col("cluster", "group", "dataset").fill_null("")))
 
     def for_items(self, items: pl.Series) -> pl.DataFrame:
@@ -111,16 +111,16 @@ def one_value_per_item(rows: pl.DataFrame, *, where: str = "") -> pl.DataFrame:
 
     `where` names the table in the message (default: two inputs).
     """
-    prefix, source = (f"{where}: ", "") if where else ("", " in two inputs")
-    grouped = rows.group_by("item", maintain_order=True)
+    prefix, source_text = (f"{where}: ", "") if where else ("", " in two inputs")
+    rows_by_item = rows.group_by("item", maintain_order=True)
     names = [name for name in rows.columns if name != "item"]
-    values = grouped.agg(pl.col(names).drop_nulls().unique(maintain_order=True))
+    values_by_item = rows_by_item.agg(pl.col(names).drop_nulls().unique(maintain_order=True))
     for name in names:
-        several = values.filter(pl.col(name).list.len() > 1)
-        if several.height:
-            item, several_values = several.select("item", name).row(0)
+        conflicting = values_by_item.filter(pl.col(name).list.len() > 1)
+        if conflicting.height:
+            item, values_of_item = conflicting.select("item", name).row(0)
             raise InputError(
-                f"{prefix}item {item!r} has several values of {name}{source} "
-                f"({listed(map(repr, several_values), limit=3)}); give each item one {name}"
+                f"{prefix}item {item!r} has several values of {name}{source_text} "
+                f"({listed(map(repr, values_of_item), limit=3)}); give each item one {name}"
             )
-    return grouped.agg(pl.col(names).drop_nulls().first())
+    return rows_by_item.agg(pl.col(names).drop_nulls().first())

@@ -33,13 +33,13 @@ def join(studies: Sequence[Study]) -> Study:
                     f"rater {rater!r} is human in one input and a metric in another input; rename one of the raters"
                 )
         a, b = joined.outputs, other.outputs
-        outputs, differ = (a or b, list[Note]()) if a is None or b is None else a.joined(b)
+        outputs, text_notes = (a or b, list[Note]()) if a is None or b is None else a.joined(b)
         frame = other.preferences.frame
         if joined.sides and other.sides:  # files of one benchmark repeat the reference labels
-            same = [*KEY, "preference"]
-            frame = frame.join(joined.preferences.frame, on=same, how="anti", maintain_order="left")
-        raters, unlike = joined.raters.joined(other.raters)
-        frames, labels = on_one_scale(
+            verdict_key = [*KEY, "preference"]
+            frame = frame.join(joined.preferences.frame, on=verdict_key, how="anti", maintain_order="left")
+        raters, rater_notes = joined.raters.joined(other.raters)
+        frames, label_scales = on_one_scale(
             (joined.ratings.frame, other.ratings.frame), (joined.labels, other.labels), kind=raters.kind
         )
         joined = replace(
@@ -55,11 +55,11 @@ def join(studies: Sequence[Study]) -> Study:
             raters=raters,
             items=joined.items.joined(other.items),
             outputs=outputs,
-            notes=(*notes, *differ, *unlike),
+            notes=(*notes, *text_notes, *rater_notes),
             name=f"{joined.name} + {other.name}",
             digest=digest_of(joined.fingerprint(), other.fingerprint()),
             sides=joined.sides or other.sides,
-            labels=labels,
+            labels=label_scales,
             attributes=_attributes(joined.attributes, other.attributes),
             unnamed_system=joined.unnamed_system and other.unnamed_system,
         )
@@ -96,10 +96,10 @@ def _of_one_task(a: Study, b: Study) -> tuple[Study, Study]:
         return a, b
     for log, samples in ((a, b), (b, a)):
         tasks = {item.partition("/")[0] for item in log.item_labels()}
-        whole = {f"{next(iter(tasks))}/{item}" for item in samples.item_labels()} if len(tasks) == 1 else set()
-        if not samples.outputs and samples.preferences.frame.is_empty() and whole & set(log.item_labels()):
-            named = _relabelled(samples, pl.format("{}/{}", pl.lit(next(iter(tasks))), "item").alias("item"))
-            return (a, named) if log is a else (named, b)
+        full_labels = {f"{next(iter(tasks))}/{item}" for item in samples.item_labels()} if len(tasks) == 1 else set()
+        if not samples.outputs and samples.preferences.frame.is_empty() and full_labels & set(log.item_labels()):
+            relabelled = _relabelled(samples, pl.format("{}/{}", pl.lit(next(iter(tasks))), "item").alias("item"))
+            return (a, relabelled) if log is a else (relabelled, b)
     return a, b
 
 
@@ -108,13 +108,15 @@ def _attributes(a: pl.DataFrame | None, b: pl.DataFrame | None) -> pl.DataFrame 
     used."""
     if a is None or b is None:
         return b if a is None else a
-    both = a.join(b, on=JOIN_KEY, how="full", coalesce=True, suffix=" of b", maintain_order="left_right")
-    twice = [name for name in a.columns if f"{name} of b" in both.columns]
+    merged = a.join(b, on=JOIN_KEY, how="full", coalesce=True, suffix=" of b", maintain_order="left_right")
+    common_columns = [name for name in a.columns if f"{name} of b" in merged.columns]
     try:
-        filled = [pl.coalesce(name, f"{name} of b").alias(name) for name in twice]
-        return both.with_columns(filled).drop(f"{name} of b" for name in twice)
+        filled_columns = [pl.coalesce(name, f"{name} of b").alias(name) for name in common_columns]
+        return merged.with_columns(filled_columns).drop(f"{name} of b" for name in common_columns)
     except pl.exceptions.PolarsError as error:
-        raise InputError(f"the inputs have different types in a common column ({listed(twice)}): {error}") from None
+        raise InputError(
+            f"the inputs have different types in a common column ({listed(common_columns)}): {error}"
+        ) from None
 
 
 def _both(a: Preferences, b: Preferences, what: str) -> Preferences:
@@ -122,14 +124,14 @@ def _both(a: Preferences, b: Preferences, what: str) -> Preferences:
 
 
 def _united(a: pl.DataFrame, b: pl.DataFrame, values: list[str], what: str) -> pl.DataFrame:
-    both = pl.concat([a, b])
-    key = [name for name in both.columns if name not in values]
-    doubled = both.filter(pl.struct(key).is_duplicated())
-    if doubled.height:
-        row = doubled.row(0, named=True)
+    merged = pl.concat([a, b])
+    key = [name for name in merged.columns if name not in values]
+    duplicates = merged.filter(pl.struct(key).is_duplicated())
+    if duplicates.height:
+        row = duplicates.row(0, named=True)
         description = ", ".join(f"{name} {row[name]!r}" for name in key if row[name])
         raise InputError(f"two inputs hold the same {what} ({description}); remove one input, or rename the rater")
-    return both
+    return merged
 
 
 def _outputs_of(study: Study) -> pl.DataFrame:
@@ -145,26 +147,31 @@ def _outputs_of(study: Study) -> pl.DataFrame:
 
 
 def _overlap_notes(a: Study, b: Study) -> list[Note]:
-    mine, other = _outputs_of(a), _outputs_of(b)
-    texts_alone = not a.raters.frame.height and not b.raters.frame.height  # such as a log for each system
-    if not mine.height or not other.height or texts_alone:
+    outputs_a, outputs_b = _outputs_of(a), _outputs_of(b)
+    has_only_texts = not a.raters.frame.height and not b.raters.frame.height  # such as a log for each system
+    if not outputs_a.height or not outputs_b.height or has_only_texts:
         return []
-    shared = mine.join(other, on=JOIN_KEY, how="semi").height
-    if not shared and a.raters.kind.keys() & b.raters.kind.keys():
+    n_common = outputs_a.join(outputs_b, on=JOIN_KEY, how="semi").height
+    if not n_common and a.raters.kind.keys() & b.raters.kind.keys():
         return []  # parts of one study by one rater, such as a log for each system
-    if not shared:
-        unlike = [
-            f"{name}s {listed(mine[name].unique().sort(), limit=2)} and {listed(other[name].unique().sort(), limit=2)}"
+    if not n_common:
+        label_texts = [
+            f"{name}s {listed(outputs_a[name].unique().sort(), limit=2)} and "
+            f"{listed(outputs_b[name].unique().sort(), limit=2)}"
             for name in JOIN_KEY
         ]
         raise InputError(
-            f"{a.name} and {b.name} have no item and system in common ({'; '.join(unlike)}); use the "
+            f"{a.name} and {b.name} have no item and system in common ({'; '.join(label_texts)}); use the "
             "same labels in both inputs"
         )
     entries = []
-    for name, frame in ((a.name, mine), (b.name, other)):
-        alone = frame.height - shared
+    for name, frame in ((a.name, outputs_a), (b.name, outputs_b)):
+        n_unmatched = frame.height - n_common
         entries.append(
-            ("partial-join", alone, f"{name}: {alone} of {frame.height} outputs have no match in the other input")
+            (
+                "partial-join",
+                n_unmatched,
+                f"{name}: {n_unmatched} of {frame.height} outputs have no match in the other input",
+            )
         )
     return noted(*entries)

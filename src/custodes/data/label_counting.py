@@ -100,31 +100,33 @@ def count_labels(
     """
     rows = lazy_rows(table, where=WHERE)
     plan = _plan(rows, _layout(rows, Columns.make(columns or {})), by=tuple(by), name=name)
-    place = plan.layout.cluster or plan.layout.item
-    parts = batched(rows, place, batches, where=WHERE) if place else [rows]
-    counted = [plan.counted(part) for part in progress(parts, total=len(parts), desc="counting labels")]
-    single, kinds = (pl.concat(frames) for frames in zip(*counted, strict=True))
-    return plan.long(single, plan.representatives(kinds))
+    batch_column = plan.layout.cluster or plan.layout.item
+    row_batches = batched(rows, batch_column, batches, where=WHERE) if batch_column else [rows]
+    batch_counts = [
+        plan.counted(part) for part in progress(row_batches, total=len(row_batches), desc="counting labels")
+    ]
+    single_rows, kind_counts = (pl.concat(frames) for frames in zip(*batch_counts, strict=True))
+    return plan.long(single_rows, plan.representatives(kind_counts))
 
 
 def _layout(rows: nw.LazyFrame[Any], columns: Columns) -> LabelLayout:
     """The layout of the labels. It is derived from the first rows, and from further rows for columns that are constant
     in the first rows."""
-    flat = [name for name, kind in rows.collect_schema().items() if not kind.is_nested()]
-    head = collected(rows.select(flat).head(LOOKED_AT))
-    parts = [head]
-    for name in flat:
-        seen = head[name].drop_nulls().unique()
-        if seen.len() <= 1 and head.height == LOOKED_AT:
-            other = ~nw.col(name).is_null()
-            for value in seen:
-                other = other & (nw.col(name) != value)
-            parts.append(collected(rows.select(flat).filter(other).head(FURTHER_ROWS)))
-    sample = pl.concat(parts, how="vertical_relaxed").unique(maintain_order=True)
+    flat_columns = [name for name, kind in rows.collect_schema().items() if not kind.is_nested()]
+    first_rows = collected(rows.select(flat_columns).head(LOOKED_AT))
+    samples = [first_rows]
+    for name in flat_columns:
+        seen_values = first_rows[name].drop_nulls().unique()
+        if seen_values.len() <= 1 and first_rows.height == LOOKED_AT:
+            is_other = ~nw.col(name).is_null()
+            for value in seen_values:
+                is_other = is_other & (nw.col(name) != value)
+            samples.append(collected(rows.select(flat_columns).filter(is_other).head(FURTHER_ROWS)))
+    sample = pl.concat(samples, how="vertical_relaxed").unique(maintain_order=True)
     layout = label_layout(sample, columns)
     if layout is None:
         raise InputError(
-            f"{WHERE}: the table has no column of labels ({listed(flat)}); name the columns of labels, as in "
+            f"{WHERE}: the table has no column of labels ({listed(flat_columns)}); name the columns of labels, as in "
             "columns={'score': ['human:{rater:sme}', 'metric:{rater:grader}']}"
         )
     reject(
@@ -198,23 +200,26 @@ class _Plan:
         facts = {name: nw.col(name) for name in self.by}
         if layout.cluster:
             cluster = nw.col(layout.cluster).cast(nw.String).fill_null("")
-            alone = nw.concat_str(nw.lit("item "), key["item"])
-            facts["cluster"] = nw.when(cluster == "").then(alone).otherwise(cluster)
+            own_cluster = nw.concat_str(nw.lit("item "), key["item"])
+            facts["cluster"] = nw.when(cluster == "").then(own_cluster).otherwise(cluster)
         if layout.probability:
             facts["probability"] = nw.col(layout.probability)
         labels = {column: rater.label for column, rater in self.raters.items()}
         table = rows.select(**key, **facts, **labels)
         if not layout.item:
             return table.with_columns(n=nw.lit(1))
-        numbers = {f"n_{name}": indicator(~nw.col(name).is_null()) for name in labels}
+        label_indicators = {f"n_{name}": indicator(~nw.col(name).is_null()) for name in labels}
         grouped = (
-            table.with_columns(**numbers, n_rows=nw.lit(1))
+            table.with_columns(**label_indicators, n_rows=nw.lit(1))
             .group_by(*key)
-            .agg(*(nw.col(name).max() for name in (*facts, *labels)), *(nw.col(n).sum() for n in (*numbers, "n_rows")))
+            .agg(
+                *(nw.col(name).max() for name in (*facts, *labels)),
+                *(nw.col(n).sum() for n in (*label_indicators, "n_rows")),
+            )
         )
         # In a table with a row per label, an output has several rows, but one label of each rater.
-        n = nw.max_horizontal(*numbers) if layout.label else nw.col("n_rows")
-        return grouped.with_columns(n=n).drop(*numbers, "n_rows")
+        n = nw.max_horizontal(*label_indicators) if layout.label else nw.col("n_rows")
+        return grouped.with_columns(n=n).drop(*label_indicators, "n_rows")
 
     @property
     def key(self) -> list[str]:
@@ -224,18 +229,18 @@ class _Plan:
     @property
     def has_label(self) -> nw.Expr:
         """Whether an output has a human label."""
-        present = nw.lit(False)
+        is_labelled = nw.lit(False)
         for name, rater in self.raters.items():
             values = rater.values.filter(label_words(rater.values).is_not_null()).to_list()
             if rater.kind == "human" and values:
-                present = present | nw.col(name).is_in(values).fill_null(False)
-        return present
+                is_labelled = is_labelled | nw.col(name).is_in(values).fill_null(False)
+        return is_labelled
 
     @cached_property
     def kinds(self) -> pl.DataFrame:
         """One row per combination of values of the columns `key` among the outputs without a human label."""
-        groups = self.outputs(self.rows).filter(~self.has_label).select(self.key).unique()
-        kinds = collected(groups.head(MOST_KINDS + 1)).sort(self.key)
+        distinct_keys = self.outputs(self.rows).filter(~self.has_label).select(self.key).unique()
+        kinds = collected(distinct_keys.head(MOST_KINDS + 1)).sort(self.key)
         if kinds.height > MOST_KINDS:
             raise InputError(
                 f"{WHERE}: more than {MOST_KINDS} different combinations of system, labels and {listed(self.by)}; "
@@ -255,19 +260,23 @@ class _Plan:
                 )
         outputs = outputs.drop("n")
         if not self.unit:
-            groups = outputs.filter(~self.has_label).group_by(self.key).agg(nw.len().alias("n"))
-            return collected(outputs.filter(self.has_label)), collected(groups)
-        units = outputs.filter(self.has_label).select(self.unit).unique()
-        others = outputs.join(units, on=self.unit, how="anti")
-        columns = {}
-        for k, values in enumerate(self.kinds.iter_rows()):
-            equal = nw.lit(True)
-            for name, value in zip(self.key, values, strict=True):
-                equal = equal & (nw.col(name).is_null() if value is None else nw.col(name) == value)
-            columns[f"kind{k}"] = indicator(equal)
-        clusters = others.select(self.unit, **columns).group_by(self.unit).agg(*(nw.col(n).sum() for n in columns))
-        numbers = clusters.group_by(*columns).agg(nw.len().alias("n"))
-        return collected(outputs.join(units, on=self.unit, how="semi")), collected(numbers)
+            key_counts = outputs.filter(~self.has_label).group_by(self.key).agg(nw.len().alias("n"))
+            return collected(outputs.filter(self.has_label)), collected(key_counts)
+        labelled_units = outputs.filter(self.has_label).select(self.unit).unique()
+        unlabelled = outputs.join(labelled_units, on=self.unit, how="anti")
+        kind_indicators = {}
+        for k, key_values in enumerate(self.kinds.iter_rows()):
+            is_equal = nw.lit(True)
+            for name, value in zip(self.key, key_values, strict=True):
+                is_equal = is_equal & (nw.col(name).is_null() if value is None else nw.col(name) == value)
+            kind_indicators[f"kind{k}"] = indicator(is_equal)
+        cluster_kinds = (
+            unlabelled.select(self.unit, **kind_indicators)
+            .group_by(self.unit)
+            .agg(*(nw.col(n).sum() for n in kind_indicators))
+        )
+        cluster_counts = cluster_kinds.group_by(*kind_indicators).agg(nw.len().alias("n"))
+        return collected(outputs.join(labelled_units, on=self.unit, how="semi")), collected(cluster_counts)
 
     def representatives(self, kinds: pl.DataFrame) -> pl.DataFrame:
         """One row for each set of equal outputs, or for each output of a set of equal clusters, with the size
@@ -301,7 +310,7 @@ class _Plan:
             single = single.with_columns(item=item)
         rows = pl.concat([single.with_columns(n_outputs=pl.lit(1)), representatives], how="diagonal_relaxed")
         rows = rows.sort("system", "item")  # engines return rows in any order
-        parts = [
+        label_tables = [
             rows.select(
                 *(name for name in (*COLUMNS, "n_outputs", *self.by) if name in rows.columns),
                 rater=pl.lit(rater.name),
@@ -313,7 +322,7 @@ class _Plan:
             )
             for name, rater in self.raters.items()
         ]
-        table = pl.concat(parts).drop_nulls("label")
+        table = pl.concat(label_tables).drop_nulls("label")
         return table.select(name for name in (*COLUMNS, "n_outputs", *self.by) if name in table.columns)
 
 
@@ -329,20 +338,20 @@ def _plan(rows: nw.LazyFrame[Any], layout: LabelLayout, *, by: tuple[str, ...], 
             ),
         )
         values = collected(rows.select(column).unique().head(MOST_VALUES + 1)).to_series().drop_nulls()
-        most = MOST_STEPS if values.dtype.is_numeric() else MOST_VALUES
-        if values.len() > most:
+        max_values = MOST_STEPS if values.dtype.is_numeric() else MOST_VALUES
+        if values.len() > max_values:
             raise OptionError(
-                f"{WHERE}: by={column!r} has more than {most} different values; give a column with fewer, such as "
-                "groups of its values"
+                f"{WHERE}: by={column!r} has more than {max_values} different values; give a column with fewer, such "
+                "as groups of its values"
             )
-    systems = collected(rows.select(system=_system(layout, name)).unique().head(2)).height
+    n_systems = collected(rows.select(system=_system(layout, name)).unique().head(2)).height
     raters = _raters_of_rows(rows, layout) if layout.label else _raters_of_columns(rows, layout)
     return _Plan(
         rows=rows,
         layout=layout,
         raters={f"label{k}": rater for k, rater in enumerate(raters)},
         by=by,
-        unit="cluster" if layout.cluster else "item" if systems > 1 else "",
+        unit="cluster" if layout.cluster else "item" if n_systems > 1 else "",
         name=name,
     )
 
@@ -376,20 +385,20 @@ def _raters_of_columns(rows: nw.LazyFrame[Any], layout: LabelLayout) -> Iterator
 
 def _raters_of_rows(rows: nw.LazyFrame[Any], layout: LabelLayout) -> Iterator[_Rater]:
     """The raters of a table with a row per label."""
-    places = [name for name in dict.fromkeys((layout.rater or layout.kind, layout.kind, layout.aspect)) if name]
-    survey = collected(rows.select(*places, layout.label).unique().head(MOST_LABELS))
+    key_columns = [name for name in dict.fromkeys((layout.rater or layout.kind, layout.kind, layout.aspect)) if name]
+    survey = collected(rows.select(*key_columns, layout.label).unique().head(MOST_LABELS))
     _few(survey[layout.label], most=MOST_LABELS - 1)
-    for values, part in survey.sort(places).group_by(places, maintain_order=True):
-        chosen = nw.lit(True)
-        of = dict(zip(places, values, strict=True))
-        for name, value in of.items():
-            chosen = chosen & (nw.col(name).is_null() if value is None else nw.col(name) == value)
-        rater = str(of[layout.rater or layout.kind])
-        kind = KINDS.get(str(label_words(pl.Series([of[layout.kind]]))[0]), "")
+    for key_values, rater_rows in survey.sort(key_columns).group_by(key_columns, maintain_order=True):
+        is_chosen = nw.lit(True)
+        value_of_column = dict(zip(key_columns, key_values, strict=True))
+        for name, value in value_of_column.items():
+            is_chosen = is_chosen & (nw.col(name).is_null() if value is None else nw.col(name) == value)
+        rater = str(value_of_column[layout.rater or layout.kind])
+        kind = KINDS.get(str(label_words(pl.Series([value_of_column[layout.kind]]))[0]), "")
         yield _Rater(
             name=rater,
             kind=kind or ("human" if looks_human(rater) else "metric"),
-            aspect=str(of.get(layout.aspect) or ""),
-            label=nw.when(chosen).then(nw.col(layout.label)),
-            values=_few(part[layout.label]),
+            aspect=str(value_of_column.get(layout.aspect) or ""),
+            label=nw.when(is_chosen).then(nw.col(layout.label)),
+            values=_few(rater_rows[layout.label]),
         )

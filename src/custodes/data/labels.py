@@ -85,8 +85,8 @@ def label_words(column: pl.Series) -> pl.Series:
 def _words(column: pl.Series) -> pl.Series:
     if column.dtype.is_float():
         column = column.fill_nan(None)
-        whole = ((column == column.round()) & (column.abs() < EXACT_INTEGERS)).fill_null(True).all()
-        column = column.cast(pl.Int64) if whole else column
+        is_whole = ((column == column.round()) & (column.abs() < EXACT_INTEGERS)).fill_null(True).all()
+        column = column.cast(pl.Int64) if is_whole else column
     words = column.cast(pl.String).str.strip_chars().str.to_lowercase()
     if not column.dtype.is_numeric():
         is_text = words.cast(pl.Float64, strict=False).is_null()
@@ -114,14 +114,22 @@ def scale_of(columns: Mapping[str, pl.Series], *, gold: Sequence[str], where: st
     InputError
         If human labels are neither words nor integers, or if there are too many different labels.
     """
-    everyone = {name: set(column.drop_nulls().unique()) for name, column in columns.items()}
-    reference = list(gold) or [name for name, seen in everyone.items() if not _fractions(seen)] or list(columns)
-    words: list[str] = sorted({word for name in reference for word in columns[name].drop_nulls().unique()})
+    words_of_rater = {name: set(column.drop_nulls().unique()) for name, column in columns.items()}
+    reference_raters = (
+        list(gold)
+        or [name for name, rater_words in words_of_rater.items() if not _fractions(rater_words)]
+        or list(columns)
+    )
+    words: list[str] = sorted({word for name in reference_raters for word in columns[name].drop_nulls().unique()})
     if not words:
-        words = sorted(set().union(*everyone.values()))
+        words = sorted(set().union(*words_of_rater.values()))
     if is_binary(words):
-        scores = frozenset(name for name, seen in everyone.items() if not is_binary(seen) and seen and _numbers(seen))
-        return LabelScale(words=binary_words(words), scores=scores)
+        raters_with_scores = frozenset(
+            name
+            for name, rater_words in words_of_rater.items()
+            if not is_binary(rater_words) and rater_words and _numbers(rater_words)
+        )
+        return LabelScale(words=binary_words(words), scores=raters_with_scores)
     if _numbers(words):
         values = sorted({float(word) for word in words})
         if any(value != int(value) for value in values) or len(values) > MOST_STEPS:
@@ -130,9 +138,13 @@ def scale_of(columns: Mapping[str, pl.Series], *, gold: Sequence[str], where: st
                 f"{MOST_STEPS} "
                 "whole numbers"
             )
-        scores = frozenset(name for name, seen in everyone.items() if not seen <= set(words) and _numbers(seen))
-        return LabelScale(words=tuple(str(int(value)) for value in values), ordered=True, scores=scores)
-    labels = set(words).union(*(seen for seen in everyone.values() if not _numbers(seen)))
+        raters_with_scores = frozenset(
+            name
+            for name, rater_words in words_of_rater.items()
+            if not rater_words <= set(words) and _numbers(rater_words)
+        )
+        return LabelScale(words=tuple(str(int(value)) for value in values), ordered=True, scores=raters_with_scores)
+    labels = set(words).union(*(rater_words for rater_words in words_of_rater.values() if not _numbers(rater_words)))
     if len(labels) > MOST_LABELS:
         raise InputError(
             f"{where}: {len(labels)} different labels ({listed(sorted(labels), limit=4)}); at most "
@@ -160,11 +172,11 @@ def _is_number(word: str) -> bool:
 
 def binary_words(words: Sequence[str]) -> tuple[str, str]:
     """The negative and the positive word. If only one word occurs, the other word of the known pair is added."""
-    pair = {POLARITY[word]: word for word in sorted(words, reverse=True)}
+    word_of_code = {POLARITY[word]: word for word in sorted(words, reverse=True)}
     for code in (0, 1):
-        if code not in pair:
-            pair[code] = next(couple[code] for couple in BINARY if pair[1 - code] in couple)
-    return pair[0], pair[1]
+        if code not in word_of_code:
+            word_of_code[code] = next(couple[code] for couple in BINARY if word_of_code[1 - code] in couple)
+    return word_of_code[0], word_of_code[1]
 
 
 def codes(words: pl.Series, raters: pl.Series, scale: LabelScale) -> pl.Series:
@@ -195,20 +207,20 @@ def on_one_scale(
     kind : mapping
         Kind of each rater: 'human' or 'metric'.
     """
-    united = {**scales[1], **scales[0]}
-    for aspect in united:
-        chosen = pl.col("aspect") == aspect
-        of_both = [scale.get(aspect) for scale in scales]
-        if of_both[0] == of_both[1] or not all(frame.select(chosen.any()).item() for frame in frames):
+    scale_of_aspect = {**scales[1], **scales[0]}
+    for aspect in scale_of_aspect:
+        is_aspect = pl.col("aspect") == aspect
+        both_scales = [scale.get(aspect) for scale in scales]
+        if both_scales[0] == both_scales[1] or not all(frame.select(is_aspect.any()).item() for frame in frames):
             continue
-        words = [_decoded(frame.filter(chosen), scale) for frame, scale in zip(frames, of_both, strict=True)]
+        words = [_decoded(frame.filter(is_aspect), scale) for frame, scale in zip(frames, both_scales, strict=True)]
         by_rater = pl.concat(words).partition_by("rater", as_dict=True, maintain_order=True)
         columns = {str(rater): part["word"].alias(str(rater)) for (rater,), part in by_rater.items()}
         gold = [rater for rater in columns if kind.get(rater) == "human"]
         scale = scale_of(columns, gold=gold, where=aspect or "labels of two inputs")
-        united[aspect] = scale
-        frames = (_recoded(frames[0], chosen, words[0], scale), _recoded(frames[1], chosen, words[1], scale))
-    return frames, united
+        scale_of_aspect[aspect] = scale
+        frames = (_recoded(frames[0], is_aspect, words[0], scale), _recoded(frames[1], is_aspect, words[1], scale))
+    return frames, scale_of_aspect
 
 
 def _decoded(rows: pl.DataFrame, scale: LabelScale | None) -> pl.DataFrame:
@@ -216,14 +228,14 @@ def _decoded(rows: pl.DataFrame, scale: LabelScale | None) -> pl.DataFrame:
     numbers = label_words(rows["score"]).alias("word")
     if scale is None:
         return pl.DataFrame([rows["rater"], numbers])
-    names = {float(code): word for code, word in enumerate(scale.words)}
-    words = rows["score"].replace_strict(names, default=None, return_dtype=pl.String)
+    word_of_code = {float(code): word for code, word in enumerate(scale.words)}
+    words = rows["score"].replace_strict(word_of_code, default=None, return_dtype=pl.String)
     has_score = rows["rater"].is_in(list(scale.scores))
     return pl.DataFrame([rows["rater"], numbers.zip_with(has_score, words).alias("word")])
 
 
 def _recoded(frame: pl.DataFrame, chosen: pl.Expr, words: pl.DataFrame, scale: LabelScale) -> pl.DataFrame:
     """Ratings with the selected scores as codes of a scale; labels that are not in the scale are dropped."""
-    places = frame.select(chosen).to_series().arg_true()
+    row_indices = frame.select(chosen).to_series().arg_true()
     coded = codes(words["word"], words["rater"], scale).cast(frame.schema["score"])
-    return frame.with_columns(frame["score"].clone().scatter(places, coded)).drop_nulls("score")
+    return frame.with_columns(frame["score"].clone().scatter(row_indices, coded)).drop_nulls("score")

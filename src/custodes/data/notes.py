@@ -49,17 +49,19 @@ def joined(notes: Iterable[Note]) -> list[Note]:
     """
     groups: dict[tuple[str, ...], list[Note]] = {}
     for note in notes:
-        place = OF_ASPECT.format(note.aspect)
-        parts = note.message.split(place, 1) if note.aspect else [note.message]
-        groups.setdefault((note.rule, str(note.count), *parts), []).append(note)
+        aspect_text = OF_ASPECT.format(note.aspect)
+        message_parts = note.message.split(aspect_text, 1) if note.aspect else [note.message]
+        groups.setdefault((note.rule, str(note.count), *message_parts), []).append(note)
     return [_joined(group) for group in groups.values()]
 
 
 def _joined(group: list[Note]) -> Note:
     """Merge notes that differ only in the aspect."""
-    first = group[0]
+    first_note = group[0]
     aspects = list(dict.fromkeys(repr(note.aspect) for note in group))
     if len(aspects) == 1:
-        return first
-    every = f" for aspects {', '.join(aspects[:-1])} and {aspects[-1]}"
-    return replace(first, message=first.message.replace(OF_ASPECT.format(first.aspect), every, 1), aspect="")
+        return first_note
+    aspects_text = f" for aspects {', '.join(aspects[:-1])} and {aspects[-1]}"
+    return replace(
+        first_note, message=first_note.message.replace(OF_ASPECT.format(first_note.aspect), aspects_text, 1), aspect=""
+    )

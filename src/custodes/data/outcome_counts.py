@@ -66,8 +66,8 @@ def counted_by(
     {'human': ['ann'], 'ties': 0.0}
     """
     names = {"human": human, "metrics": metrics, "systems": systems}
-    listed = {name: [pattern] if isinstance(pattern, str) else [*pattern] for name, pattern in names.items() if pattern}
-    return Origin(how=listed | {name: value for name, value in settings.items() if value not in (None, "", [])})
+    lists = {name: [pattern] if isinstance(pattern, str) else [*pattern] for name, pattern in names.items() if pattern}
+    return Origin(how=lists | {name: value for name, value in settings.items() if value not in (None, "", [])})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,13 +106,13 @@ class ClusterCells:
         rows = comparisons.joint(*range(len(comparisons.raters)))
         cluster = clusters[rows.item]
         n_clusters = int(clusters.max(initial=-1)) + 1
-        number, places, group = group_clusters(codes_of(rows.pair, rows.signs), cluster, n_units=n_clusters)
+        n_of_group, row_indices, group = group_clusters(codes_of(rows.pair, rows.signs), cluster, n_units=n_clusters)
         return cls(
-            number=number,
+            number=n_of_group,
             group=group,
-            cluster=cluster[places],
-            pair=rows.pair[places],
-            signs=rows.signs[:, places],
+            cluster=cluster[row_indices],
+            pair=rows.pair[row_indices],
+            signs=rows.signs[:, row_indices],
             n_pairs=len(comparisons.pairs),
         )
 
@@ -135,9 +135,9 @@ class ClusterCells:
         `values` and `rows` are of shape (n,). `cell` (n,) has numbers below `width` and defines separate sums within a
         pair.
         """
-        place = self.pair[rows] * width + (0 if cell is None else cell[rows])
+        cell_index = self.pair[rows] * width + (0 if cell is None else cell[rows])
         n_groups = len(self.number)
-        return sums_of(place, self.group[rows], values[rows], n_cells=self.n_pairs * width, n_kinds=n_groups)
+        return sums_of(cell_index, self.group[rows], values[rows], n_cells=self.n_pairs * width, n_kinds=n_groups)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -232,7 +232,7 @@ class OutcomeCounts:
         """Wins, ties and losses in the form of `by_order`. If orders were not counted, all orders are 0 (unknown)."""
         if self.by_order is not None:
             return self.by_order
-        sides = dict(zip((HUMAN, *self.metrics), (self.human, *self.metric.swapaxes(0, 1)), strict=True))
+        counts_of_rater = dict(zip((HUMAN, *self.metrics), (self.human, *self.metric.swapaxes(0, 1)), strict=True))
         frames = [
             pl.DataFrame(
                 {
@@ -244,7 +244,7 @@ class OutcomeCounts:
                 },
                 schema=BY_ORDER,
             )
-            for rater, counts in sides.items()
+            for rater, counts in counts_of_rater.items()
         ]
         return pl.concat(frames).filter(pl.sum_horizontal(list(SIGNS)) > 0)
 
@@ -276,32 +276,35 @@ def counted_jointly(preferences: nw.LazyFrame[Any], metrics: Sequence[str]) -> p
         One row per pair with system_a, system_b, and one column METRIC_CELL for each metric (by position) and each of
         the `CELLS` joint outcomes.
     """
-    raters = {HUMAN: HUMAN} | {f"metric{k}": name for k, name in enumerate(metrics)}
+    rater_of_column = {HUMAN: HUMAN} | {f"metric{k}": name for k, name in enumerate(metrics)}
     # A rater has one preference per comparison, so the maximum is that preference, null without one.
     wide = (
         preferences.select(
             *OUTPUTS,
-            **{column: nw.when(nw.col("rater") == name).then(nw.col("sign")) for column, name in raters.items()},
+            **{
+                column: nw.when(nw.col("rater") == name).then(nw.col("sign"))
+                for column, name in rater_of_column.items()
+            },
         )
         .group_by(*OUTPUTS)
-        .agg(*(nw.col(column).max() for column in raters))
+        .agg(*(nw.col(column).max() for column in rater_of_column))
     )
-    return count_cells(wide, [column for column in raters if column != HUMAN])
+    return count_cells(wide, [column for column in rater_of_column if column != HUMAN])
 
 
 def count_cells(wide: nw.LazyFrame[Any], metrics: Sequence[str]) -> pl.DataFrame:
     """Counts from a table with one row per comparison: system_a, system_b, and the signs of `HUMAN` and of each metric
     (null: no preference)."""
     codes = {name: (1 - nw.col(name)).fill_null(ABSENT_CODE).cast(nw.Int64) for name in (HUMAN, *metrics)}
-    joint = wide.select("system_a", "system_b", **{name: 4 * codes[HUMAN] + codes[name] for name in metrics})
+    joint_codes = wide.select("system_a", "system_b", **{name: 4 * codes[HUMAN] + codes[name] for name in metrics})
     # A sum of indicators for every cell: one group-by whose result does not grow with the items.
-    hits = {
+    indicators = {
         f"{metric}_{cell}": (nw.col(name) == cell).cast(nw.Int32)
         for metric, name in enumerate(metrics)
         for cell in range(CELLS)
     }
-    rows = joint.select("system_a", "system_b", **hits).group_by("system_a", "system_b")
-    return collected(rows.agg(*(nw.col(name).sum() for name in hits)))
+    rows = joint_codes.select("system_a", "system_b", **indicators).group_by("system_a", "system_b")
+    return collected(rows.agg(*(nw.col(name).sum() for name in indicators)))
 
 
 def summed(counted: Iterable[pl.DataFrame], *, systems: Sequence[str], metrics: Sequence[str]) -> Ints:

@@ -47,25 +47,29 @@ class Outputs:
     def of(cls, texts: pl.DataFrame, sources: pl.DataFrame, images: pl.DataFrame | None = None) -> Outputs:
         """Outputs from `sources` that may lack columns; missing columns and nulls become empty."""
         columns = [
-            pl.col(name) if name in sources.columns else pl.lit(None, dtype=kind).alias(name)
-            for name, kind in SOURCES.items()
+            pl.col(name) if name in sources.columns else pl.lit(None, dtype=dtype).alias(name)
+            for name, dtype in SOURCES.items()
         ]
-        lists = [name for name, kind in SOURCES.items() if kind == pl.List(pl.String)]
+        list_columns = [name for name, dtype in SOURCES.items() if dtype == pl.List(pl.String)]
         empty = pl.lit([], dtype=pl.List(pl.String))
-        whole = sources.select(columns).with_columns(pl.col(pl.String).fill_null(""), pl.col(lists).fill_null(empty))
-        return cls(texts=texts, sources=whole, images=pl.DataFrame(schema=IMAGES) if images is None else images)
+        completed = sources.select(columns).with_columns(
+            pl.col(pl.String).fill_null(""), pl.col(list_columns).fill_null(empty)
+        )
+        return cls(texts=texts, sources=completed, images=pl.DataFrame(schema=IMAGES) if images is None else images)
 
     def beside(self, folder: Path) -> Outputs:
         """The outputs with paths of images resolved relative to the folder; addresses are unchanged."""
-        named = pl.concat([self.sources["images"].explode().drop_nulls(), self.images["image"]]).unique()
-        here = {name: str(folder / name) for name in named if "\0" not in name and (folder / name).is_file()}
-        if not here:
+        image_names = pl.concat([self.sources["images"].explode().drop_nulls(), self.images["image"]]).unique()
+        path_of_name = {
+            name: str(folder / name) for name in image_names if "\0" not in name and (folder / name).is_file()
+        }
+        if not path_of_name:
             return self
-        placed = pl.col("images").list.eval(pl.element().replace(here))
+        resolved_images = pl.col("images").list.eval(pl.element().replace(path_of_name))
         return replace(
             self,
-            sources=self.sources.with_columns(placed),
-            images=self.images.with_columns(pl.col("image").replace(here)),
+            sources=self.sources.with_columns(resolved_images),
+            images=self.images.with_columns(pl.col("image").replace(path_of_name)),
         )
 
     def joined(self, other: Outputs) -> tuple[Outputs, list[Note]]:
@@ -73,8 +77,8 @@ class Outputs:
         value of each column."""
         texts, sources = pl.concat([self.texts, other.texts]), pl.concat([self.sources, other.sources])
         texts, sources, notes = first_of_each(texts, sources, where="two inputs")
-        seen = other.images.join(self.images, on=["item", "system"], how="anti", maintain_order="left")
-        return Outputs.of(texts, sources, pl.concat([self.images, seen])), notes
+        further_images = other.images.join(self.images, on=["item", "system"], how="anti", maintain_order="left")
+        return Outputs.of(texts, sources, pl.concat([self.images, further_images])), notes
 
 
 def first_of_each(
@@ -83,29 +87,30 @@ def first_of_each(
     """The first text of each output, the first non-empty value of each item in each column, and notes on further
     values."""
     names = [name for name in sources.columns if name != "item"]
-    lists = [name for name in names if sources[name].dtype == pl.List(pl.String)]
-    filled = sources.with_columns(
-        pl.col(pl.String).replace("", None), *(pl.when(pl.col(name).list.len() > 0).then(name) for name in lists)
+    list_columns = [name for name in names if sources[name].dtype == pl.List(pl.String)]
+    with_nulls = sources.with_columns(
+        pl.col(pl.String).replace("", None), *(pl.when(pl.col(name).list.len() > 0).then(name) for name in list_columns)
     )
-    by_item, output = filled.group_by("item", maintain_order=True), ["item", "system"]
-    several_texts = texts.group_by(output).agg(pl.col("text").n_unique()).filter(pl.col("text") > 1).height
-    several = by_item.agg(pl.col(names).drop_nulls().n_unique() > 1) if names else filled.clear()
-    others = [name for name in names if several[name].any()]
-    unlike = several.filter(pl.any_horizontal(others)).height if others else 0
+    by_item, output_key = with_nulls.group_by("item", maintain_order=True), ["item", "system"]
+    n_several_texts = texts.group_by(output_key).agg(pl.col("text").n_unique()).filter(pl.col("text") > 1).height
+    has_several = by_item.agg(pl.col(names).drop_nulls().n_unique() > 1) if names else with_nulls.clear()
+    differing_columns = [name for name in names if has_several[name].any()]
+    n_differing = has_several.filter(pl.any_horizontal(differing_columns)).height if differing_columns else 0
     notes = noted(
         (
             "texts-differ",
-            several_texts,
-            f"{where}: {several_texts} outputs have several texts; the first text of each output is used",
+            n_several_texts,
+            f"{where}: {n_several_texts} outputs have several texts; the first text of each output is used",
         ),
         (
             "sources-differ",
-            unlike,
-            f"{where}: {unlike} items have several values of {listed(others)}; the first value of each item is used",
+            n_differing,
+            f"{where}: {n_differing} items have several values of {listed(differing_columns)}; the first value of "
+            "each item is used",
         ),
     )
-    first = texts.unique(output, keep="first", maintain_order=True)
-    return first, by_item.agg(pl.col(names).drop_nulls().first()), notes
+    first_texts = texts.unique(output_key, keep="first", maintain_order=True)
+    return first_texts, by_item.agg(pl.col(names).drop_nulls().first()), notes
 
 
 def turns_of(cell: Any) -> list[tuple[str, str]] | None:

@@ -48,10 +48,10 @@ class Panel:
         rows = of_aspect(kept(study.ratings.frame, pl.col("rater").is_in(list(raters))), aspect)
         directions = study.raters.direction
         direction = np.array([directions[rater] for rater in raters])
-        single, whole = kept(rows, pl.col("item") != ""), rows.filter(pl.col("item") == "")
+        output_rows, system_rows = kept(rows, pl.col("item") != ""), rows.filter(pl.col("item") == "")
         return cls(
-            values=_filled(single, rater=raters, item=items, system=systems) * direction[:, None, None],
-            system_scores=_filled(whole, rater=raters, system=systems) * direction[:, None],
+            values=_filled(output_rows, rater=raters, item=items, system=systems) * direction[:, None, None],
+            system_scores=_filled(system_rows, rater=raters, system=systems) * direction[:, None],
             raters=tuple(raters),
             items=tuple(items),
             systems=tuple(systems),
@@ -77,7 +77,7 @@ def _filled(rows: pl.DataFrame, **axes: Sequence[str]) -> Floats:
     """Mean scores as an array with one axis per column of labels; NaN if there is no score."""
     shape = tuple(map(len, axes.values()))
     codes = np.array([label_codes(rows[name], categories) for name, categories in axes.items()])
-    inside = (codes >= 0).all(axis=0)
-    cell, size = np.ravel_multi_index(codes[:, inside], shape), math.prod(shape)
-    total = np.bincount(cell, weights=rows["score"].to_numpy()[inside], minlength=size)
+    is_known = (codes >= 0).all(axis=0)
+    cell, size = np.ravel_multi_index(codes[:, is_known], shape), math.prod(shape)
+    total = np.bincount(cell, weights=rows["score"].to_numpy()[is_known], minlength=size)
     return ratio(total, np.bincount(cell, minlength=size)).reshape(shape)

@@ -28,9 +28,11 @@ def select_labels(patterns: Patterns, labels: Sequence[str], *, option: str, wha
     if not parts:
         raise OptionError(f"{option}={patterns!r} matches no {what}; {what}s: {listed(labels)}")
     included = [part for part in parts if not part.startswith("!") or part in labels]
-    unwanted = [part[1:] for part in parts if part.startswith("!") and part not in labels]
-    chosen = set(labels) if not included else {hit for part in included for hit in _matches(part, labels, option, what)}
-    chosen -= {hit for part in unwanted for hit in _matches(part, labels, option, what)}
+    excluded = [part[1:] for part in parts if part.startswith("!") and part not in labels]
+    chosen = (
+        set(labels) if not included else {match for part in included for match in _matches(part, labels, option, what)}
+    )
+    chosen -= {match for part in excluded for match in _matches(part, labels, option, what)}
     if not chosen:
         raise OptionError(f"{option}={patterns!r} excludes every {what}; {what}s: {listed(labels)}")
     return tuple(label for label in labels if label in chosen)
@@ -40,9 +42,9 @@ def _matches(pattern: str, labels: Sequence[str], option: str, what: str) -> lis
     if pattern in labels:
         return [pattern]
     matcher = re.compile(translate(pattern))
-    hits = [label for label in labels if matcher.match(label)]
-    if not hits:
+    matching_labels = [label for label in labels if matcher.match(label)]
+    if not matching_labels:
         raise OptionError(
             f"{option}={pattern!r}: no such {what}; {what}s: {listed(labels)}{suggestion(pattern, labels)}"
         )
-    return hits
+    return matching_labels

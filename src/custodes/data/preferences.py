@@ -114,43 +114,43 @@ class Preferences:
             ]
         )
         _check_values(verdicts, where=where)
-        spare = verdicts.filter(pl.col("preference").is_null() & pl.col("p_a").is_not_null()).height
-        turned = pl.col("system_a") > pl.col("system_b")
+        n_spare = verdicts.filter(pl.col("preference").is_null() & pl.col("p_a").is_not_null()).height
+        is_turned = pl.col("system_a") > pl.col("system_b")
         verdicts = verdicts.with_columns(
             system_a=pl.min_horizontal("system_a", "system_b"),
             system_b=pl.max_horizontal("system_a", "system_b"),
-            order=pl.when(turned & (pl.col("order") != ""))
+            order=pl.when(is_turned & (pl.col("order") != ""))
             .then(pl.when(pl.col("order") == "ab").then(pl.lit("ba")).otherwise(pl.lit("ab")))
             .otherwise(pl.col("order")),
-            preference=pl.when(turned).then(-pl.col("preference")).otherwise(pl.col("preference")).cast(pl.Int8),
-            p_a=pl.when(turned).then("p_b").otherwise("p_a"),
-            p_b=pl.when(turned).then("p_a").otherwise("p_b"),
+            preference=pl.when(is_turned).then(-pl.col("preference")).otherwise(pl.col("preference")).cast(pl.Int8),
+            p_a=pl.when(is_turned).then("p_b").otherwise("p_a"),
+            p_b=pl.when(is_turned).then("p_a").otherwise("p_b"),
         )
-        columns = {role: next(iter(named(role, unused)), "") for role in ("rater", "aspect", "order", "repeat")}
-        ways = " ".join(option(role, name) for role, name in columns.items() if name)
-        beside = f"; columns not used: {listed(unused)}" if unused else ""
+        column_of_role = {role: next(iter(named(role, unused)), "") for role in ("rater", "aspect", "order", "repeat")}
+        options_text = " ".join(option(role, name) for role, name in column_of_role.items() if name)
+        unused_text = f"; columns not used: {listed(unused)}" if unused else ""
         hint = (
-            f"{f'try {ways}; ' if ways else ''}if pairs were rated in both presentation orders, give "
-            f"'order' (ab, ba{'' if columns['order'] else '; or --column order=NAME'}) or name the "
-            f"systems in the displayed order; if pairs were rated repeatedly, number the runs in 'repeat'{beside}"
+            f"{f'try {options_text}; ' if options_text else ''}if pairs were rated in both presentation orders, give "
+            f"'order' (ab, ba{'' if column_of_role['order'] else '; or --column order=NAME'}) or name the "
+            f"systems in the displayed order; if pairs were rated repeatedly, number the runs in 'repeat'{unused_text}"
         )
         check_unique(verdicts, KEY, where=where, what="verdict", hint=hint)
         is_unreadable = pl.lit(False) if unreadable is None else pl.lit(unreadable)
-        why = pl.when(pl.col("invalid") != "").then("invalid").when(is_unreadable).then(pl.lit(UNREADABLE))
-        lost = verdicts.with_columns(why=why.otherwise(pl.lit(EMPTY))).filter(pl.col("preference").is_null())
-        declared_invalid = lost.filter(pl.col("invalid") != "")
-        invalid, missing, reasons = (
-            declared_invalid.height,
-            lost.filter(invalid="", why=EMPTY).height,
-            counted(declared_invalid["invalid"]),
+        reason = pl.when(pl.col("invalid") != "").then("invalid").when(is_unreadable).then(pl.lit(UNREADABLE))
+        unanswered = verdicts.with_columns(why=reason.otherwise(pl.lit(EMPTY))).filter(pl.col("preference").is_null())
+        invalid_rows = unanswered.filter(pl.col("invalid") != "")
+        n_invalid, n_missing, reasons_text = (
+            invalid_rows.height,
+            unanswered.filter(invalid="", why=EMPTY).height,
+            counted(invalid_rows["invalid"]),
         )
         notes += noted(
-            ("missing-verdict", missing, f"{where}: {missing} verdicts are empty and count as not rated"),
-            (INVALID, invalid, f"{where}: {invalid} verdicts are invalid and count as not rated ({reasons})"),
-            ("spare-chances", spare, f"{where}: probabilities in {spare} rows without a verdict are ignored"),
+            ("missing-verdict", n_missing, f"{where}: {n_missing} verdicts are empty and count as not rated"),
+            (INVALID, n_invalid, f"{where}: {n_invalid} verdicts are invalid and count as not rated ({reasons_text})"),
+            ("spare-chances", n_spare, f"{where}: probabilities in {n_spare} rows without a verdict are ignored"),
         )
         return cls(
-            frame=verdicts.drop_nulls("preference").select(list(SCHEMA)), missing=lost.select(list(MISSING))
+            frame=verdicts.drop_nulls("preference").select(list(SCHEMA)), missing=unanswered.select(list(MISSING))
         ), notes
 
     def where(self, keep: pl.Expr) -> Preferences:
@@ -162,9 +162,9 @@ class Preferences:
 
         The masks `second` and `answered` (whether there is a preference) have one entry per row of the original table.
         """
-        is_second, lost = second.filter(answered), second.filter(~answered)
-        first = Preferences(frame=self.frame.filter(~is_second), missing=self.missing.filter(~lost))
-        return first, Preferences(frame=self.frame.filter(is_second), missing=self.missing.filter(lost))
+        is_second, is_second_missing = second.filter(answered), second.filter(~answered)
+        first = Preferences(frame=self.frame.filter(~is_second), missing=self.missing.filter(~is_second_missing))
+        return first, Preferences(frame=self.frame.filter(is_second), missing=self.missing.filter(is_second_missing))
 
     @property
     def asked(self) -> Preferences:
@@ -194,43 +194,42 @@ class Preferences:
         notes : list of Note
             Numbers of comparisons that were excluded or have contradictory verdicts.
         """
-        halves = orders != "first" and (self.missing["order"] != "").any()
-        if not halves and not repeated(self.frame, COMPARISON).any():
+        may_be_half = orders != "first" and (self.missing["order"] != "").any()
+        if not may_be_half and not repeated(self.frame, COMPARISON).any():
             return self.frame.select(*COMPARISON, "preference", SHOWN_FIRST), []
         merged = self._merged(orders)
-        half, torn = merged.filter(pl.col("half") == 1), int(merged["contradictory"].sum())
-        consistent = orders == "consistent"
-        left_out = (
-            f"{torn} comparisons are excluded because verdicts of one rater differ between presentation orders or "
+        half_rows, n_torn = merged.filter(pl.col("half") == 1), int(merged["contradictory"].sum())
+        is_consistent = orders == "consistent"
+        excluded_text = (
+            f"{n_torn} comparisons are excluded because verdicts of one rater differ between presentation orders or "
             "repeats"
         )
-        mean = (
-            f"{torn} comparisons have verdicts of one rater that differ between presentation orders or repeats; "
+        mean_text = (
+            f"{n_torn} comparisons have verdicts of one rater that differ between presentation orders or repeats; "
             "these verdicts are merged as the sign of the mean"
         )
-        halved = (
-            f"{half.height} comparisons are excluded because they were queried in both orders and have a verdict in "
-            f"only one order ({counted(half['rater'])}). With one order, the position preference of the rater does "
-            f"not cancel. "
-            "To keep these comparisons, set orders='first'"
+        half_text = (
+            f"{half_rows.height} comparisons are excluded because they were queried in both orders and have a verdict "
+            f"in only one order ({counted(half_rows['rater'])}). With one order, the position preference of the rater "
+            f"does not cancel. To keep these comparisons, set orders='first'"
         )
-        settled = merged.drop_nulls("sign").select(
+        settled_rows = merged.drop_nulls("sign").select(
             *COMPARISON, pl.col("sign").cast(pl.Int8).alias("preference"), "order"
         )
-        return settled, noted(
-            (HALF, half.height, halved),
-            ("torn-verdicts", consistent and torn, left_out),
-            ("torn-verdicts", not consistent and torn, mean),
+        return settled_rows, noted(
+            (HALF, half_rows.height, half_text),
+            ("torn-verdicts", is_consistent and n_torn, excluded_text),
+            ("torn-verdicts", not is_consistent and n_torn, mean_text),
         )
 
     def _merged(self, orders: Orders) -> pl.DataFrame:
         """The result of `merge_orders` for all verdicts, in file order."""
-        answered = self.frame.select(*COMPARISON, SHOWN_FIRST, sign="preference")
-        missing = self.missing.select(*COMPARISON, SHOWN_FIRST, sign=pl.lit(None, dtype=pl.Int8))
-        rows = pl.concat([answered, missing]).with_row_index("row")
+        answered_rows = self.frame.select(*COMPARISON, SHOWN_FIRST, sign="preference")
+        missing_rows = self.missing.select(*COMPARISON, SHOWN_FIRST, sign=pl.lit(None, dtype=pl.Int8))
+        rows = pl.concat([answered_rows, missing_rows]).with_row_index("row")
         merged = merge_orders(nw.from_native(rows.lazy()), orders, keys=COMPARISON).collect().to_native()
-        places = answered.select(COMPARISON).unique(maintain_order=True, keep="first")
-        return places.join(merged, on=COMPARISON, how="left", maintain_order="left")
+        file_order = answered_rows.select(COMPARISON).unique(maintain_order=True, keep="first")
+        return file_order.join(merged, on=COMPARISON, how="left", maintain_order="left")
 
 
 def option(role: str, name: str) -> str:
@@ -244,15 +243,15 @@ def _chances(frame: pl.DataFrame, *, where: str) -> list[pl.Series]:
     probabilities = pl.DataFrame([bounded_column(frame, name, 1, where=where, allowed=allowed) for name in CHANCES])
     if set(CHANCES).isdisjoint(frame.columns):
         return probabilities.get_columns()
-    present = probabilities.select(pl.any_horizontal(pl.all().is_not_null())).to_series()
-    ends = probabilities.select(pl.col("p_a").is_not_null() & pl.col("p_b").is_not_null()).to_series()
+    is_present = probabilities.select(pl.any_horizontal(pl.all().is_not_null())).to_series()
+    has_both_sides = probabilities.select(pl.col("p_a").is_not_null() & pl.col("p_b").is_not_null()).to_series()
     refuse(
-        present & ~ends,
+        is_present & ~has_both_sides,
         lambda rows, _: (
             f"{where}: p_a, p_tie, p_b are partly empty in row {rows}; give all three probabilities, or none"
         ),
     )
-    probabilities = probabilities.with_columns(p_tie=pl.when(present).then(pl.col("p_tie").fill_null(0.0)))
+    probabilities = probabilities.with_columns(p_tie=pl.when(is_present).then(pl.col("p_tie").fill_null(0.0)))
     total = probabilities.select(pl.sum_horizontal(pl.all(), ignore_nulls=False)).to_series()
     refuse(
         (total - 1).abs() > WHOLE,

@@ -101,8 +101,8 @@ class Raters:
     @property
     def own_systems(self) -> dict[str, str]:
         """The patterns of the systems that belong to each rater. Raters without patterns are omitted."""
-        named = self.frame.drop_nulls("own_system")
-        return dict(zip(named["rater"], named["own_system"], strict=True))
+        with_own_system = self.frame.drop_nulls("own_system")
+        return dict(zip(with_own_system["rater"], with_own_system["own_system"], strict=True))
 
     def only(self, raters: Sequence[str]) -> Raters:
         """The table of these raters only, in this order."""
@@ -120,21 +120,21 @@ class Raters:
         If either table declares for a rater that lower is better, this direction is used. A note lists names with
         different signatures, since these names may stand for two raters.
         """
-        both = pl.concat([self.frame, other.frame]).sort(pl.col("kind") == "", maintain_order=True)
-        ends = pl.col("low").is_not_null() | pl.col("high").is_not_null()
-        grouped = both.group_by("rater", maintain_order=True)
-        frame = grouped.agg(
+        all_rows = pl.concat([self.frame, other.frame]).sort(pl.col("kind") == "", maintain_order=True)
+        has_bounds = pl.col("low").is_not_null() | pl.col("high").is_not_null()
+        rows_by_rater = all_rows.group_by("rater", maintain_order=True)
+        frame = rows_by_rater.agg(
             pl.col("kind").first(),
             pl.col("higher_is_better").all(),
-            pl.col("low", "high").filter(ends).first(),
+            pl.col("low", "high").filter(has_bounds).first(),
             pl.col("person").any(),
             pl.col("date", "cost").drop_nulls().first(),
             pl.col("cost_unit").filter(pl.col("cost").is_not_null()).first(),
             pl.col("own_system", "signature", "truncated").drop_nulls().first(),
         ).select(list(SCHEMA))
-        signatures_of = grouped.agg(pl.col("signature").drop_nulls().unique(maintain_order=True))
-        unlike = signatures_of.filter(pl.col("signature").list.len() > 1)
-        examples = [f"{rater} ({listed(signatures, limit=2)})" for rater, signatures in unlike.iter_rows()]
+        signatures_of = rows_by_rater.agg(pl.col("signature").drop_nulls().unique(maintain_order=True))
+        conflicting = signatures_of.filter(pl.col("signature").list.len() > 1)
+        examples = [f"{rater} ({listed(signatures, limit=2)})" for rater, signatures in conflicting.iter_rows()]
         message = (
             "two inputs have raters with the same name and different signatures, which are treated as one rater: "
             f"{listed(examples, limit=2)}. If the raters differ, rename one of them"
@@ -152,33 +152,33 @@ class Raters:
         frame = to_polars(table, where=where)
         columns = [name for name in SCHEMA if name != "rater"]
         ignored = check_columns(frame, where=where, required=("rater",), optional=columns)
-        side = _checked_side_table(frame, where=where)
+        values_of_pattern = _checked_side_table(frame, where=where)
         names = list(self.frame["rater"])
-        idle = [p for p in side if p not in names and not any(fnmatchcase(name, p) for name in names)]
-        if side and len(idle) == len(side):
+        unmatched = [p for p in values_of_pattern if p not in names and not any(fnmatchcase(name, p) for name in names)]
+        if values_of_pattern and len(unmatched) == len(values_of_pattern):
             raise InputError(
-                f"{where}: no rater of this table is in the data ({listed(idle)}); raters: "
-                f"{listed(names)}{suggestion(idle[0], names)}"
+                f"{where}: no rater of this table is in the data ({listed(unmatched)}); raters: "
+                f"{listed(names)}{suggestion(unmatched[0], names)}"
             )
-        idle_notes = [
-            ("idle-rater-row", 1, f"{where}: {name!r} matches no rater{suggestion(name, names)}") for name in idle
+        unmatched_notes = [
+            ("idle-rater-row", 1, f"{where}: {name!r} matches no rater{suggestion(name, names)}") for name in unmatched
         ]
-        notes = [*noted(*idle_notes), *ignored]
+        notes = [*noted(*unmatched_notes), *ignored]
         rows, directed = [], set(self.directed)
         for row in self.frame.iter_rows(named=True):
             name = row["rater"]
-            values_of: dict[str, Any] = {}
-            for pattern, values in side.items():
+            declared_values: dict[str, Any] = {}
+            for pattern, values in values_of_pattern.items():
                 if pattern == name or (pattern not in names and fnmatchcase(name, pattern)):
                     # A literal name takes precedence over globs in any order.
-                    values_of = values_of | values if pattern == name else values | values_of
-            if row["kind"] and values_of.get("kind", row["kind"]) != row["kind"]:
-                kind = values_of["kind"]
+                    declared_values = declared_values | values if pattern == name else values | declared_values
+            if row["kind"] and declared_values.get("kind", row["kind"]) != row["kind"]:
+                kind = declared_values["kind"]
                 message = f"{where}: {name!r} is {kind} here and {row['kind']} in the data; this file takes precedence"
                 notes += noted(("kind-overruled", 1, message))
             # A new cost without a unit does not inherit the unit of the replaced cost.
-            rows.append(row | ({"cost_unit": None} if "cost" in values_of else {}) | values_of)
-            directed |= {name} if "higher_is_better" in values_of else set()
+            rows.append(row | ({"cost_unit": None} if "cost" in declared_values else {}) | declared_values)
+            directed |= {name} if "higher_is_better" in declared_values else set()
         return Raters(frame=pl.DataFrame(rows, schema=SCHEMA), directed=frozenset(directed)), notes
 
     def undeclared_directions(self) -> list[Note]:
@@ -187,14 +187,16 @@ class Raters:
         >>> [note.count for note in Raters.infer({"ter@best": "metric", "terse": "metric"}).undeclared_directions()]
         [1]
         """
-        named = [name for name, kind in self.kind.items() if kind != "human" and re.split("[:@]", name)[0] in ERRORS]
-        silent = [name for name in named if self.direction[name] > 0 and name not in self.directed]
+        error_metrics = [
+            name for name, kind in self.kind.items() if kind != "human" and re.split("[:@]", name)[0] in ERRORS
+        ]
+        undeclared = [name for name in error_metrics if self.direction[name] > 0 and name not in self.directed]
         message = (
-            f"in `custodes score` lower is better for metrics with the names {listed(silent)}, but in these data "
+            f"in `custodes score` lower is better for metrics with the names {listed(undeclared)}, but in these data "
             f"higher counts as better; if lower is better, declare this in a raters table (--raters, column "
             f"higher_is_better)"
         )
-        return noted((UNDECLARED, len(silent), message))
+        return noted((UNDECLARED, len(undeclared), message))
 
 
 def _checked_side_table(frame: pl.DataFrame, *, where: str) -> dict[str, dict[str, Any]]:
@@ -202,19 +204,22 @@ def _checked_side_table(frame: pl.DataFrame, *, where: str) -> dict[str, dict[st
     labels = pl.DataFrame([label_column(frame, "rater", where=where)])
     check_unique(labels, ["rater"], where=where, what="rater", hint="one row per rater")
     columns = [name for name in SCHEMA if name in frame.columns and name != "rater"]
-    side = labels.with_columns(_side_column(frame, name, where=where) for name in columns)
-    if "truncated" in side.columns:
+    side_table = labels.with_columns(_side_column(frame, name, where=where) for name in columns)
+    if "truncated" in side_table.columns:
         refuse_values(
-            side["truncated"], ~side["truncated"].is_between(0, 1), where=where, allowed="a proportion from 0 to 1"
+            side_table["truncated"],
+            ~side_table["truncated"].is_between(0, 1),
+            where=where,
+            allowed="a proportion from 0 to 1",
         )
-    if {"low", "high"} <= set(side.columns):
+    if {"low", "high"} <= set(side_table.columns):
         refuse(
-            side["low"] >= side["high"],
+            side_table["low"] >= side_table["high"],
             lambda rows, _: f"{where}: low is not below high in row {rows}; correct the bounds of the scale",
         )
     return {
         row.pop("rater"): {name: value for name, value in row.items() if value is not None}
-        for row in side.iter_rows(named=True)
+        for row in side_table.iter_rows(named=True)
     }
 
 
@@ -224,8 +229,8 @@ def _side_column(frame: pl.DataFrame, name: str, *, where: str) -> pl.Series:
         return kind_column(frame, where=where).replace("", None)
     column = typed_column(frame, name, SCHEMA[name], where=where)
     if name == "date":
-        wrong = [word != "" and not _is_date(word) for word in column]
-        refuse_values(column, pl.Series(wrong, dtype=pl.Boolean), where=where, allowed="YYYY, YYYY-MM, YYYY-MM-DD")
+        is_invalid = [word != "" and not _is_date(word) for word in column]
+        refuse_values(column, pl.Series(is_invalid, dtype=pl.Boolean), where=where, allowed="YYYY, YYYY-MM, YYYY-MM-DD")
     return column.replace("", None) if SCHEMA[name] == pl.String else column
 
 
@@ -241,14 +246,14 @@ def rater_kinds(frame: pl.DataFrame, *, where: str) -> dict[str, str]:
     raises `InputError`."""
     raters = label_column(frame, "rater", where=where)
     kinds = pl.DataFrame([raters, kind_column(frame, where=where)]).unique(maintain_order=True)
-    declared = kinds.filter(pl.col("kind") != "")
-    twice = declared.filter(pl.col("rater").is_duplicated())["rater"].unique(maintain_order=True)
-    if twice.len():
+    declared_kinds = kinds.filter(pl.col("kind") != "")
+    raters_of_two_kinds = declared_kinds.filter(pl.col("rater").is_duplicated())["rater"].unique(maintain_order=True)
+    if raters_of_two_kinds.len():
         raise InputError(
-            f"{where}: rater {listed(map(repr, twice))} is both human and metric in column 'kind'; "
+            f"{where}: rater {listed(map(repr, raters_of_two_kinds))} is both human and metric in column 'kind'; "
             "give each rater one kind"
         )
-    kind_of = dict(declared.iter_rows())
+    kind_of = dict(declared_kinds.iter_rows())
     return {rater: kind_of.get(rater, "") for rater in kinds["rater"].unique(maintain_order=True)}
 
 

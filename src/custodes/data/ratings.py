@@ -69,20 +69,20 @@ class Ratings:
         hint = "number the runs of a rater in a column 'repeat', or remove the duplicate row"
         check_unique(ratings, KEY, where=where, what="rating", hint=hint)
         _check_size(ratings, where=where)
-        why = label_column(frame, "invalid", where=where, empty=True)
+        reason = label_column(frame, "invalid", where=where, empty=True)
         refuse(
-            ratings["score"].is_not_null() & (why != ""),
+            ratings["score"].is_not_null() & (reason != ""),
             lambda rows, first: (
-                f"{where}: row {rows} has both a score and a reason in 'invalid' ({why[first]!r}); remove the score "
+                f"{where}: row {rows} has both a score and a reason in 'invalid' ({reason[first]!r}); remove the score "
                 f"or the reason"
             ),
         )
-        reasons = why.filter(why != "")
-        missing = ratings["score"].null_count() - reasons.len()
-        invalid = f"{where}: {reasons.len()} scores are invalid and count as not rated ({counted(reasons)})"
+        reasons = reason.filter(reason != "")
+        n_missing = ratings["score"].null_count() - reasons.len()
+        invalid_text = f"{where}: {reasons.len()} scores are invalid and count as not rated ({counted(reasons)})"
         notes += noted(
-            ("missing-score", missing, f"{where}: {missing} {unit} have no score and count as not rated"),
-            ("invalid-score", reasons.len(), invalid),
+            ("missing-score", n_missing, f"{where}: {n_missing} {unit} have no score and count as not rated"),
+            ("invalid-score", reasons.len(), invalid_text),
         )
         return cls(frame=ratings.drop_nulls("score")), notes
 
@@ -98,11 +98,13 @@ class Ratings:
 def _check_size(ratings: pl.DataFrame, *, where: str) -> None:
     """Raise `InputError` for a rater whose scores are so large or so small that squares of scores overflow or
     underflow."""
-    largest = ratings.group_by("rater", maintain_order=True).agg(pl.col("score").abs().max())
-    for rater, score in largest.filter((pl.col("score") > LARGEST) | (pl.col("score") < 1 / LARGEST)).iter_rows():
+    largest_scores = ratings.group_by("rater", maintain_order=True).agg(pl.col("score").abs().max())
+    for rater, score in largest_scores.filter(
+        (pl.col("score") > LARGEST) | (pl.col("score") < 1 / LARGEST)
+    ).iter_rows():
         if score:
-            beyond = f"beyond {LARGEST:g}" if score > LARGEST else f"all below {1 / LARGEST:g}"
+            range_text = f"beyond {LARGEST:g}" if score > LARGEST else f"all below {1 / LARGEST:g}"
             raise InputError(
-                f"{where}: scores of {rater!r} are {beyond} (the largest is {score:g}); rescale the scores, or "
+                f"{where}: scores of {rater!r} are {range_text} (the largest is {score:g}); rescale the scores, or "
                 "take logarithms"
             )

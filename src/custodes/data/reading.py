@@ -113,44 +113,51 @@ def read(
         sources = tuple(sources[0])
     if not sources:
         raise OptionError("read: no input; give a path, a dataframe or 'demo'")
-    setting = Schema() if schema is None else Schema.load(schema)
-    setting = setting.under(
+    schema_options = Schema() if schema is None else Schema.load(schema)
+    schema_options = schema_options.under(
         Columns.make({} if columns is None else columns),
         {"reader": reader, "invalid": invalid, "raters": raters, "items": items},
     )
-    reader, raters, items = (setting.reading.get(name) for name in ("reader", "raters", "items"))
-    invalid = setting.reading.get("invalid", "error")
+    reader, raters, items = (schema_options.reading.get(name) for name in ("reader", "raters", "items"))
+    invalid = schema_options.reading.get("invalid", "error")
     if reader is not None and reader not in OURS and reader not in plugged_readers(OURS):
         names = (*OURS, *plugged_readers(OURS))
         raise OptionError(f"reader={shown(reader)} is unknown{suggestion(reader, names)}; readers: {', '.join(names)}")
-    both = set(FACTS) & set(setting.columns.roles)
+    duplicate_facts = set(FACTS) & set(schema_options.columns.roles)
     reject(
         (
             invalid not in get_args(Invalid),
             f"invalid={shown(invalid)} is unknown; allowed: {', '.join(get_args(Invalid))}",
         ),
-        (items is not None and both, f"items: columns and the items table both give {listed(both)}; remove one source"),
+        (
+            items is not None and duplicate_facts,
+            f"items: columns and the items table both give {listed(duplicate_facts)}; remove one source",
+        ),
         (
             sum(is_standard_input(source) for source in (*sources, raters, items)) > 1,
             "standard input can be read only once; give the other inputs as files",
         ),
     )
-    opened = [_opened(source, reader=reader, invalid=invalid) for source in _without_sidecars(sources)]
-    if setting.columns:
-        opened = [
-            replace(source, frame=setting.columns.reach(source.frame)) if isinstance(source, LoadedTable) else source
-            for source in opened
+    inputs = [_opened(source, reader=reader, invalid=invalid) for source in _without_sidecars(sources)]
+    if schema_options.columns:
+        inputs = [
+            replace(source, frame=schema_options.columns.reach(source.frame))
+            if isinstance(source, LoadedTable)
+            else source
+            for source in inputs
         ]
-        setting.columns.check([source.frame.columns for source in opened if isinstance(source, LoadedTable)])
+        schema_options.columns.check([source.frame.columns for source in inputs if isinstance(source, LoadedTable)])
     studies = [
         source
         if isinstance(source, Study)
-        else _described(_study_in(source, reader=reader, invalid=invalid, columns=setting.columns), source, raters)
-        for source in opened
+        else _described(
+            _study_in(source, reader=reader, invalid=invalid, columns=schema_options.columns), source, raters
+        )
+        for source in inputs
     ]
-    if not setting.columns.patterns:
+    if not schema_options.columns.patterns:
         studies = _with_human_labels(studies)
-    study = replace(join(studies), selection=setting.selection)
+    study = replace(join(studies), selection=schema_options.selection)
     for what, side in (("raters", raters), ("items", items)):
         if side is not None:
             table = _table(side, what)
@@ -166,16 +173,16 @@ def _with_human_labels(studies: list[Study]) -> list[Study]:
     This requires that all further studies have only metrics, and that no metric is called `label`. Labels in a column
     such as `passed` do not become human labels, because a program may have given these labels.
     """
-    named_label = [study for study in studies if study.labels and study.metrics == (LABEL,)]
-    if len(named_label) != 1 or len(studies) < 2 or any(study.humans for study in studies):
+    label_studies = [study for study in studies if study.labels and study.metrics == (LABEL,)]
+    if len(label_studies) != 1 or len(studies) < 2 or any(study.humans for study in studies):
         return studies
-    (study,) = named_label
+    (study,) = label_studies
     if not all(other.metrics and LABEL not in other.metrics for other in studies if other is not study):
         return studies
     message = f"{study.name}: column {LABEL} is read as human labels, because the other inputs have only metrics"
     notes = (*study.notes, *noted(("human-labels", True, message)))
-    human = replace(study, raters=study.raters.with_kinds({LABEL: "human"}), notes=notes)
-    return [human if other is study else other for other in studies]
+    human_study = replace(study, raters=study.raters.with_kinds({LABEL: "human"}), notes=notes)
+    return [human_study if other is study else other for other in studies]
 
 
 def _opened(source: Any, *, reader: str | None, invalid: Invalid) -> Study | LoadedTable:
@@ -188,14 +195,14 @@ def _opened(source: Any, *, reader: str | None, invalid: Invalid) -> Study | Loa
         from custodes.data.simulate import demo_texts
 
         return LoadedTable(frame=demo_texts(), name=DEMO_TEXTS)
-    named = PATH_READERS.get(reader or "")
+    named_reader = PATH_READERS.get(reader or "")
     if isinstance(source, str | Path):
         path, part = path_and_part(source)
         check_exists(path)
-        whole = named or (_path_reader(path) if reader is None else None)
-        if whole and not (whole.whole and part):
-            return whole.make(path, part=part, invalid=invalid)
-    elif named:
+        path_reader = named_reader or (_path_reader(path) if reader is None else None)
+        if path_reader and not (path_reader.whole and part):
+            return path_reader.make(path, part=part, invalid=invalid)
+    elif named_reader:
         raise OptionError(f"reader={reader!r} needs the path of a file or folder, not a dataframe")
     return _table(source, "table")
 
@@ -203,8 +210,8 @@ def _opened(source: Any, *, reader: str | None, invalid: Invalid) -> Study | Loa
 def _without_sidecars(sources: Sequence[Any]) -> list[Any]:
     """The sources without raters tables that belong to other sources, since `*.csv` in a shell also lists raters
     tables."""
-    files = without_sidecars([place[0] for place in map(_place, sources) if place])
-    return [source for source in sources if (place := _place(source)) is None or place[0] in files]
+    files = without_sidecars([location[0] for location in map(_place, sources) if location])
+    return [source for source in sources if (location := _place(source)) is None or location[0] in files]
 
 
 def _place(source: Any) -> tuple[Path, str | None] | None:
@@ -218,12 +225,12 @@ def _place(source: Any) -> tuple[Path, str | None] | None:
 def _described(study: Study, table: LoadedTable, raters: Any) -> Study:
     """The study, completed by the tables of raters and probes in the folder of its files. The table given as `raters`
     is left out."""
-    place = _place(raters)
+    raters_location = _place(raters)
     for file in table.files if study.raters.frame.height else ():
         study = _with_probes(study, file, table.part)
         sidecars = sidecar_raters(file, table.part)
-        if place and any(
-            path.resolve() == place[0].resolve() and part == place[1]
+        if raters_location and any(
+            path.resolve() == raters_location[0].resolve() and part == raters_location[1]
             for path, part in filter(None, map(_place, sidecars))
         ):
             continue
@@ -234,38 +241,43 @@ def _described(study: Study, table: LoadedTable, raters: Any) -> Study:
             )
         for path in sidecars:
             try:
-                side = load_table(path)
-                study = study.describe(raters=side.frame, raters_name=side.name)
+                side_table = load_table(path)
+                study = study.describe(raters=side_table.frame, raters_name=side_table.name)
             except InputError as error:
                 raise InputError(
                     f"{error}; this raters table is read because it is next to {file.name}; correct or rename the table"
                 ) from None
-            message = f"{file.name}: kinds and directions of the raters are read from {side.name} in the same folder"
-            patterns = list(side.frame["rater"].cast(pl.String).drop_nulls())
-            silent = [
+            message = (
+                f"{file.name}: kinds and directions of the raters are read from {side_table.name} in the same folder"
+            )
+            patterns = list(side_table.frame["rater"].cast(pl.String).drop_nulls())
+            unnamed_metrics = [
                 name
                 for name, kind in study.raters.kind.items()
                 if kind != "human" and not any(name == glob or fnmatchcase(name, glob) for glob in patterns)
             ]
-            lacks = (
-                f"{side.name}, read with {file.name}, does not name {listed(silent)}, so {side.name} may belong to "
-                "another file. For these metrics higher counts as better; to change this, give --raters"
+            incomplete_text = (
+                f"{side_table.name}, read with {file.name}, does not name {listed(unnamed_metrics)}, so "
+                f"{side_table.name} may belong to another file. For these metrics higher counts as better; to change "
+                "this, give --raters"
             )
-            notes = noted(("raters-beside", True, message), (INCOMPLETE, len(silent), lacks))
-            study = replace(study, notes=(*study.notes, *side.notes, *notes))
-        plain = file.with_name("raters.csv")
-        unread = raters is None and not sidecars and file.stem in RATED and plain.is_file()
-        message = f"{plain.name} in the folder of {file.name} is not read automatically; to use it, give it as --raters"
-        study = replace(study, notes=(*study.notes, *noted(("raters-not-read", unread, message))))
+            notes = noted(("raters-beside", True, message), (INCOMPLETE, len(unnamed_metrics), incomplete_text))
+            study = replace(study, notes=(*study.notes, *side_table.notes, *notes))
+        plain_file = file.with_name("raters.csv")
+        is_unread = raters is None and not sidecars and file.stem in RATED and plain_file.is_file()
+        message = (
+            f"{plain_file.name} in the folder of {file.name} is not read automatically; to use it, give it as --raters"
+        )
+        study = replace(study, notes=(*study.notes, *noted(("raters-not-read", is_unread, message))))
     return study
 
 
 def _with_probes(study: Study, file: Path, part: str | None) -> Study:
     """The study, completed by the probes in the folder of a file."""
     for path in sidecar_tables(file, PROBES, part):
-        side = load_table(path)
-        probes = read_probes(side.frame, where=side.name)
-        message = f"{file.name}: {probes.height} probes are read from {side.name} in the same folder"
+        probe_table = load_table(path)
+        probes = read_probes(probe_table.frame, where=probe_table.name)
+        message = f"{file.name}: {probes.height} probes are read from {probe_table.name} in the same folder"
         notes = noted(("probes-beside", probes.height, message))
         digest = digest_of(study.digest, probes.write_csv()) if study.digest else ""
         study = replace(study, probes=pl.concat([study.probes, probes]), notes=(*study.notes, *notes), digest=digest)
@@ -276,10 +288,10 @@ def takes_raters(file: Path) -> bool:
     """Whether a raters table in the folder of a file is read together with the file. This holds for tables of scores or
     verdicts."""
     try:
-        opened = _opened(file, reader=None, invalid="force")
-        if not isinstance(opened, LoadedTable):
+        source = _opened(file, reader=None, invalid="force")
+        if not isinstance(source, LoadedTable):
             return False
-        study = _study_in(opened, reader=None, invalid="force", columns=Columns.make({}))
+        study = _study_in(source, reader=None, invalid="force", columns=Columns.make({}))
     except CustodesError:
         return False
     return bool(study.raters.frame.height)
@@ -290,28 +302,30 @@ def _study_in(table: LoadedTable, *, reader: str | None, invalid: Invalid, colum
     try:
         return _mapped(table, reader=reader, invalid=invalid, columns=columns)
     except UnfitError as error:
-        mapped = set(columns.roles.values()) & set(table.frame.columns)
-        ways = [frame for frame in (*exploded(table.frame), flattened(table.frame)) if mapped <= set(frame.columns)]
-        ways = ways or [table.frame]
+        mapped_columns = set(columns.roles.values()) & set(table.frame.columns)
+        frames = [
+            frame for frame in (*exploded(table.frame), flattened(table.frame)) if mapped_columns <= set(frame.columns)
+        ]
+        frames = frames or [table.frame]
 
-        def reads(frame: pl.DataFrame, other: Columns, systems: int = 2) -> bool:
-            return _reads(replace(table, frame=frame), reader, invalid, other, systems=systems)
+        def reads(frame: pl.DataFrame, mapping: Columns, systems: int = 2) -> bool:
+            return _reads(replace(table, frame=frame), reader, invalid, mapping, systems=systems)
 
-        sure = None if reader else certain(ways[0], columns, partial(reads, systems=1))
-        if sure is not None:
-            study = _mapped(replace(table, frame=ways[0]), reader=reader, invalid=invalid, columns=sure)
-            message = f"{table.name}: read as texts with {flags(sure)}; give other columns if this is wrong"
+        certain_mapping = None if reader else certain(frames[0], columns, partial(reads, systems=1))
+        if certain_mapping is not None:
+            study = _mapped(replace(table, frame=frames[0]), reader=reader, invalid=invalid, columns=certain_mapping)
+            message = f"{table.name}: read as texts with {flags(certain_mapping)}; give other columns if this is wrong"
             return replace(study, notes=(*noted(("guessed-columns", True, message)), *study.notes))
-        for frame in ways if reader is None else ():
+        for frame in frames if reader is None else ():
             layout = label_layout(frame, columns)
             if layout is not None and reads(frame, layout.columns, 1):
                 raise InputError(
                     f"{error.wrong}; try {flags(layout.columns)} (in Python columns={layout.columns.mapping})"
                 ) from None
-        for frame in ways:
+        for frame in frames:
             nested = [name for name in frame.columns if name not in table.frame.columns]
-            if way := suggested(frame, columns, reads, error.wrong, nested):
-                raise InputError(f"{error.wrong}{way}") from None
+            if advice := suggested(frame, columns, reads, error.wrong, nested):
+                raise InputError(f"{error.wrong}{advice}") from None
         raise InputError(str(error)) from None
 
 
@@ -329,18 +343,18 @@ def _reads(table: LoadedTable, reader: str | None, invalid: Invalid, columns: Co
 
 def _mapped(table: LoadedTable, *, reader: str | None, invalid: Invalid, columns: Columns) -> Study:
     if reader is None:
-        labels = _labels(table, columns)
-        if labels is not None:
-            return labels
+        label_study = _labels(table, columns)
+        if label_study is not None:
+            return label_study
     mapped = columns.apply(columns.verdict_rows(table.frame, where=table.name), where=table.name)
     if mapped.texts is not None:
-        texts: Study = TABLE_READERS["outputs"].make(mapped.texts, where=table.name, invalid=invalid)
+        text_study: Study = TABLE_READERS["outputs"].make(mapped.texts, where=table.name, invalid=invalid)
         if mapped.frame is None and reader not in (None, "outputs"):
             raise OptionError(
                 f"reader={reader!r} accepts no columns of texts; leave out the reader or the mapping of texts"
             )
         if mapped.frame is None:
-            study = _completed(texts, table, columns, mapped.notes)
+            study = _completed(text_study, table, columns, mapped.notes)
             return study if mapped.items is None else study.describe(items=mapped.items, items_name=table.name)
     assert mapped.frame is not None
     table = replace(table, frame=mapped.frame)
@@ -348,15 +362,17 @@ def _mapped(table: LoadedTable, *, reader: str | None, invalid: Invalid, columns
         raise OptionError(
             f"reader={reader!r} does not support patterns of columns; map single columns instead of patterns"
         )
-    chosen = TABLE_READERS["ratings"] if mapped.wide else _table_reader(table, reader)
-    unfit = not chosen.fits(table.frame.columns)
-    names = table.frame.columns
-    orders = named("order", names) if chosen is TABLE_READERS["battles"] and "order" not in names else []
+    table_reader = TABLE_READERS["ratings"] if mapped.wide else _table_reader(table, reader)
+    is_unfit = not table_reader.fits(table.frame.columns)
+    column_names = table.frame.columns
+    order_columns = (
+        named("order", column_names) if table_reader is TABLE_READERS["battles"] and "order" not in column_names else []
+    )
     try:
-        make = partial(read_ratings, unit="cells") if mapped.wide else chosen.make
-        study = make(table.frame, where=table.name, invalid=invalid)
+        make_study = partial(read_ratings, unit="cells") if mapped.wide else table_reader.make
+        study = make_study(table.frame, where=table.name, invalid=invalid)
     except InputError as error:
-        if unfit or orders or chosen is TABLE_READERS["wide"]:
+        if is_unfit or order_columns or table_reader is TABLE_READERS["wide"]:
             raise UnfitError(str(error)) from None
         raise
     except UnicodeEncodeError:  # objects of a dataframe, which Polars converts to text only here
@@ -365,20 +381,20 @@ def _mapped(table: LoadedTable, *, reader: str | None, invalid: Invalid, columns
             "valid text; correct the cell"
         ) from None
     message = (
-        f"{table.name}: columns that look like the presentation order are not used: {listed(orders)}; map one of them "
-        "to the role order"
+        f"{table.name}: columns that look like the presentation order are not used: {listed(order_columns)}; map one "
+        "of them to the role order"
     )
-    unused = noted(("unused-order", len(orders), message))
+    order_notes = noted(("unused-order", len(order_columns), message))
     if mapped.texts is not None:
-        study = replace(study, outputs=texts.outputs, notes=(*study.notes, *texts.notes))
-    study = _completed(study, table, columns, mapped.notes, unused)
+        study = replace(study, outputs=text_study.outputs, notes=(*study.notes, *text_study.notes))
+    study = _completed(study, table, columns, mapped.notes, order_notes)
     tables = (study.ratings, study.preferences, study.second_ratings, study.second)
     if not any(rows.frame.height for rows in tables) and study.outputs is None and study.looks.is_empty():
         raise InputError(f"{table.name}: no row has a score or a verdict; give at least one")
     if mapped.items is not None and study.items.frame.height:
         raise OptionError(
-            f"{table.name}: the reader {chosen.name} already gives {listed(mapped.items.columns[1:])} of items; do "
-            "not map these columns"
+            f"{table.name}: the reader {table_reader.name} already gives {listed(mapped.items.columns[1:])} of items; "
+            "do not map these columns"
         )
     return study if mapped.items is None else study.describe(items=mapped.items, items_name=table.name)
 
@@ -387,8 +403,8 @@ def _labels(table: LoadedTable, columns: Columns) -> Study | None:
     """The study of a table of labels; None if the table holds no labels, or if a reader other than the reader of wide
     tables fits."""
     names = list(columns._renamed(table.frame.columns))
-    fitting = next((candidate for candidate in TABLE_READERS.values() if candidate.fits(names)), None)
-    if fitting not in (None, TABLE_READERS["wide"]):
+    fitting_reader = next((candidate for candidate in TABLE_READERS.values() if candidate.fits(names)), None)
+    if fitting_reader not in (None, TABLE_READERS["wide"]):
         return None
     layout = label_layout(table.frame, columns)
     if layout is None:
@@ -413,15 +429,15 @@ def _path_reader(path: Path) -> PathReader | None:
     """The format of a path that is more than a table; streams cannot be inspected before reading."""
     if is_stream(path):
         return None
-    fitting = next((candidate for candidate in PATH_READERS.values() if candidate.fits(path)), None)
-    keys = top_keys(path) if fitting is None else ()
+    fitting_reader = next((candidate for candidate in PATH_READERS.values() if candidate.fits(path)), None)
+    keys = top_keys(path) if fitting_reader is None else ()
     if keys and not holds_records(path):
         raise InputError(
             f"{path.name}: the JSON object with keys {listed(sorted(keys))} is not a known log "
             f"({listed(PATH_READERS)}); a table is a list of objects, "
             "or JSON Lines in a .jsonl file"
         )
-    return fitting
+    return fitting_reader
 
 
 def _table(source: Any, name: str) -> LoadedTable:
@@ -437,29 +453,34 @@ def _table_reader(table: LoadedTable, reader: str | None) -> TableReader:
     if reader is not None:
         return TABLE_READERS.get(reader) or plugged_readers(OURS)[reader]
     columns = table.frame.columns
-    fitting = next((candidate for candidate in _table_readers() if candidate.fits(columns)), None)
-    if fitting:
-        return fitting
-    needs = [(candidate.name, needed) for candidate in _table_readers() for needed in candidate.columns]
-    lacking = [(name, needed) for name, needed in needs if not set(needed) <= set(columns)]
-    sided = bool(set(SIDED) & set(columns) or (sides(columns) and named("winner", columns)))
-    meant = {
+    fitting_reader = next((candidate for candidate in _table_readers() if candidate.fits(columns)), None)
+    if fitting_reader:
+        return fitting_reader
+    column_sets = [(candidate.name, needed) for candidate in _table_readers() for needed in candidate.columns]
+    incomplete_sets = [(name, needed) for name, needed in column_sets if not set(needed) <= set(columns)]
+    has_sides = bool(set(SIDED) & set(columns) or (sides(columns) and named("winner", columns)))
+    likely_columns = {
         *columns,
         *(role for role in NAMES if role not in TEXTS and named(role, columns)),
-        *(SIDED if sided else ()),
+        *(SIDED if has_sides else ()),
     }
-    ranked = sorted(lacking, key=lambda need: len(set(need[1]) & meant) / len(need[1]), reverse=True)
-    nearest, needed = ranked[0]
-    others = [name for name in columns if name not in needed]
-    lacks = " and ".join(
-        repr(name) + suggestion(name, others).replace("did you mean", "is it") for name in needed if name not in columns
+    ranked_sets = sorted(
+        incomplete_sets, key=lambda need: len(set(need[1]) & likely_columns) / len(need[1]), reverse=True
     )
-    first = list(dict.fromkeys(name for name, _ in ranked))[:NEAREST]
-    nearest_readers = "; ".join(f"{name} ({', '.join(dict(reversed(ranked))[name])})" for name in first)
+    nearest_reader, needed = ranked_sets[0]
+    other_columns = [name for name in columns if name not in needed]
+    missing_text = " and ".join(
+        repr(name) + suggestion(name, other_columns).replace("did you mean", "is it")
+        for name in needed
+        if name not in columns
+    )
+    nearest_names = list(dict.fromkeys(name for name, _ in ranked_sets))[:NEAREST]
+    readers_text = "; ".join(f"{name} ({', '.join(dict(reversed(ranked_sets))[name])})" for name in nearest_names)
     raise UnfitError(
         f"{table.name}: columns {listed(columns)} match no reader",
-        f"; the most similar reader is {nearest}, which also needs {lacks}; similar readers: {nearest_readers}. Map "
-        f"your columns, as in {' '.join(f'--column {role}=NAME' for role in (VERDICTS if sided else RATINGS))}",
+        f"; the most similar reader is {nearest_reader}, which also needs {missing_text}; similar readers: "
+        f"{readers_text}. Map your columns, as in "
+        f"{' '.join(f'--column {role}=NAME' for role in (VERDICTS if has_sides else RATINGS))}",
     )
 
 

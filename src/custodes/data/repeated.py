@@ -43,35 +43,42 @@ def repeated_items(study: Study, people: Sequence[str]) -> list[tuple[str, ...]]
     items (at most half of the cells differ), or if all items occur equally often. Items of one declared cluster are not
     a group, since a cluster is resampled as a whole.
     """
-    others = [name for name in study.raters.kind if name not in people]
-    by_text, with_text = _by_text(study)
-    groups = list(by_text)
+    other_raters = [name for name in study.raters.kind if name not in people]
+    text_groups, items_with_text = _by_text(study)
+    groups = list(text_groups)
     # Labels have few values, so equal ones are no evidence.
-    sides = [] if study.labels else [_cells(study, raters) for raters in (people, others)]
-    items = [_items(cells) for cells in sides]
-    sets = [copies for cells, whole in zip(sides, items, strict=True) for copies in _by_cells(cells, whole)]
+    cells_of_sides = [] if study.labels else [_cells(study, raters) for raters in (people, other_raters)]
+    summaries = [_items(cells) for cells in cells_of_sides]
+    groups_of_cells = [
+        copies for cells, summary in zip(cells_of_sides, summaries, strict=True) for copies in _by_cells(cells, summary)
+    ]
     # An item whose ratings by annotators, or by metrics, are unique is no copy.
-    if sides and not any(whole.select(pl.struct("own", "n").is_unique().any()).item() for whole in items):
-        sets += _everywhere(pl.concat(sides))
-    groups += [copies for copies in sets if not with_text.issuperset(copies)]
-    clusters = dict(study.items.frame.select("item", "cluster").iter_rows())
-    clusters_of = ({clusters.get(item) or item for item in group} for group in groups)
-    return _united([group for group, names in zip(groups, clusters_of, strict=True) if len(names) > 1])
+    if cells_of_sides and not any(
+        summary.select(pl.struct("own", "n").is_unique().any()).item() for summary in summaries
+    ):
+        groups_of_cells += _everywhere(pl.concat(cells_of_sides))
+    groups += [copies for copies in groups_of_cells if not items_with_text.issuperset(copies)]
+    cluster_of_item = dict(study.items.frame.select("item", "cluster").iter_rows())
+    clusters_of_groups = ({cluster_of_item.get(item) or item for item in group} for group in groups)
+    return _united([group for group, names in zip(groups, clusters_of_groups, strict=True) if len(names) > 1])
 
 
 def in_one_cluster(items: pl.DataFrame, groups: list[tuple[str, ...]]) -> pl.DataFrame:
     """The items table (see `Items`) in which each group of items and the clusters of these items form one cluster."""
     labels = pl.Series("item", [item for group in groups for item in group], dtype=pl.String)
-    missing = labels.to_frame().join(items, on="item", how="anti")
-    frame = pl.concat([items, missing], how="diagonal").with_columns(
+    missing_items = labels.to_frame().join(items, on="item", how="anti")
+    frame = pl.concat([items, missing_items], how="diagonal").with_columns(
         pl.col("cluster", "group", "dataset").fill_null("")
     )
-    named = dict(frame.select("item", pl.when(pl.col("cluster") != "").then("cluster").otherwise("item")).iter_rows())
-    joined = _united([tuple(dict.fromkeys(named[item] for item in group)) for group in groups])
-    new = {name: group[0] for group in joined for name in group}
-    inside = {item for item, name in named.items() if name in new}
+    cluster_of_item = dict(
+        frame.select("item", pl.when(pl.col("cluster") != "").then("cluster").otherwise("item")).iter_rows()
+    )
+    merged_clusters = _united([tuple(dict.fromkeys(cluster_of_item[item] for item in group)) for group in groups])
+    new_cluster = {name: group[0] for group in merged_clusters for name in group}
+    changed_items = {item for item, name in cluster_of_item.items() if name in new_cluster}
     cluster = [
-        new[named[item]] if item in inside else former for item, former in frame.select("item", "cluster").iter_rows()
+        new_cluster[cluster_of_item[item]] if item in changed_items else former_cluster
+        for item, former_cluster in frame.select("item", "cluster").iter_rows()
     ]
     return frame.with_columns(cluster=pl.Series(cluster, dtype=pl.String))
 
@@ -79,9 +86,9 @@ def in_one_cluster(items: pl.DataFrame, groups: list[tuple[str, ...]]) -> pl.Dat
 def repeated_message(groups: list[tuple[str, ...]]) -> str:
     """Text of the note on repeated items."""
     examples = listed((" = ".join(group[:4]) + (" = ..." if group[4:] else "") for group in groups), limit=3)
-    copies = sum(len(group) - 1 for group in groups)
+    n_copies = sum(len(group) - 1 for group in groups)
     return (
-        f"{copies} items repeat another item under a different name, with equal texts or scores "
+        f"{n_copies} items repeat another item under a different name, with equal texts or scores "
         f"({examples}). Each group of equal items is resampled as one cluster, but estimates count each item of the "
         f"group; keep one item of each group"
     )
@@ -93,25 +100,25 @@ def _by_text(study: Study) -> tuple[list[tuple[str, ...]], set[str]]:
         return [], set()
     texts = study.outputs.texts.filter(pl.col("item") != "")
     sources = study.outputs.sources.with_columns(pl.col("images").list.join("\n"))
-    whole = (
+    item_texts = (
         texts.group_by("item", maintain_order=True)
         .agg(outputs=fingerprint("system", "text"), n=pl.len(), length=pl.col("text").str.len_chars().sum())
         .join(sources.select("item", "source", "context", "images"), on="item", how="left", maintain_order="left")
         .with_columns(pl.col("source", "context", "images").fill_null(""))
     )
     has_source = (pl.col("source") != "") | (pl.col("context") != "") | (pl.col("images") != "")
-    distinctive = whole.filter(pl.col("n") > 1, has_source | (pl.col("length") >= LEAST_TEXT))
-    return _groups(distinctive, "outputs", "n", "source", "context", "images"), set(whole["item"])
+    distinctive_items = item_texts.filter(pl.col("n") > 1, has_source | (pl.col("length") >= LEAST_TEXT))
+    return _groups(distinctive_items, "outputs", "n", "source", "context", "images"), set(item_texts["item"])
 
 
 def _cells(study: Study, raters: Sequence[str]) -> pl.DataFrame:
     """A table with one row per item and cell: `item`, `cell`, `value`. A cell is the rating of an output, or of a pair
     of outputs, by a rater."""
-    mine = pl.col("rater").is_in(list(raters)) & (pl.col("item") != "")
-    scores = study.ratings.frame.filter(mine).select(
+    is_selected = pl.col("rater").is_in(list(raters)) & (pl.col("item") != "")
+    scores = study.ratings.frame.filter(is_selected).select(
         "item", cell=pl.struct("rater", "aspect", "repeat", "system", b=pl.lit("")).hash(), value="score"
     )
-    verdicts = study.preferences.frame.filter(mine).select(
+    verdicts = study.preferences.frame.filter(is_selected).select(
         "item",
         cell=pl.struct("rater", "aspect", "order", "system_a", b="system_b").hash(),
         value=pl.col("preference").cast(pl.Float64),
@@ -129,36 +136,36 @@ def _items(cells: pl.DataFrame) -> pl.DataFrame:
 
 def _everywhere(cells: pl.DataFrame) -> list[tuple[str, ...]]:
     """Groups of k equal items, if every item occurs k times."""
-    whole = _items(cells)
-    kinds = whole.group_by("own", "n", maintain_order=True).agg("item")["item"].to_list()
-    times = gcd(*map(len, kinds))
-    if _too_few(whole) or times < 2 or whole["n"].mean() < FEWEST_CELLS:  # type: ignore[operator]
+    summary = _items(cells)
+    items_of_kind = summary.group_by("own", "n", maintain_order=True).agg("item")["item"].to_list()
+    n_copies = gcd(*map(len, items_of_kind))
+    if _too_few(summary) or n_copies < 2 or summary["n"].mean() < FEWEST_CELLS:  # type: ignore[operator]
         return []
-    return [tuple(items[i :: len(items) // times]) for items in kinds for i in range(len(items) // times)]
+    return [tuple(items[i :: len(items) // n_copies]) for items in items_of_kind for i in range(len(items) // n_copies)]
 
 
-def _by_cells(cells: pl.DataFrame, whole: pl.DataFrame) -> list[tuple[str, ...]]:
+def _by_cells(cells: pl.DataFrame, summary: pl.DataFrame) -> list[tuple[str, ...]]:
     """Groups of items with equal cells. If at least as many items are nearly equal, there are no groups.
 
-    `whole`: the rows of `_items`.
+    `summary`: the rows of `_items`.
     """
-    if _too_few(whole):
+    if _too_few(summary):
         return []
-    groups = _groups(whole.filter(pl.col("n") >= LEAST_CELLS, pl.col("values") > 1), "own", "n")
-    checked = groups[:MOST_CHECKED]
-    copies = sum(len(group) - 1 for group in checked)
-    return groups if copies and copies > _near(cells, whole, [group[0] for group in checked]) else []
+    groups = _groups(summary.filter(pl.col("n") >= LEAST_CELLS, pl.col("values") > 1), "own", "n")
+    checked_groups = groups[:MOST_CHECKED]
+    n_copies = sum(len(group) - 1 for group in checked_groups)
+    return groups if n_copies and n_copies > _near(cells, summary, [group[0] for group in checked_groups]) else []
 
 
-def _too_few(whole: pl.DataFrame) -> bool:
+def _too_few(summary: pl.DataFrame) -> bool:
     """Whether items may be equal by chance, because there are too few items or the scores are too coarse."""
-    coarse = whole.is_empty() or whole["values"].mean() < FINE  # type: ignore[operator]
-    return whole.select("own", "n").n_unique() < (LEAST_KINDS if coarse else LEAST_KINDS // 2)
+    is_coarse = summary.is_empty() or summary["values"].mean() < FINE  # type: ignore[operator]
+    return summary.select("own", "n").n_unique() < (LEAST_KINDS if is_coarse else LEAST_KINDS // 2)
 
 
-def _near(cells: pl.DataFrame, whole: pl.DataFrame, items: list[str]) -> int:
+def _near(cells: pl.DataFrame, summary: pl.DataFrame, items: list[str]) -> int:
     """The number of items that are nearly, but not exactly, equal to an item in a group."""
-    sizes = whole.select("item", "n")
+    sizes = summary.select("item", "n")
     matches = (
         cells.filter(pl.col("item").is_in(items))
         .join(cells, on=["cell", "value"], suffix="_other")
@@ -167,8 +174,8 @@ def _near(cells: pl.DataFrame, whole: pl.DataFrame, items: list[str]) -> int:
         .join(sizes, on="item")
         .join(sizes, left_on="item_other", right_on="item", suffix="_other")
     )
-    differ = pl.max_horizontal("n", "n_other") - pl.col("equal")
-    return matches.filter(differ > 0, differ <= (NEAR * pl.col("n")).floor()).height
+    n_different = pl.max_horizontal("n", "n_other") - pl.col("equal")
+    return matches.filter(n_different > 0, n_different <= (NEAR * pl.col("n")).floor()).height
 
 
 def _groups(frame: pl.DataFrame, *keys: str) -> list[tuple[str, ...]]:
@@ -187,6 +194,6 @@ def _united(groups: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
                 large += small
                 group_of |= dict.fromkeys(small, large)
     members: dict[int, list[str]] = {}
-    for label, joined in group_of.items():
-        members.setdefault(id(joined), []).append(label)
+    for label, merged_group in group_of.items():
+        members.setdefault(id(merged_group), []).append(label)
     return [tuple(items) for items in members.values() if len(items) > 1]

@@ -36,10 +36,10 @@ class Scale:
     @classmethod
     def seen(cls, scores: NDArray[np.float64]) -> Scale:
         """The observed range of the scores of a rater; NaN is ignored."""
-        defined = scores[np.isfinite(scores)]
-        if not defined.size:
+        finite_scores = scores[np.isfinite(scores)]
+        if not finite_scores.size:
             return cls(low=np.nan, high=np.nan, n=0)
-        return cls(low=float(defined.min()), high=float(defined.max()), n=defined.size)
+        return cls(low=float(finite_scores.min()), high=float(finite_scores.max()), n=finite_scores.size)
 
     def comparable(self, other: Scale) -> bool:
         """Whether scores on this scale and the scale `other` can be averaged.
@@ -53,13 +53,13 @@ class Scale:
         union = max(self.high, other.high) - min(self.low, other.low)
         if union == 0:
             return True
-        shared = min(self.high, other.high) - max(self.low, other.low)
-        narrowest = min(self.high - self.low, other.high - other.low)
-        if narrowest == 0:
+        overlap = min(self.high, other.high) - max(self.low, other.low)
+        smaller_width = min(self.high - self.low, other.high - other.low)
+        if smaller_width == 0:
             # A constant rater uses only one point of the scale; within the other's range there is no evidence of a
             # difference.
-            return shared >= 0
-        return shared / union >= LEAST_OVERLAP
+            return overlap >= 0
+        return overlap / union >= LEAST_OVERLAP
 
 
 LEAST_TOP = 3
@@ -87,12 +87,12 @@ class MissingCode:
         value to the scale is larger than the width of the scale.
         """
         values, counts = np.unique(scores[np.isfinite(scores)], return_counts=True)
-        for at, rest in ((0, values[1:]), (-1, values[:-1])):
-            if len(rest) < 2 or counts.sum() < FEW_RATINGS:
+        for index, other_values in ((0, values[1:]), (-1, values[:-1])):
+            if len(other_values) < 2 or counts.sum() < FEW_RATINGS:
                 continue
-            value, low, high = float(values[at]), float(rest[0]), float(rest[-1])
-            below = value < 0 <= low and value.is_integer() and high >= LEAST_TOP
-            nines = value.is_integer() and abs(value) > 9 and set(str(int(abs(value)))) == {"9"}
-            if below or (nines and max(low - value, value - high) > high - low):
-                return cls(value=value, n=int(counts[at]), low=low, high=high)
+            value, low, high = float(values[index]), float(other_values[0]), float(other_values[-1])
+            is_negative_code = value < 0 <= low and value.is_integer() and high >= LEAST_TOP
+            is_nines = value.is_integer() and abs(value) > 9 and set(str(int(abs(value)))) == {"9"}
+            if is_negative_code or (is_nines and max(low - value, value - high) > high - low):
+                return cls(value=value, n=int(counts[index]), low=low, high=high)
         return None

@@ -38,9 +38,9 @@ def scanned(
             raise OptionError(
                 "--memory-limit and --spill need --engine duckdb; leave them out with Polars, which counts in batches"
             )
-        scan: Any = {"parquet": pl.scan_parquet, "csv": pl.scan_csv, "json": pl.scan_ndjson}[kind]
+        scan_files: Any = {"parquet": pl.scan_parquet, "csv": pl.scan_csv, "json": pl.scan_ndjson}[kind]
         _check_alike(files, kind)
-        yield _renamed(scan(files), columns)
+        yield _renamed(scan_files(files), columns)
         return
     try:
         import duckdb
@@ -56,11 +56,13 @@ def scanned(
         if spill is not None:
             connection.execute("set temp_directory = $1", [str(spill)])
         try:
-            read: Any = {"parquet": connection.read_parquet, "csv": connection.read_csv, "json": connection.read_json}[
-                kind
-            ]
+            read_files: Any = {
+                "parquet": connection.read_parquet,
+                "csv": connection.read_csv,
+                "json": connection.read_json,
+            }[kind]
             _check_alike(files, kind)
-            table = read([str(file) for file in files])
+            table = read_files([str(file) for file in files])
         except duckdb.Error as problem:
             raise InputError(f"{files[0].name}: DuckDB cannot read it: {str(problem).splitlines()[0]}") from None
         yield _renamed(table, columns)
@@ -85,13 +87,13 @@ def _check_alike(files: Sequence[Path], kind: str) -> None:
     columns."""
     if kind == "json" or len(files) < 2:
         return
-    scan: Any = {"parquet": pl.scan_parquet, "csv": pl.scan_csv}[kind]
-    columns = set(scan(files[0]).collect_schema())
+    scan_files: Any = {"parquet": pl.scan_parquet, "csv": pl.scan_csv}[kind]
+    columns = set(scan_files(files[0]).collect_schema())
     for other in files[1:]:
-        if odd := columns ^ set(scan(other).collect_schema()):
+        if differing_columns := columns ^ set(scan_files(other).collect_schema()):
             raise InputError(
-                f"{files[0].name} and {other.name} differ in columns {listed(sorted(odd))}; count these files "
-                f"separately"
+                f"{files[0].name} and {other.name} differ in columns {listed(sorted(differing_columns))}; count these "
+                f"files separately"
             )
 
 
@@ -112,10 +114,10 @@ def _renamed(table: Any, columns: Mapping[str, str]) -> Any:
     if not columns:
         return table
     rows = nw.from_native(table)
-    there = rows.collect_schema().names()
+    present_columns = rows.collect_schema().names()
     for role, name in columns.items():
-        if name not in there:
-            raise OptionError(f"--column {role}={name}: no such column; columns: {listed(there)}")
-        if role in there and role != name:
+        if name not in present_columns:
+            raise OptionError(f"--column {role}={name}: no such column; columns: {listed(present_columns)}")
+        if role in present_columns and role != name:
             raise OptionError(f"--column {role!r}={name}: the table already has a column {role!r}; remove it")
     return rows.rename({name: role for role, name in columns.items()}).to_native()

@@ -75,10 +75,12 @@ class SimulatedMetric:
     missing: float = 0.0
 
     def __post_init__(self) -> None:
-        kinds = declared(SimulatedMetric)
+        type_of_field = declared(SimulatedMetric)
         for attribute in fields(self):
             object.__setattr__(
-                self, attribute.name, argument(attribute.name, getattr(self, attribute.name), kinds[attribute.name])
+                self,
+                attribute.name,
+                argument(attribute.name, getattr(self, attribute.name), type_of_field[attribute.name]),
             )
         _check_numbers({"signal": self.signal, **self.favours}, where=repr(self.name))
         _check_range("missing", self.missing, 0, 1)
@@ -197,33 +199,33 @@ def simulate(
     systems = tuple(sorted(quality))
     _check_size(items, len(systems), len(aspects), len(groups))
     _check_range("missing", missing, 0, 1)
-    for which, sd in (("difficulty", difficulty), ("spread", spread)):
-        _check_range(which, sd, 0)
+    for option_name, sd in (("difficulty", difficulty), ("spread", spread)):
+        _check_range(option_name, sd, 0)
     _check(systems, quality, aspects, annotators, metrics, groups)
     rng = np.random.default_rng(rng)
-    labels, side = _items(items, documents, tuple(groups))
-    level = np.array([quality[system] for system in systems], dtype=float)
-    latent = level + _difficulties(side, len(aspects), sd=difficulty, rng=rng)[:, None, :]
+    item_labels, item_table = _items(items, documents, tuple(groups))
+    system_quality = np.array([quality[system] for system in systems], dtype=float)
+    latent = system_quality + _difficulties(item_table, len(aspects), sd=difficulty, rng=rng)[:, None, :]
     latent += spread * rng.normal(size=latent.shape)
     frames = []
     for annotator, correlation in annotators.items():
         scores = marks(latent, reliability=correlation, sd=np.hypot(difficulty, spread), rng=rng)
         scores[rng.random(scores.shape) < missing] = np.nan
-        frames.append(_rows(scores, rater=annotator, items=labels, systems=systems, aspects=aspects))
-    views: dict[str, Floats] = {}
+        frames.append(_rows(scores, rater=annotator, items=item_labels, systems=systems, aspects=aspects))
+    latent_scores: dict[str, Floats] = {}
     for metric in metrics:
         rated_quality = latent if metric.by_aspect else latent.mean(axis=-1, keepdims=True)
-        seen = views[metric.copies] if metric.copies else metric.signal * rated_quality
-        view = seen + _favours(metric, systems)[:, None] + metric.noise * rng.normal(size=seen.shape)
-        views[metric.name] = view
-        scores = _scored(metric, view)
+        signal = latent_scores[metric.copies] if metric.copies else metric.signal * rated_quality
+        latent_score = signal + _favours(metric, systems)[:, None] + metric.noise * rng.normal(size=signal.shape)
+        latent_scores[metric.name] = latent_score
+        scores = _scored(metric, latent_score)
         scores[rng.permutation(items) < metric.missing * items] = np.nan
-        rated = aspects if metric.by_aspect else ("",)
-        frames.append(_rows(scores, rater=metric.name, items=labels, systems=systems, aspects=rated))
+        rated_aspects = aspects if metric.by_aspect else ("",)
+        frames.append(_rows(scores, rater=metric.name, items=item_labels, systems=systems, aspects=rated_aspects))
     study = Study(
         ratings=Ratings(frame=pl.concat(frames)),
         raters=_raters(tuple(annotators), metrics),
-        items=Items.make(side)[0],
+        items=Items.make(item_table)[0],
         name=name,
     )
     truth = Truth(
@@ -231,8 +233,8 @@ def simulate(
         aspects=tuple(aspects),
         annotators=tuple(annotators),
         metrics=tuple(metric.name for metric in metrics),
-        items=labels,
-        quality=level,
+        items=item_labels,
+        quality=system_quality,
         latent=latent,
         favours=np.array([_favours(metric, systems) for metric in metrics]).reshape(len(metrics), len(systems)),
     )
@@ -327,7 +329,7 @@ def _check(
                 f"simulate: reliability {reliability} of {annotator!r} is not allowed; give a number "
                 "above 0 and at most 1"
             )
-    by_name: dict[str, SimulatedMetric] = {}
+    metric_of_name: dict[str, SimulatedMetric] = {}
     for metric in metrics:
         for system in metric.favours:
             if system not in systems:
@@ -335,15 +337,15 @@ def _check(
                     f"simulate: {metric.name!r} favours {system!r}: no such system; systems: "
                     f"{listed(systems)}{suggestion(system, systems)}"
                 )
-        if metric.copies and metric.copies not in by_name:
+        if metric.copies and metric.copies not in metric_of_name:
             raise OptionError(f"simulate: {metric.name!r} copies {metric.copies!r}, which is not an earlier metric")
-        if metric.copies and metric.by_aspect != by_name[metric.copies].by_aspect:
+        if metric.copies and metric.by_aspect != metric_of_name[metric.copies].by_aspect:
             raise OptionError(
                 f"simulate: {metric.name!r} and {metric.copies!r} must both have by_aspect true, or both false"
             )
-        by_name[metric.name] = metric
-    check_storable("simulate", [*systems, *aspects, *groups, *annotators, *by_name])
-    if len({*annotators, *by_name}) < len(annotators) + len(metrics):
+        metric_of_name[metric.name] = metric
+    check_storable("simulate", [*systems, *aspects, *groups, *annotators, *metric_of_name])
+    if len({*annotators, *metric_of_name}) < len(annotators) + len(metrics):
         raise OptionError("simulate: two annotators or metrics have the same name; rename one")
 
 
@@ -375,23 +377,23 @@ def _items(items: int, documents: int | None, groups: tuple[str, ...]) -> tuple[
     if not 1 <= n_documents <= items:
         raise OptionError(f"simulate: {documents} documents for {items} items; allowed: 1 to the number of items")
     document = np.arange(items) * n_documents // items
-    width, of_document = len(str(items)), len(str(n_documents))
-    labels = tuple(f"item{k + 1:0{width}}" for k in range(items))
-    side = {
+    item_width, document_width = len(str(items)), len(str(n_documents))
+    labels = tuple(f"item{k + 1:0{item_width}}" for k in range(items))
+    item_columns = {
         "item": labels,
-        "cluster": ["" if documents is None else f"doc{k + 1:0{of_document}}" for k in document],
+        "cluster": ["" if documents is None else f"doc{k + 1:0{document_width}}" for k in document],
         "group": [groups[k % len(groups)] for k in document],
     }
-    return labels, pl.DataFrame(side)
+    return labels, pl.DataFrame(item_columns)
 
 
 def _difficulties(side: pl.DataFrame, n_aspects: int, *, sd: float, rng: np.random.Generator) -> Floats:
     """Difficulties (items, aspects). Half of the variance is between documents, and half is between the items of a
     document."""
-    of_items = rng.normal(size=(side.height, n_aspects))
+    item_effects = rng.normal(size=(side.height, n_aspects))
     clusters = side["cluster"].rle_id().to_numpy() if side["cluster"][0] else np.arange(side.height)
-    shared = rng.normal(size=(int(clusters.max()) + 1, n_aspects))[clusters]
-    return np.asarray(sd * np.sqrt(0.5) * (of_items + shared))
+    document_effects = rng.normal(size=(int(clusters.max()) + 1, n_aspects))[clusters]
+    return np.asarray(sd * np.sqrt(0.5) * (item_effects + document_effects))
 
 
 def _favours(metric: SimulatedMetric, systems: tuple[str, ...]) -> Floats:
@@ -429,16 +431,16 @@ def _rows(
 
 
 def _raters(annotators: tuple[str, ...], metrics: Sequence[SimulatedMetric]) -> Raters:
-    people = [
+    human_rows = [
         {"rater": name, "kind": "human", "higher_is_better": True, "low": 1.0, "high": float(LIKERT), "person": True}
         for name in annotators
     ]
-    judges = []
+    metric_rows = []
     for metric in metrics:
         low, high = (1.0, float(metric.levels)) if metric.levels else (0.0, 1.0 if metric.higher_is_better else None)
         row = {"rater": metric.name, "kind": "metric", "higher_is_better": metric.higher_is_better}
-        judges.append({**row, "low": low, "high": high, "person": False})
-    return Raters(frame=pl.DataFrame([*people, *judges], schema=RATERS_SCHEMA))
+        metric_rows.append({**row, "low": low, "high": high, "person": False})
+    return Raters(frame=pl.DataFrame([*human_rows, *metric_rows], schema=RATERS_SCHEMA))
 
 
 @checked
@@ -453,22 +455,22 @@ def demo_texts(*, items: int = 60, rng: int | np.random.Generator = 0) -> pl.Dat
     (['item', 'system', 'text', 'context'], ['Aster', 'Birch', 'Cedar'])
     """
     at_least("items", items, 1)
-    draw = np.random.default_rng(rng)
+    generator = np.random.default_rng(rng)
     width, rows = len(str(items)), list[dict[str, str]]()
     for number in range(1, items + 1):
-        facts = {fact: _one(words, draw) for fact, words in FACTS.items()}
-        context = _one(MESSAGES, draw).format(**facts)
-        ways = draw.permutation(len(ANSWERS)).tolist()  # no two systems answer with the same words
-        for way, (system, chance) in zip(ways, MISTAKES.items(), strict=True):
-            wrong = [fact for fact in FACTS if draw.random() < chance]
+        facts = {fact: _one(words, generator) for fact, words in FACTS.items()}
+        context = _one(MESSAGES, generator).format(**facts)
+        template_indices = generator.permutation(len(ANSWERS)).tolist()  # no two systems answer with the same words
+        for template_index, (system, error_rate) in zip(template_indices, MISTAKES.items(), strict=True):
+            wrong_names = [fact for fact in FACTS if generator.random() < error_rate]
             wrong_facts = facts | {
-                fact: _one([word for word in FACTS[fact] if word != facts[fact]], draw) for fact in wrong
+                fact: _one([word for word in FACTS[fact] if word != facts[fact]], generator) for fact in wrong_names
             }
-            text = ANSWERS[way].format(**wrong_facts)
+            text = ANSWERS[template_index].format(**wrong_facts)
             sentences = ". ".join(part[:1].upper() + part[1:] for part in text.split(". "))
             rows.append({"item": f"message{number:0{width}}", "system": system, "text": sentences, "context": context})
     return pl.DataFrame(rows)
 
 
-def _one(words: Sequence[str], draw: np.random.Generator) -> str:
-    return words[int(draw.integers(len(words)))]
+def _one(words: Sequence[str], generator: np.random.Generator) -> str:
+    return words[int(generator.integers(len(words)))]

@@ -81,15 +81,15 @@ class Study:
     cache: dict[Hashable, Any] | None = field(default=None, init=False, repr=False, compare=False)
 
     def __repr__(self) -> str:
-        parts: dict[str, Sized] = {
+        sized_parts: dict[str, Sized] = {
             "items": self.item_labels(),
             "systems": self.systems,
             "annotators": self.humans,
             "metrics": self.metrics,
         }
-        parts |= {"ratings": self.ratings.frame, "verdicts": self.preferences.frame}
-        parts |= {"second opinions": [*self.second.frame["rater"], *self.second_ratings.frame["rater"]]}
-        sizes = ", ".join(f"{len(part)} {name}" for name, part in parts.items() if len(part))
+        sized_parts |= {"ratings": self.ratings.frame, "verdicts": self.preferences.frame}
+        sized_parts |= {"second opinions": [*self.second.frame["rater"], *self.second_ratings.frame["rater"]]}
+        sizes = ", ".join(f"{len(part)} {name}" for name, part in sized_parts.items() if len(part))
         aspects = listed(filter(None, self.aspects))
         return escape_controls(f"<Study {self.name}: {sizes}{f'; aspects {aspects}' if aspects else ''}>")
 
@@ -118,14 +118,14 @@ class Study:
 
     def item_labels(self) -> pl.Series:
         """All rated items, sorted."""
-        scored = self.ratings.frame["item"]
-        return pl.concat([scored.filter(scored != ""), self.preferences.frame["item"]]).unique().sort()
+        scored_items = self.ratings.frame["item"]
+        return pl.concat([scored_items.filter(scored_items != ""), self.preferences.frame["item"]]).unique().sort()
 
     def _rows_of(self, raters: Sequence[str]) -> pl.DataFrame:
         """The rater, the aspect and the item of each rating and verdict of these raters."""
-        chosen = pl.col("rater").is_in(list(raters))
+        is_chosen = pl.col("rater").is_in(list(raters))
         frames = (frame.select("rater", "aspect", "item") for frame in (self.ratings.frame, self.preferences.frame))
-        return pl.concat([kept(frame, chosen) for frame in frames])
+        return pl.concat([kept(frame, is_chosen) for frame in frames])
 
     def with_cache(self) -> Study:
         """The study with a cache for several questions. Shared results are computed once and stay in memory as long as
@@ -154,10 +154,10 @@ class Study:
         """
         study = self
         if raters is not None:
-            described, notes = study.raters.described(raters, where=raters_name)
-            remaining = [note for note in study.notes if note.rule != UNDECLARED]
-            again = described.undeclared_directions() if len(remaining) < len(study.notes) else []
-            study = replace(study, raters=described, notes=(*remaining, *again, *notes))
+            described_raters, notes = study.raters.described(raters, where=raters_name)
+            kept_notes = [note for note in study.notes if note.rule != UNDECLARED]
+            direction_notes = described_raters.undeclared_directions() if len(kept_notes) < len(study.notes) else []
+            study = replace(study, raters=described_raters, notes=(*kept_notes, *direction_notes, *notes))
             _check_own_systems(study, where=raters_name)
         if items is not None:
             item_table, notes = Items.make(items, where=items_name)
@@ -165,8 +165,8 @@ class Study:
             study = replace(study, items=item_table, notes=(*study.notes, *notes, *item_notes))
         if not study.digest:
             return study
-        tables = [frame.write_csv() for frame in (study.raters.frame, study.items.frame)]
-        return replace(study, digest=digest_of(study.digest, *tables))
+        table_texts = [frame.write_csv() for frame in (study.raters.frame, study.items.frame)]
+        return replace(study, digest=digest_of(study.digest, *table_texts))
 
     @checked
     def select(
@@ -188,8 +188,8 @@ class Study:
         """
         chosen = {"human": human, "metrics": metrics, "systems": systems, "aspect": aspect, "group": group}
         choices = (c if c is None or isinstance(c, str) else tuple(c) for c in chosen.values())
-        same = ("selected", *choices)
-        result = self.once(same, lambda: self._selected(**chosen, one_side=one_side))
+        cache_key = ("selected", *choices)
+        result = self.once(cache_key, lambda: self._selected(**chosen, one_side=one_side))
         if one_side or (result.humans and result.metrics):
             return result
         return self._selected(**chosen, one_side=False)  # raises an error, or differs from the selection with one_side
@@ -206,16 +206,18 @@ class Study:
     ) -> Study:
         people, people_notes = self._chosen_people(human, needed=not one_side)
         if people and self._rows_of(people).is_empty():
-            who = f"annotators have no score or verdict yet ({listed(people, limit=3)})"
+            annotators_text = f"annotators have no score or verdict yet ({listed(people, limit=3)})"
             if not one_side:
-                need_none = "leaderboard or consistency, which work without human ratings"
-                raise InputError(f"{self.name}: {who}; add human ratings, or use {need_none}")
-            people_notes += noted(("annotators-without-ratings", len(people), f"{who}; only metrics are used"))
+                alternatives_text = "leaderboard or consistency, which work without human ratings"
+                raise InputError(f"{self.name}: {annotators_text}; add human ratings, or use {alternatives_text}")
+            people_notes += noted(
+                ("annotators-without-ratings", len(people), f"{annotators_text}; only metrics are used")
+            )
             people = ()
         study = replace(self, raters=self.raters.with_kinds(dict.fromkeys(people, "human")))
         candidates = tuple(r for r, kind in study.raters.kind.items() if kind != "human" and r not in people)
-        labels = _labels(study._rows_of(people or candidates), "aspect")
-        aspects = select_labels(aspect, labels, option="aspect", what="aspect")
+        aspect_labels = _labels(study._rows_of(people or candidates), "aspect")
+        aspects = select_labels(aspect, aspect_labels, option="aspect", what="aspect")
         judges = study._chosen_metrics(metrics, candidates) if candidates or metrics or not one_side else ()
         chosen_systems = select_labels(systems, self.systems, option="systems", what="system")
         notes = [
@@ -225,49 +227,55 @@ class Study:
             *study._pooled(people, aspects),
             *study._aspect_notes(judges, aspects),
         ]
-        keep = pl.col("rater").is_in(list(people)) & pl.col("aspect").is_in(list(aspects)) | pl.col("rater").is_in(
-            list(judges)
-        ) & pl.col("aspect").is_in([*aspects, ""])
+        is_selected = pl.col("rater").is_in(list(people)) & pl.col("aspect").is_in(list(aspects)) | pl.col(
+            "rater"
+        ).is_in(list(judges)) & pl.col("aspect").is_in([*aspects, ""])
         if group is not None:
-            members = self._items_in(group)
-            notes += self._whole_systems_left(keep, group)
-            keep &= pl.col("item").is_in(members.implode())
+            group_items = self._items_in(group)
+            notes += self._whole_systems_left(is_selected, group)
+            is_selected &= pl.col("item").is_in(group_items.implode())
         system_names = list(chosen_systems)
-        rated = keep & pl.col("system").is_in(system_names)
+        is_rated = is_selected & pl.col("system").is_in(system_names)
         # Without a selection, a system is kept even if all its verdicts are missing.
-        both = pl.col("system_a").is_in(system_names) & pl.col("system_b").is_in(system_names)
-        among = pl.lit(True) if systems is None else both
-        pairs = self.preferences.where(keep & among)
-        left = [name for name in self.systems if name not in chosen_systems]
-        sided = (
+        has_both_systems = pl.col("system_a").is_in(system_names) & pl.col("system_b").is_in(system_names)
+        is_among = pl.lit(True) if systems is None else has_both_systems
+        verdicts = self.preferences.where(is_selected & is_among)
+        unselected = [name for name in self.systems if name not in chosen_systems]
+        sides_text = (
             f"the names of systems ({listed(self.systems, limit=4)}) are the sides of a pair, so favoritism, rankings "
             f"and leaderboards have no meaning; use sample accuracy instead"
         )
-        looks = self.looks.filter(among)
+        looks = self.looks.filter(is_among)
         notes += sequential_notes(looks) if people else []
-        repeated = self.once(("repeated", people), lambda: repeated_items(self, people))
-        assigned = self.once(("assigned", people), lambda: assignment(self, people, repeated))
-        groups = [*repeated, *assigned.groups]
+        repeated_groups = self.once(("repeated", people), lambda: repeated_items(self, people))
+        annotator_assignment = self.once(("assigned", people), lambda: assignment(self, people, repeated_groups))
+        item_groups = [*repeated_groups, *annotator_assignment.groups]
         notes += noted(
-            ("systems-not-selected", len(left), f"systems not selected: {listed(left)}"),
-            ("sides", self.sides, sided),
-            (REPEATED, sum(len(copies) - 1 for copies in repeated), repeated_message(repeated)),
-            (TASTES if assigned.p_value <= CLEAR else "one-annotator", assigned.people, assigned.message),
+            ("systems-not-selected", len(unselected), f"systems not selected: {listed(unselected)}"),
+            ("sides", self.sides, sides_text),
+            (REPEATED, sum(len(copies) - 1 for copies in repeated_groups), repeated_message(repeated_groups)),
+            (
+                TASTES if annotator_assignment.p_value <= CLEAR else "one-annotator",
+                annotator_assignment.people,
+                annotator_assignment.message,
+            ),
         )
         raters = study.raters.with_kinds(dict.fromkeys(judges, "metric")).only([*people, *judges])
-        result = replace(
+        selected_study = replace(
             study,
-            ratings=Ratings(frame=kept(self.ratings.frame, rated)),
-            preferences=pairs,
-            second=self.second.where(keep & among),
-            second_ratings=Ratings(frame=self.second_ratings.frame.filter(rated)),
-            probes=self.probes.filter(rated, pl.col("against").is_in([*system_names, ""])),
+            ratings=Ratings(frame=kept(self.ratings.frame, is_rated)),
+            preferences=verdicts,
+            second=self.second.where(is_selected & is_among),
+            second_ratings=Ratings(frame=self.second_ratings.frame.filter(is_rated)),
+            probes=self.probes.filter(is_rated, pl.col("against").is_in([*system_names, ""])),
             looks=looks,
             raters=raters,
-            items=replace(self.items, frame=in_one_cluster(self.items.frame, groups)) if groups else self.items,
+            items=replace(self.items, frame=in_one_cluster(self.items.frame, item_groups))
+            if item_groups
+            else self.items,
             notes=tuple(notes),
         )
-        return result if self.cache is None else result.with_cache()
+        return selected_study if self.cache is None else selected_study.with_cache()
 
     def _chosen_people(self, human: Patterns, *, needed: bool = True) -> tuple[tuple[str, ...], list[Note]]:
         kinds = self.raters.kind
@@ -279,12 +287,14 @@ class Study:
         candidates = [rater for rater, kind in kinds.items() if kind != "metric"]
         if not candidates:
             raise OptionError(f"human={human!r}: every rater is a metric; add human ratings")
-        judges = [part for part in value_list("human", human, labels=kinds) if kinds.get(part) == "metric"]
-        if judges:
-            raise OptionError(f"human={human!r}: {judges[0]!r} is a metric; annotators: {listed(candidates)}")
+        metric_names = [part for part in value_list("human", human, labels=kinds) if kinds.get(part) == "metric"]
+        if metric_names:
+            raise OptionError(f"human={human!r}: {metric_names[0]!r} is a metric; annotators: {listed(candidates)}")
         people = select_labels(human, candidates, option="human", what="rater")
-        left = [rater for rater in self.humans if rater not in people]
-        return people, noted(("annotators-not-selected", len(left), f"annotators not selected: {listed(left)}"))
+        unselected = [rater for rater in self.humans if rater not in people]
+        return people, noted(
+            ("annotators-not-selected", len(unselected), f"annotators not selected: {listed(unselected)}")
+        )
 
     def advice_on_annotators(self) -> str:
         """Advice on declaring annotators, for a study without annotators."""
@@ -305,27 +315,27 @@ class Study:
     def _chosen_metrics(self, metrics: Patterns, candidates: tuple[str, ...]) -> tuple[str, ...]:
         if not candidates:
             raise OptionError(NO_METRIC)
-        words = None if metrics is None else value_list("metrics", metrics, labels=candidates)
-        tokens = [word for word in words or [] if word in ("@aspect", "@noaspect")]
+        pattern_words = None if metrics is None else value_list("metrics", metrics, labels=candidates)
+        tokens = [word for word in pattern_words or [] if word in ("@aspect", "@noaspect")]
         if tokens:
-            with_aspect = set(self._rows_of(candidates).filter(pl.col("aspect") != "")["rater"])
-            allowed = {"@aspect" in tokens, "@noaspect" not in tokens}
-            candidates = tuple(c for c in candidates if (c in with_aspect) in allowed)
+            raters_with_aspect = set(self._rows_of(candidates).filter(pl.col("aspect") != "")["rater"])
+            allowed_states = {"@aspect" in tokens, "@noaspect" not in tokens}
+            candidates = tuple(c for c in candidates if (c in raters_with_aspect) in allowed_states)
             if not candidates:
                 raise OptionError(
                     f"metrics={metrics!r} excludes every metric; @aspect selects metrics with an aspect, and @noaspect "
                     "metrics without an aspect"
                 )
-            words = [word for word in words or [] if word not in tokens] or None
-        return select_labels(words, candidates, option="metrics", what="metric")
+            pattern_words = [word for word in pattern_words or [] if word not in tokens] or None
+        return select_labels(pattern_words, candidates, option="metrics", what="metric")
 
     def _people_among(self, judges: tuple[str, ...], people: tuple[str, ...]) -> list[Note]:
         """A note on metrics of undeclared kind that look human, or whose name differs from the name of an annotator
         only in the aspect."""
         kinds = self.raters.kind
-        unknown = [name for name in judges if not kinds[name]]
-        beside = beside_people(unknown, people)
-        likely = [name for name in unknown if looks_human(name) or name in beside]
+        undeclared = [name for name in judges if not kinds[name]]
+        similar_names = beside_people(undeclared, people)
+        likely = [name for name in undeclared if looks_human(name) or name in similar_names]
         message = f"raters that look human are read as metrics: {listed(likely)}; name them in human, or exclude them"
         return noted(("annotators-as-metrics", len(likely), message))
 
@@ -341,16 +351,16 @@ class Study:
 
     def _aspect_notes(self, judges: tuple[str, ...], aspects: tuple[str, ...]) -> list[Note]:
         rows = self._rows_of(judges).select("rater", "aspect").unique(maintain_order=True)
-        usable = set(rows.filter(pl.col("aspect").is_in([*aspects, ""]))["rater"])
-        strangers = rows.filter(~pl.col("rater").is_in(list(usable)))
+        usable_raters = set(rows.filter(pl.col("aspect").is_in([*aspects, ""]))["rater"])
+        excluded_rows = rows.filter(~pl.col("rater").is_in(list(usable_raters)))
         entries = [
             (
                 "aspect-without-annotators",
-                group.height,
-                f"metrics of the aspect {aspect!r} are excluded ({listed(group['rater'])}), as no selected annotator "
-                "rated this aspect",
+                raters_of_aspect.height,
+                f"metrics of the aspect {aspect!r} are excluded ({listed(raters_of_aspect['rater'])}), as no selected "
+                "annotator rated this aspect",
             )
-            for (aspect,), group in strangers.group_by("aspect", maintain_order=True)
+            for (aspect,), raters_of_aspect in excluded_rows.group_by("aspect", maintain_order=True)
         ]
         return noted(*entries)
 
@@ -377,8 +387,8 @@ class Study:
     @cached_property
     def _digest_of_rows(self) -> str:
         frames = [self.ratings.frame, *_rows(self.preferences), self.raters.frame, self.items.frame]
-        for again in (*_rows(self.second), self.second_ratings.frame, self.probes, self.looks):
-            frames += [again] if again.height else []
+        for optional_frame in (*_rows(self.second), self.second_ratings.frame, self.probes, self.looks):
+            frames += [optional_frame] if optional_frame.height else []
         texts = () if self.outputs is None else (self.outputs.texts, self.outputs.sources, self.outputs.images)
         return digest_of(*(frame.write_csv() for frame in frames), *(frame.write_ndjson() for frame in texts))
 
@@ -403,15 +413,19 @@ def _items_notes(study: Study, items: Items, *, where: str) -> list[Note]:
     labels = study.item_labels()
     if not labels.len() and study.outputs is not None:  # texts alone, which nobody rated yet
         labels = study.outputs.texts["item"].unique(maintain_order=True)
-    declared = items.frame["item"]
-    unknown = labels.filter(~labels.is_in(declared.implode()))
-    if unknown.len() == labels.len():
+    declared_items = items.frame["item"]
+    undescribed_items = labels.filter(~labels.is_in(declared_items.implode()))
+    if undescribed_items.len() == labels.len():
         raise InputError(
-            f"{where}: no item of this table is in the data (table: {listed(declared, limit=3)}; data: "
-            f"{listed(labels, limit=3)}){suggestion(str(declared[0]), list(labels)) if declared.len() else ''}"
+            f"{where}: no item of this table is in the data (table: {listed(declared_items, limit=3)}; data: "
+            f"{listed(labels, limit=3)})"
+            f"{suggestion(str(declared_items[0]), list(labels)) if declared_items.len() else ''}"
         )
-    message = f"{where}: the table lacks {unknown.len()} of {labels.len()} rated items ({listed(unknown, limit=3)})"
-    return noted(("items-not-described", unknown.len(), message))
+    message = (
+        f"{where}: the table lacks {undescribed_items.len()} of {labels.len()} rated items "
+        f"({listed(undescribed_items, limit=3)})"
+    )
+    return noted(("items-not-described", undescribed_items.len(), message))
 
 
 def _check_own_systems(study: Study, *, where: str) -> None:

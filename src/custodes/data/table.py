@@ -83,9 +83,9 @@ def _polars_frame(table: Any, *, where: str) -> pl.DataFrame:
     except nw.exceptions.DuplicateError:
         raise InputError(f"{where}: {DOUBLED}") from None
     except TypeError:
-        kind = type(table).__name__
+        type_name = type(table).__name__
         raise InputError(
-            f"{where}: a {kind} is not a table; give a path or a dataframe (pandas, Polars, PyArrow, DuckDB)"
+            f"{where}: a {type_name} is not a table; give a path or a dataframe (pandas, Polars, PyArrow, DuckDB)"
         ) from None
     if isinstance(frame, nw.LazyFrame):
         return pl.DataFrame(frame.collect("polars").to_native())
@@ -136,20 +136,20 @@ def check_columns(
     """Raise `InputError` if a required column is missing or an unknown column looks misspelled. Return notes on unused
     columns."""
     allowed = [*required, *optional]
-    missing = [name for name in required if name not in frame.columns]
-    extra = [name for name in frame.columns if name not in allowed]
-    if missing:
-        near = suggestion(missing[0], extra)
-        hint = near.replace("did you mean", "is it") if near else ""
+    missing_columns = [name for name in required if name not in frame.columns]
+    unknown_columns = [name for name in frame.columns if name not in allowed]
+    if missing_columns:
+        suggestion_text = suggestion(missing_columns[0], unknown_columns)
+        hint = suggestion_text.replace("did you mean", "is it") if suggestion_text else ""
         raise InputError(
-            f"{where}: column {missing[0]!r} is missing{hint}; columns: {listed(frame.columns)};"
+            f"{where}: column {missing_columns[0]!r} is missing{hint}; columns: {listed(frame.columns)};"
             f" needed: {', '.join(required)}"
         )
-    for name in extra:
-        close = suggestion(name, [label for label in allowed if label not in frame.columns], cutoff=SLIP)
-        if close:
-            raise InputError(f"{where}: column {name!r} is unknown{close}; rename it, or remove it")
-    return noted(("unused-columns", len(extra), f"{where}: columns not used: {listed(extra)}"))
+    for name in unknown_columns:
+        misspelling_text = suggestion(name, [label for label in allowed if label not in frame.columns], cutoff=SLIP)
+        if misspelling_text:
+            raise InputError(f"{where}: column {name!r} is unknown{misspelling_text}; rename it, or remove it")
+    return noted(("unused-columns", len(unknown_columns), f"{where}: columns not used: {listed(unknown_columns)}"))
 
 
 def fitting_columns(frame: pl.DataFrame, alternatives: Sequence[tuple[str, ...]], *, where: str) -> tuple[str, ...]:
@@ -175,8 +175,8 @@ def label_column(frame: pl.DataFrame, name: str, *, where: str, empty: bool = Fa
     if column.dtype.is_float():
         # Integers that a dataframe converted to floats because of an empty cell: 3.0 was 3.
         column = column.fill_nan(None)
-        whole = (column == column.round()) & (column.abs() < EXACT_INTEGERS)
-        column = column.cast(pl.Int64) if whole.fill_null(True).all() else column
+        is_whole = (column == column.round()) & (column.abs() < EXACT_INTEGERS)
+        column = column.cast(pl.Int64) if is_whole.fill_null(True).all() else column
     try:
         if column.dtype.is_nested():
             raise InputError(
@@ -277,22 +277,25 @@ def counted_cells(column: pl.Series) -> tuple[int, int]:
         column = column.cast(pl.String)
     if column.dtype == pl.String:
         text = column.str.strip_chars()
-        held = text.filter(~text.str.to_lowercase().is_in(MISSING_TOKENS)).drop_nulls()
-        return held.len(), held.len() - held.cast(pl.Float64, strict=False).null_count()
-    held = column.drop_nulls()
-    return held.len(), held.len() if held.dtype.is_numeric() or held.dtype == pl.Boolean else 0
+        filled_cells = text.filter(~text.str.to_lowercase().is_in(MISSING_TOKENS)).drop_nulls()
+        return filled_cells.len(), filled_cells.len() - filled_cells.cast(pl.Float64, strict=False).null_count()
+    filled_cells = column.drop_nulls()
+    return (
+        filled_cells.len(),
+        filled_cells.len() if filled_cells.dtype.is_numeric() or filled_cells.dtype == pl.Boolean else 0,
+    )
 
 
 def check_unique(frame: pl.DataFrame, key: Sequence[str], *, where: str, what: str, hint: str) -> None:
     """Raise `InputError` if a key occurs twice; the message gives the rows."""
-    doubled = frame.filter(repeated(frame, key))
-    if doubled.is_empty():
+    duplicates = frame.filter(repeated(frame, key))
+    if duplicates.is_empty():
         return
-    first = doubled.row(0, named=True)
-    labels = ", ".join(f"{name} {first[name]!r}" for name in key if first[name] != "")
+    first_duplicate = duplicates.row(0, named=True)
+    labels_text = ", ".join(f"{name} {first_duplicate[name]!r}" for name in key if first_duplicate[name] != "")
     refuse(
-        frame.select(pl.all_horizontal(pl.col(name) == first[name] for name in key)).to_series(),
-        lambda rows, _: f"{where}: the same {what} occurs twice, in rows {rows} ({labels}); {hint}",
+        frame.select(pl.all_horizontal(pl.col(name) == first_duplicate[name] for name in key)).to_series(),
+        lambda rows, _: f"{where}: the same {what} occurs twice, in rows {rows} ({labels_text}); {hint}",
     )
 
 
@@ -306,9 +309,9 @@ def repeated(frame: pl.DataFrame, key: Sequence[str]) -> pl.Series:
     hashes = frame.select(pl.struct(key).hash()).to_series()
     if hashes.n_unique() == len(hashes):
         return pl.repeat(False, len(hashes), dtype=pl.Boolean, eager=True)
-    mask = hashes.is_duplicated()
-    same = frame.select(key).filter(mask).select(pl.struct(key).is_duplicated()).to_series()
-    return mask.scatter(mask.arg_true(), same)
+    is_candidate = hashes.is_duplicated()
+    is_repeated = frame.select(key).filter(is_candidate).select(pl.struct(key).is_duplicated()).to_series()
+    return is_candidate.scatter(is_candidate.arg_true(), is_repeated)
 
 
 def kept(frame: pl.DataFrame, keep: pl.Expr) -> pl.DataFrame:
@@ -319,10 +322,10 @@ def kept(frame: pl.DataFrame, keep: pl.Expr) -> pl.DataFrame:
 
 def distinct(frame: pl.DataFrame) -> pl.DataFrame:
     """The distinct rows, in any order."""
-    again = repeated(frame, frame.columns)
-    if not again.any():
+    is_repeated = repeated(frame, frame.columns)
+    if not is_repeated.any():
         return frame
-    return pl.concat([frame.filter(~again), frame.filter(again).unique()])
+    return pl.concat([frame.filter(~is_repeated), frame.filter(is_repeated).unique()])
 
 
 def counted(words: pl.Series) -> str:
@@ -343,9 +346,9 @@ def counted(words: pl.Series) -> str:
 def refuse(mask: pl.Series, message: Callable[[str, int], str]) -> None:
     """Raise `InputError` if the mask has a true value. `message` makes the message from the row numbers and the
     position of the first true value."""
-    places = mask.fill_null(False).arg_true()
-    if places.len():
-        raise InputError(message(listed(places + 1, limit=5), int(places[0])))
+    row_indices = mask.fill_null(False).arg_true()
+    if row_indices.len():
+        raise InputError(message(listed(row_indices + 1, limit=5), int(row_indices[0])))
 
 
 def refuse_values(column: pl.Series, mask: pl.Series, *, where: str, allowed: str) -> None:

@@ -41,9 +41,9 @@ T = TypeVar("T")
 def in_engine(where: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
     """Convert errors of table engines into an `InputError` of one line with advice."""
 
-    def made(function: Callable[P, T]) -> Callable[P, T]:
+    def decorate(function: Callable[P, T]) -> Callable[P, T]:
         @wraps(function)
-        def called(*args: P.args, **kwargs: P.kwargs) -> T:
+        def wrapper(*args: P.args, **kwargs: P.kwargs) -> T:
             try:
                 return function(*args, **kwargs)
             except Exception as problem:
@@ -53,22 +53,22 @@ def in_engine(where: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
                     raise
                 raise InputError(f"{where}: {_told(problem, SPOKEN_BY.get(package, package))}") from None
 
-        return called
+        return wrapper
 
-    return made
+    return decorate
 
 
 def _told(problem: Exception, engine: str) -> str:
     """A short description of the failure, with advice."""
     lines = [line.strip() for line in str(problem).splitlines() if line.strip()] or [type(problem).__name__]
     # The JVM reports the place first; the cause is last.
-    cause = next((line for line in reversed(lines) if line.startswith("Caused by:")), lines[0])
+    cause_line = next((line for line in reversed(lines) if line.startswith("Caused by:")), lines[0])
     if isinstance(problem, OSError):
         return f"{lines[0][:_REASON]}; check that all files of the table still exist"
-    failure = f"{engine} failed" if engine else "out of memory"
-    no_room = _OF_MEMORY.search(f"{type(problem).__name__} {problem}")
-    way = WAYS.get(engine, OTHERWISE) if no_room else MEND
-    return f"{failure}: {cause.removeprefix('Caused by:').strip()[:_REASON]}; {way}"
+    failure_text = f"{engine} failed" if engine else "out of memory"
+    is_out_of_memory = _OF_MEMORY.search(f"{type(problem).__name__} {problem}")
+    advice = WAYS.get(engine, OTHERWISE) if is_out_of_memory else MEND
+    return f"{failure_text}: {cause_line.removeprefix('Caused by:').strip()[:_REASON]}; {advice}"
 
 
 OTHERWISE = "give the engine more memory, or read the table with DuckDB, which writes to disk"
@@ -125,8 +125,8 @@ def batched(rows: nw.LazyFrame[Any], column: str, batches: int | None, *, where:
     )
     if batches == 1:
         return [rows]
-    part = pl.col(column).hash() % batches
-    return [nw.from_native(lazy.filter(part == k)) for k in range(batches)]
+    batch_index = pl.col(column).hash() % batches
+    return [nw.from_native(lazy.filter(batch_index == k)) for k in range(batches)]
 
 
 def names_of(
@@ -153,8 +153,8 @@ def metrics_of(
         judges = tuple(name for name in raters if name not in people)
     else:
         judges = names_of("metrics", metrics, raters, where=where)
-    if both := [name for name in judges if name in people]:
-        raise OptionError(f"{where}: human and metrics both name {listed(both)}; give each rater one kind")
+    if in_both := [name for name in judges if name in people]:
+        raise OptionError(f"{where}: human and metrics both name {listed(in_both)}; give each rater one kind")
     if HUMAN in judges:
         raise InputError(
             f"{where}: a metric is named {HUMAN!r}, the name reserved for the combined annotators; rename it in the"

@@ -93,15 +93,15 @@ def rater_comparisons(scores: Table, verdicts: Table | None) -> Table:
     scored = score_differences(scores).select(*columns)
     if verdicts is None:
         return scored
-    alone = verdicts.join(scored, on=["rater", *OUTPUTS], how="anti")
-    unknown = nw.lit(None).cast(nw.Float64)
-    alone = alone.with_columns(
+    unscored = verdicts.join(scored, on=["rater", *OUTPUTS], how="anti")
+    null_number = nw.lit(None).cast(nw.Float64)
+    unscored = unscored.with_columns(
         nw.col("sign").cast(nw.Int8),
         nw.col("order").cast(nw.Float64),
-        unknown.alias("difference"),
-        unknown.alias("threshold"),
+        null_number.alias("difference"),
+        null_number.alias("threshold"),
     )
-    return nw.concat([scored, alone.select(*columns)])
+    return nw.concat([scored, unscored.select(*columns)])
 
 
 def combine_annotators(comparisons: Table, aggregate: Aggregate) -> Table:
@@ -122,13 +122,13 @@ def combine_annotators(comparisons: Table, aggregate: Aggregate) -> Table:
     """
     grouped, order = comparisons.group_by(*OUTPUTS), nw.col("order").mean()
     if aggregate == "vote":
-        sums = grouped.agg(nw.col("sign").cast(nw.Int64).sum(), order)
+        aggregated = grouped.agg(nw.col("sign").cast(nw.Int64).sum(), order)
         sign = vote_preference(nw.col("sign"))
     else:
         n = nw.col("difference").count().alias("n")
-        sums = grouped.agg(nw.col("difference").sum(), n, nw.col("threshold").max(), order)
+        aggregated = grouped.agg(nw.col("difference").sum(), n, nw.col("threshold").max(), order)
         sign = mean_preference(*map(nw.col, ("difference", "n", "threshold")))
-    return sums.with_columns(sign.cast(nw.Int8).alias("sign")).select(*OUTPUTS, "sign", "order")
+    return aggregated.with_columns(sign.cast(nw.Int8).alias("sign")).select(*OUTPUTS, "sign", "order")
 
 
 def vote_preference(balance: nw.Expr) -> nw.Expr:
@@ -163,50 +163,55 @@ def merge_orders(verdicts: Table, orders: Orders, *, keys: Sequence[str] = ("rat
         `half` if it was queried in both orders and answered in only one order, so that the position preference of the
         rater does not cancel. An excluded comparison has no sign.
     """
-    answered, order = ~nw.col("sign").is_null(), nw.col("order")
+    is_answered, order = ~nw.col("sign").is_null(), nw.col("order")
     if orders == "first":
-        rows = verdicts.filter(answered).with_columns(nw.col("row").min().over(*keys).alias("first"))
+        rows = verdicts.filter(is_answered).with_columns(nw.col("row").min().over(*keys).alias("first"))
         return rows.filter(nw.col("row") == nw.col("first")).select(
             *keys, "sign", order.cast(nw.Float64), nw.lit(0).alias("half"), nw.lit(0).alias("contradictory")
         )
-    sums = dict[str, nw.Expr]()
+    summands = dict[str, nw.Expr]()
     for name, value in (("ab", 1), ("ba", -1), ("unknown", 0)):
-        in_order = order == value
-        sums |= {
-            f"n_{name}": indicator(in_order & answered),
-            f"sum_{name}": nw.when(in_order & answered).then(nw.col("sign")).otherwise(nw.lit(0)),
-            f"lost_{name}": indicator(in_order & ~answered),
+        is_in_order = order == value
+        summands |= {
+            f"n_{name}": indicator(is_in_order & is_answered),
+            f"sum_{name}": nw.when(is_in_order & is_answered).then(nw.col("sign")).otherwise(nw.lit(0)),
+            f"lost_{name}": indicator(is_in_order & ~is_answered),
         }
-    sums["decided"] = nw.when(answered).then(nw.col("sign") * nw.col("sign")).otherwise(nw.lit(0))
-    added = (
-        verdicts.select(*keys, **{name: summand.cast(nw.Int64) for name, summand in sums.items()})
+    summands["decided"] = nw.when(is_answered).then(nw.col("sign") * nw.col("sign")).otherwise(nw.lit(0))
+    totals = (
+        verdicts.select(*keys, **{name: summand.cast(nw.Int64) for name, summand in summands.items()})
         .group_by(*keys)
-        .agg(*(nw.col(name).sum() for name in sums))
-        .with_columns(*(nw.col(name).cast(nw.Int64) for name in sums))
+        .agg(*(nw.col(name).sum() for name in summands))
+        .with_columns(*(nw.col(name).cast(nw.Int64) for name in summands))
     )
-    n, total = ({o: nw.col(f"{kind}_{o}") for o in ("ab", "ba", "unknown")} for kind in ("n", "sum"))
-    least = {o: nw.when(number > 0).then(number).otherwise(nw.lit(1)) for o, number in n.items()}
+    n_in_order, sum_in_order = ({o: nw.col(f"{kind}_{o}") for o in ("ab", "ba", "unknown")} for kind in ("n", "sum"))
+    divisor = {o: nw.when(number > 0).then(number).otherwise(nw.lit(1)) for o, number in n_in_order.items()}
     # The sign of the sum over orders of their means, in integers.
     balance = (
-        total["ab"] * least["ba"] * least["unknown"]
-        + total["ba"] * least["ab"] * least["unknown"]
-        + total["unknown"] * least["ab"] * least["ba"]
+        sum_in_order["ab"] * divisor["ba"] * divisor["unknown"]
+        + sum_in_order["ba"] * divisor["ab"] * divisor["unknown"]
+        + sum_in_order["unknown"] * divisor["ab"] * divisor["ba"]
     )
-    n_all, sum_all = n["ab"] + n["ba"] + n["unknown"], total["ab"] + total["ba"] + total["unknown"]
-    torn = ~((nw.col("decided") == 0) | (sum_all == n_all) | (sum_all == -n_all))
-    half = ((n["ab"] > 0) & (n["ba"] == 0) & (nw.col("lost_ba") > 0)) | (
-        (n["ba"] > 0) & (n["ab"] == 0) & (nw.col("lost_ab") > 0)
+    n_all, sum_all = (
+        n_in_order["ab"] + n_in_order["ba"] + n_in_order["unknown"],
+        sum_in_order["ab"] + sum_in_order["ba"] + sum_in_order["unknown"],
     )
-    present = indicator(n["ab"] > 0) + indicator(n["ba"] > 0) + indicator(n["unknown"] > 0)
-    shown_first = indicator(n["ab"] > 0) - indicator(n["ba"] > 0)
-    left_out = half | torn if orders == "consistent" else half
-    return added.filter(n_all > 0).select(
+    is_torn = ~((nw.col("decided") == 0) | (sum_all == n_all) | (sum_all == -n_all))
+    is_half = ((n_in_order["ab"] > 0) & (n_in_order["ba"] == 0) & (nw.col("lost_ba") > 0)) | (
+        (n_in_order["ba"] > 0) & (n_in_order["ab"] == 0) & (nw.col("lost_ab") > 0)
+    )
+    n_orders_present = (
+        indicator(n_in_order["ab"] > 0) + indicator(n_in_order["ba"] > 0) + indicator(n_in_order["unknown"] > 0)
+    )
+    order_balance = indicator(n_in_order["ab"] > 0) - indicator(n_in_order["ba"] > 0)
+    is_left_out = is_half | is_torn if orders == "consistent" else is_half
+    return totals.filter(n_all > 0).select(
         *keys,
-        nw.when(~left_out).then(tie_rule(balance, nw.lit(0))).alias("sign"),
+        nw.when(~is_left_out).then(tie_rule(balance, nw.lit(0))).alias("sign"),
         # The mean is 1 or -1 with one order, 0 with both orders, and 0.5 or -0.5 with one known and one unknown order.
-        nw.when(present == 2).then(shown_first / 2).otherwise(shown_first / 1).alias("order"),
-        indicator(half).alias("half"),
-        indicator(torn & ~half).alias("contradictory"),
+        nw.when(n_orders_present == 2).then(order_balance / 2).otherwise(order_balance / 1).alias("order"),
+        indicator(is_half).alias("half"),
+        indicator(is_torn & ~is_half).alias("contradictory"),
     )
 
 
@@ -231,33 +236,35 @@ def compare_in_memory(
         annotators combined (rater 0).
     """
     has_verdicts = verdicts.filter(pl.col("rater") < annotators).height > 0
-    human = nw.col("rater") < annotators
-    each, combined = [], []
-    for some, verdict_rows in _batches(scores, verdicts):
-        judged = nw.from_native(verdict_rows.lazy()) if verdict_rows.height else None
-        rows = rater_comparisons(nw.from_native(some.lazy()), judged).collect().lazy()
-        each.append(rows.select("rater", *OUTPUTS, "sign", "order").collect().to_native())
-        people = rows.filter(human)
+    is_human = nw.col("rater") < annotators
+    comparison_batches, combined_batches = [], []
+    for batch_scores, batch_verdicts in _batches(scores, verdicts):
+        verdict_table = nw.from_native(batch_verdicts.lazy()) if batch_verdicts.height else None
+        rows = rater_comparisons(nw.from_native(batch_scores.lazy()), verdict_table).collect().lazy()
+        comparison_batches.append(rows.select("rater", *OUTPUTS, "sign", "order").collect().to_native())
+        human_rows = rows.filter(is_human)
         if annotators > 1:
-            people = combine_annotators(people, "vote" if has_verdicts else aggregate)
-        combined.append(people.select(nw.lit(0).alias("rater"), *OUTPUTS, "sign", "order").collect().to_native())
-    return pl.concat(each), pl.concat(combined)
+            human_rows = combine_annotators(human_rows, "vote" if has_verdicts else aggregate)
+        combined_batches.append(
+            human_rows.select(nw.lit(0).alias("rater"), *OUTPUTS, "sign", "order").collect().to_native()
+        )
+    return pl.concat(comparison_batches), pl.concat(combined_batches)
 
 
 def _batches(scores: pl.DataFrame, verdicts: pl.DataFrame) -> Iterator[tuple[pl.DataFrame, pl.DataFrame]]:
     """The scores and verdicts of all items in one batch, or in several batches of items if a join of all items needs
     much memory."""
-    rows = scores.group_by("rater", "item").len()["len"].cast(pl.Int64)
-    n = 1 + int((rows * rows).sum() or 0) // BATCH_ROWS
-    if n == 1:
+    group_sizes = scores.group_by("rater", "item").len()["len"].cast(pl.Int64)
+    n_batches = 1 + int((group_sizes * group_sizes).sum() or 0) // BATCH_ROWS
+    if n_batches == 1:
         yield scores, verdicts
         return
-    for k in range(n):
-        yield tuple(frame.filter(pl.col("item") % n == k) for frame in (scores, verdicts))  # type: ignore[misc]
+    for k in range(n_batches):
+        yield tuple(frame.filter(pl.col("item") % n_batches == k) for frame in (scores, verdicts))  # type: ignore[misc]
 
 
 def human_threshold(scores: Floats, ties: float | None) -> float:
     """The largest difference of human scores that counts as a tie: `ties` (None: 0) plus rounding error, in score
     units."""
-    spread = np.nanmax(scores) - np.nanmin(scores) if np.isfinite(scores).any() else 0.0
-    return float((ties or 0.0) + FLOAT_NOISE * spread)
+    score_range = np.nanmax(scores) - np.nanmin(scores) if np.isfinite(scores).any() else 0.0
+    return float((ties or 0.0) + FLOAT_NOISE * score_range)

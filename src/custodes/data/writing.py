@@ -54,10 +54,16 @@ def _long_texts(outputs: Outputs) -> pl.DataFrame:
     Columns that describe an item have values in the first row of the item.
     """
     rows = outputs.sources.join(outputs.texts, on="item", how="left", maintain_order="left_right")
-    first = pl.int_range(pl.len()).over("item") == 0
-    filled = outputs.sources.select((pl.col("images").list.len() > 0).any(), (pl.col("context", "meta") != "").any())
-    names = ["source", "references", *(name for name, here in filled.row(0, named=True).items() if here)]
-    texts = rows.select("item", "system", "text", *(pl.when(first).then(pl.col(name)) for name in names))
+    is_first_row = pl.int_range(pl.len()).over("item") == 0
+    has_values = outputs.sources.select(
+        (pl.col("images").list.len() > 0).any(), (pl.col("context", "meta") != "").any()
+    )
+    fact_columns = [
+        "source",
+        "references",
+        *(name for name, has_value in has_values.row(0, named=True).items() if has_value),
+    ]
+    texts = rows.select("item", "system", "text", *(pl.when(is_first_row).then(pl.col(name)) for name in fact_columns))
     if not outputs.images.height:
         return texts
     images = outputs.images.group_by("item", "system", maintain_order=True).agg(output_image="image")
@@ -69,14 +75,16 @@ def _verdicts(preferences: Preferences) -> pl.DataFrame:
     probabilities and seconds without any value are left out."""
     if not preferences.frame.height:
         return preferences.frame
-    unknown = [
+    empty_columns = [
         name
         for names in (CHANCES, (SECONDS,))
         if preferences.frame.select(pl.any_horizontal(pl.col(names).is_not_null()).any()).item() is False
         for name in names
     ]
-    lost = preferences.missing.with_columns(invalid=pl.col("why").replace(EMPTY, "")).drop("why")
-    return pl.concat([preferences.frame, lost] if lost.height else [preferences.frame], how="diagonal").drop(unknown)
+    unanswered = preferences.missing.with_columns(invalid=pl.col("why").replace(EMPTY, "")).drop("why")
+    return pl.concat(
+        [preferences.frame, unanswered] if unanswered.height else [preferences.frame], how="diagonal"
+    ).drop(empty_columns)
 
 
 def _with_role(first: pl.DataFrame, second: pl.DataFrame) -> pl.DataFrame:
@@ -135,8 +143,8 @@ def _blocks(table: pl.DataFrame, target: Path, *, quote_formulas: bool) -> Itera
     suffix = check_suffix(target)
     if target.name.endswith(".gz"):
         # A fixed time stamp, so that the same table gives the same bytes.
-        plain = _blocks(table, Path(f"table{suffix}"), quote_formulas=quote_formulas)
-        yield gzip.compress(b"".join(plain), mtime=0)
+        uncompressed = _blocks(table, Path(f"table{suffix}"), quote_formulas=quote_formulas)
+        yield gzip.compress(b"".join(uncompressed), mtime=0)
     elif suffix == ".parquet":
         buffer = io.BytesIO()
         table.write_parquet(buffer)

@@ -36,18 +36,18 @@ def from_parquet(data: bytes, name: str) -> pl.DataFrame:
     """The table of a Parquet file."""
     if data.startswith(ENCRYPTED):
         raise InputError(f"{name}: the Parquet file is encrypted; write the file without encryption")
-    damaged = InputError(f"{name}: not a Parquet file, or a damaged Parquet file; write the file again")
+    damaged_error = InputError(f"{name}: not a Parquet file, or a damaged Parquet file; write the file again")
     if not data.startswith(PARQUET) or not data.endswith(PARQUET):
-        raise damaged
+        raise damaged_error
     try:
         import pyarrow
         import pyarrow.parquet
     except ImportError:
         trial = subprocess.run([sys.executable, "-c", TRIAL], input=data, capture_output=True, check=False)
         if trial.returncode:
-            raise damaged from None
+            raise damaged_error from None
         return with_column_names(pl.read_parquet(io.BytesIO(data)), where=name)
-    with _one_error(damaged, name):
+    with _one_error(damaged_error, name):
         file = pyarrow.parquet.ParquetFile(pyarrow.BufferReader(data))
         groups = map(file.metadata.row_group, range(file.metadata.num_row_groups))
         check_unpacked(sum(group.total_byte_size for group in groups), len(data), name, FEWER)
@@ -70,14 +70,14 @@ def from_arrow_file(data: bytes, name: str) -> pl.DataFrame:
         raise MissingExtraError(f"{name}: Arrow files need PyArrow: pip install 'custodes[arrow]'") from error
     with _one_error(InputError(f"{name}: not an Arrow file or stream, or a damaged one; write the file again"), name):
         source = pyarrow.BufferReader(data)
-        opened = pyarrow.ipc.open_file if data.startswith(ARROW_FILE) else pyarrow.ipc.open_stream
-        table = opened(source).read_all()
+        open_table = pyarrow.ipc.open_file if data.startswith(ARROW_FILE) else pyarrow.ipc.open_stream
+        table = open_table(source).read_all()
         check_unpacked(table.nbytes, len(data), name, FEWER)
         return _from_arrow(table, name)
 
 
 @contextmanager
-def _one_error(damaged: InputError, name: str) -> Iterator[None]:
+def _one_error(damaged_error: InputError, name: str) -> Iterator[None]:
     """Convert the errors of PyArrow for damaged bytes, which have many types, into one `InputError`."""
     import pyarrow
 
@@ -88,15 +88,15 @@ def _one_error(damaged: InputError, name: str) -> Iterator[None]:
     except (MemoryError, pyarrow.ArrowCapacityError):
         raise _too_large(name) from None
     except Exception:
-        raise damaged from None
+        raise damaged_error from None
 
 
 def _decoded_size(column: Any) -> int:
     """The size in bytes of a dictionary-encoded column of labels after decoding."""
     from pyarrow import compute, types
 
-    kind = column.type.value_type
-    if not (types.is_string(kind) or types.is_large_string(kind)):
+    value_type = column.type.value_type
+    if not (types.is_string(value_type) or types.is_large_string(value_type)):
         return len(column) * CELL
     chunks = (compute.binary_length(chunk.dictionary).take(chunk.indices) for chunk in column.chunks)
     return sum(compute.sum(chunk).as_py() or 0 for chunk in chunks)
@@ -116,5 +116,5 @@ def _from_arrow(table: Any, name: str) -> pl.DataFrame:
     if sum(sizes) > LARGEST:
         raise _too_large(name)
     table = table.rename_columns(named_columns(table.schema.names, where=name))
-    labels = pl.col(pl.Categorical, pl.Enum)
-    return pl.DataFrame(pl.from_arrow(table)).with_columns(labels.cast(pl.String)).rechunk()
+    categorical_columns = pl.col(pl.Categorical, pl.Enum)
+    return pl.DataFrame(pl.from_arrow(table)).with_columns(categorical_columns.cast(pl.String)).rechunk()

@@ -94,8 +94,8 @@ def check_unpacked(size: int, packed: int, name: str, advice: str) -> None:
     """Raise `InputError` if a decompressed size is not allowed for the compressed size."""
     limit = allowed(packed)
     if size > limit:
-        why = "" if limit == LARGEST else f", over {limit // max(packed, 1)} times its size"
-        raise InputError(f"{name}: unpacks to more than {mebibytes(limit)}{why}; {advice}")
+        reason_text = "" if limit == LARGEST else f", over {limit // max(packed, 1)} times its size"
+        raise InputError(f"{name}: unpacks to more than {mebibytes(limit)}{reason_text}; {advice}")
 
 
 def mebibytes(size: int) -> str:
@@ -113,13 +113,13 @@ def read_up_to(stream: IO[bytes], limit: int) -> bytes:
 
 def within(batches: Iterable[T], limit: int, size_of: Callable[[T], int], too_large: InputError) -> list[T]:
     """The batches. Raises the error `too_large` as soon as the sum of their sizes exceeds the limit."""
-    result, size = [], 0
+    accepted, total_size = [], 0
     for batch in batches:
-        result.append(batch)
-        size += size_of(batch)
-        if size > limit:
+        accepted.append(batch)
+        total_size += size_of(batch)
+        if total_size > limit:
             raise too_large
-    return result
+    return accepted
 
 
 def zip_archive(data: bytes, name: str) -> Any:
@@ -135,8 +135,8 @@ def zip_archive(data: bytes, name: str) -> Any:
         archive = module.ZipFile(io.BytesIO(data))
     except Exception:  # zipfile raises many types of error for damaged bytes
         raise InputError(f"{name}: a damaged or truncated zip file; copy or download it again") from None
-    size = sum(member.file_size for member in archive.infolist())
-    check_unpacked(size, len(data), name, "if the file is genuine, unzip it")
+    total_size = sum(member.file_size for member in archive.infolist())
+    check_unpacked(total_size, len(data), name, "if the file is genuine, unzip it")
     return archive
 
 

@@ -57,26 +57,30 @@ READING = {
 def from_sqlite(data: bytes, path: Path, part: str | None, name: str) -> pl.DataFrame:
     """A table, a view or the result of a query of a SQLite file."""
     for suffix in ("-wal", "-journal"):
-        log = path.with_name(path.name + suffix)
-        if int.from_bytes(data[APPLICATION_ID]) != ANNOTATION_STUDY and log.is_file() and log.stat().st_size:
+        change_log = path.with_name(path.name + suffix)
+        if (
+            int.from_bytes(data[APPLICATION_ID]) != ANNOTATION_STUDY
+            and change_log.is_file()
+            and change_log.stat().st_size
+        ):
             raise InputError(
-                f"{name}: {log.name} in the same folder holds changes that are not in {name} yet; close the program "
-                f"that writes the file, or read a copy: sqlite3 {path.name} '.backup copy.db'"
+                f"{name}: {change_log.name} in the same folder holds changes that are not in {name} yet; close the "
+                f"program that writes the file, or read a copy: sqlite3 {path.name} '.backup copy.db'"
             )
     with closing(sqlite3.connect(":memory:")) as connection:
         try:
             # Two header bytes are 2 in write-ahead-log mode, which is impossible in memory.
             connection.deserialize(data[: JOURNAL_MODES.start] + b"\x01\x01" + data[JOURNAL_MODES.stop :])
-            faults = connection.execute("PRAGMA quick_check(1)").fetchone()[0].splitlines()
+            check_results = connection.execute("PRAGMA quick_check(1)").fetchone()[0].splitlines()
             tables = [name for (name,) in connection.execute(SQLITE_TABLES) if not name.startswith("sqlite_")]
         except (sqlite3.Error, OverflowError, MemoryError) as error:
-            faults = [str(error)]
-        if faults != ["ok"]:
-            raise InputError(f"{name}: {DAMAGED} ({faults[-1]}); copy or download it again")
+            check_results = [str(error)]
+        if check_results != ["ok"]:
+            raise InputError(f"{name}: {DAMAGED} ({check_results[-1]}); copy or download it again")
         connection.set_authorizer(lambda action, *_: sqlite3.SQLITE_OK if action in READING else sqlite3.SQLITE_DENY)
         query = _query(tables, part, name)
-        rounds = iter(range(ROUNDS))
-        connection.set_progress_handler(lambda: next(rounds, None) is None, STEPS)
+        remaining_checks = iter(range(ROUNDS))
+        connection.set_progress_handler(lambda: next(remaining_checks, None) is None, STEPS)
         try:
             cursor = connection.execute(query)
             columns = named_columns((column[0] for column in cursor.description), where=name)
@@ -89,7 +93,9 @@ def from_sqlite(data: bytes, path: Path, part: str | None, name: str) -> pl.Data
                 ) from None
             raise InputError(f"{name}: {_first_line(error)} ({READS})") from None
     rows = list(chain.from_iterable(blocks))
-    return pl.DataFrame({column: series_of(column, [row[at] for row in rows]) for at, column in enumerate(columns)})
+    return pl.DataFrame(
+        {column: series_of(column, [row[index] for row in rows]) for index, column in enumerate(columns)}
+    )
 
 
 def _size_of(rows: Sequence[Sequence[Any]]) -> int:
@@ -109,20 +115,20 @@ def from_duckdb(path: Path, part: str | None, name: str) -> pl.DataFrame:
         raise MissingExtraError(f"{name}: a DuckDB file needs DuckDB: pip install 'custodes[duckdb]'") from error
     with duckdb.connect(":memory:") as connection:
         try:
-            quoted = str(path).replace("'", "''")
-            connection.execute(f"ATTACH '{quoted}' AS opened (READ_ONLY)")
+            escaped_path = str(path).replace("'", "''")
+            connection.execute(f"ATTACH '{escaped_path}' AS opened (READ_ONLY)")
             connection.execute("USE opened")
             connection.execute("SET temp_directory = ''")  # do not spill to disk
             connection.execute("SET enable_external_access = false; SET lock_configuration = true")
             tables = [name for (name,) in connection.execute(DUCKDB_TABLES).fetchall()]
         except duckdb.Error as error:
-            fault = _first_line(error).replace(str(path), path.name)
-            raise InputError(f"{name}: {DAMAGED} ({fault}); copy or download it again") from None
+            fault_text = _first_line(error).replace(str(path), path.name)
+            raise InputError(f"{name}: {DAMAGED} ({fault_text}); copy or download it again") from None
         query = _query(tables, part, name)
-        late = threading.Event()
+        timed_out = threading.Event()
 
         def stop() -> None:
-            late.set()
+            timed_out.set()
             connection.interrupt()
 
         timer = threading.Timer(PATIENCE, stop)
@@ -130,13 +136,15 @@ def from_duckdb(path: Path, part: str | None, name: str) -> pl.DataFrame:
         timer.start()
         try:
             reader = pyarrow.RecordBatchReader.from_stream(connection.sql(query))
-            packed = path.stat().st_size
-            batches = within(reader, allowed(packed), lambda batch: int(batch.nbytes), _too_large(packed, name))
+            packed_size = path.stat().st_size
+            batches = within(
+                reader, allowed(packed_size), lambda batch: int(batch.nbytes), _too_large(packed_size, name)
+            )
             frame = pl.DataFrame(pl.from_arrow(pyarrow.Table.from_batches(batches, reader.schema)))
         except InputError:
             raise
         except (Exception, pl.exceptions.PanicException) as error:  # also in the conversion from DuckDB to Polars
-            if late.is_set():
+            if timed_out.is_set():
                 raise InputError(f"{name}: the query did not finish within {PATIENCE:g} seconds; {ENDLESS}") from None
             if isinstance(error, duckdb.Error):
                 raise InputError(f"{name}: {_first_line(error)} ({READS})") from None

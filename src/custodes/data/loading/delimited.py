@@ -37,8 +37,8 @@ def from_delimited(text: str, suffix: str, name: str) -> tuple[pl.DataFrame, lis
     """A frame of text, and notes on the assumed separator and the assumed decimal commas."""
     if "\n" not in text or '"' not in text:
         text = LONE_RETURN.sub("\n", text)  # line ends of old Macs; inside quotes a return belongs to the cell
-    usual = "\t" if suffix == ".tsv" else ","
-    separator = _separator(text, usual)
+    usual_separator = "\t" if suffix == ".tsv" else ","
+    separator = _separator(text, usual_separator)
     try:
         header = next(_rows(text[:HEADER_CHARACTERS], separator), [])
     except csv.Error as error:
@@ -48,16 +48,20 @@ def from_delimited(text: str, suffix: str, name: str) -> tuple[pl.DataFrame, lis
     notes = noted(
         (
             "separator",
-            suffix in (".csv", ".tsv") and separator != usual,
-            f"{name}: cells are separated by {SEPARATORS[separator]} (expected {SEPARATORS[usual]})",
+            suffix in (".csv", ".tsv") and separator != usual_separator,
+            f"{name}: cells are separated by {SEPARATORS[separator]} (expected {SEPARATORS[usual_separator]})",
         )
     )
     if separator == ",":
         return frame, notes
-    changed = [column for column in frame.columns if column not in LABELS and _has_decimal_commas(frame[column])]
-    frame = frame.with_columns(pl.col(changed).str.replace(",", ".", literal=True))
+    comma_columns = [column for column in frame.columns if column not in LABELS and _has_decimal_commas(frame[column])]
+    frame = frame.with_columns(pl.col(comma_columns).str.replace(",", ".", literal=True))
     notes += noted(
-        ("decimal-comma", len(changed), f"{name}: numbers with decimal commas are read in columns {listed(changed)}")
+        (
+            "decimal-comma",
+            len(comma_columns),
+            f"{name}: numbers with decimal commas are read in columns {listed(comma_columns)}",
+        )
     )
     return frame, notes
 
@@ -67,24 +71,26 @@ def _rows(text: str, separator: str) -> Iterator[list[str]]:
     return filter(None, csv.reader(io.StringIO(text, newline=""), delimiter=separator))
 
 
-def _separator(text: str, usual: str) -> str:
+def _separator(text: str, usual_separator: str) -> str:
     """The separator that gives the most cells, among separators for which all rows have as many cells as the header. In
     a tie, the usual separator is returned."""
-    cells: dict[str, int] = {}
-    agreeing: dict[str, int] = {}
-    for separator in (usual, *(other for other in SEPARATORS if other != usual)):
+    n_columns_of: dict[str, int] = {}
+    n_columns_if_consistent: dict[str, int] = {}
+    for separator in (usual_separator, *(other for other in SEPARATORS if other != usual_separator)):
         try:
-            widths = [len(row) for row in itertools.islice(_rows(text[:SAMPLE_CHARACTERS], separator), SAMPLE_ROWS)]
+            n_cells = [len(row) for row in itertools.islice(_rows(text[:SAMPLE_CHARACTERS], separator), SAMPLE_ROWS)]
         except csv.Error:
             continue
-        if len(text) > SAMPLE_CHARACTERS and len(widths) > 1:
-            widths.pop()  # the sample may end inside a row
-        if widths and widths[0] > 1:
-            cells[separator] = widths[0]
-            if set(widths) == {widths[0]}:
-                agreeing[separator] = widths[0]
-    among = agreeing or ({usual: 1} if usual in cells else cells)
-    return max(among, key=lambda separator: among[separator], default=usual)  # the first among equals is the usual one
+        if len(text) > SAMPLE_CHARACTERS and len(n_cells) > 1:
+            n_cells.pop()  # the sample may end inside a row
+        if n_cells and n_cells[0] > 1:
+            n_columns_of[separator] = n_cells[0]
+            if set(n_cells) == {n_cells[0]}:
+                n_columns_if_consistent[separator] = n_cells[0]
+    candidates = n_columns_if_consistent or ({usual_separator: 1} if usual_separator in n_columns_of else n_columns_of)
+    return max(
+        candidates, key=lambda separator: candidates[separator], default=usual_separator
+    )  # the first among equals is the usual one
 
 
 def _parsed(text: str, separator: str, name: str) -> pl.DataFrame:
@@ -92,19 +98,19 @@ def _parsed(text: str, separator: str, name: str) -> pl.DataFrame:
         frame = pl.read_csv(text.encode(), separator=separator, infer_schema=False)
         frame = frame.rename(str.strip)
     except (Exception, pl.exceptions.PanicException):
-        fault = (
+        fault_text = (
             _ragged_row(text, separator, longer=True)
             or "the table cannot be read: a quote is not closed, or occurs inside a cell"
         )
         raise InputError(
-            f"{name}: {fault}; put a cell that holds {separator!r} in quotes, and write each quote inside the cell "
-            "twice"
+            f"{name}: {fault_text}; put a cell that holds {separator!r} in quotes, and write each quote inside the "
+            "cell twice"
         ) from None
-    full = '"' not in text and text.count(separator) == (frame.height + 1) * (frame.width - 1)
-    if frame.width and frame[:, -1].null_count() and not full:
-        fault = _ragged_row(text, separator, longer=False)
-        if fault:
-            raise InputError(f"{name}: {fault}; the file may be truncated")
+    is_complete = '"' not in text and text.count(separator) == (frame.height + 1) * (frame.width - 1)
+    if frame.width and frame[:, -1].null_count() and not is_complete:
+        fault_text = _ragged_row(text, separator, longer=False)
+        if fault_text:
+            raise InputError(f"{name}: {fault_text}; the file may be truncated")
     return frame.filter(~pl.all_horizontal(pl.all().is_null()))
 
 
@@ -113,10 +119,10 @@ def _ragged_row(text: str, separator: str, *, longer: bool) -> str:
     such row."""
     try:
         rows = _rows(text, separator)
-        width = len(next(rows, []))
+        n_columns = len(next(rows, []))
         for number, row in enumerate(rows, start=1):
-            if len(row) > width if longer else len(row) < width:
-                return f"row {number} has {len(row)} cells, but the header has {width}"
+            if len(row) > n_columns if longer else len(row) < n_columns:
+                return f"row {number} has {len(row)} cells, but the header has {n_columns}"
     except csv.Error:
         pass
     return ""
@@ -127,5 +133,7 @@ def _has_decimal_commas(column: pl.Series) -> bool:
     separator."""
     cells = column.str.strip_chars()
     cells = cells.filter(~cells.str.to_lowercase().is_in(MISSING_TOKENS)).drop_nulls()
-    commas = cells.filter(cells.str.contains(",", literal=True))
-    return bool(commas.len() and cells.str.contains(COMMA_NUMBER).all() and not commas.str.contains(THOUSANDS).all())
+    comma_cells = cells.filter(cells.str.contains(",", literal=True))
+    return bool(
+        comma_cells.len() and cells.str.contains(COMMA_NUMBER).all() and not comma_cells.str.contains(THOUSANDS).all()
+    )

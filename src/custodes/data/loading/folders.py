@@ -28,8 +28,8 @@ SHARD = re.compile(r"(.+)-(\d{5})-of-(\d{5})")
 def holds_table(folder: Path) -> bool:
     """Whether a folder is a data set in one of these formats."""
     try:
-        saved = (folder / SPLITS).is_file() or all((folder / name).is_file() for name in (STATE, INFO))
-        return saved or bool(_parquet_files(folder))
+        is_saved = (folder / SPLITS).is_file() or all((folder / name).is_file() for name in (STATE, INFO))
+        return is_saved or bool(_parquet_files(folder))
     except OSError:
         return False
 
@@ -56,9 +56,10 @@ def stacked(frames: Sequence[pl.DataFrame], names: Sequence[str], *, where: str)
     """The rows of all tables, which must have the same columns."""
     for frame, name in zip(frames, names, strict=True):
         if set(frame.columns) != set(frames[0].columns):
-            odd = sorted(set(frame.columns) ^ set(frames[0].columns))
+            differing_columns = sorted(set(frame.columns) ^ set(frames[0].columns))
             raise InputError(
-                f"{where}: {names[0]} and {name} differ in columns {listed(odd)}; give the path of one file"
+                f"{where}: {names[0]} and {name} differ in columns {listed(differing_columns)}; give the path of one "
+                "file"
             )
     try:
         columns = frames[0].columns
@@ -70,7 +71,9 @@ def stacked(frames: Sequence[pl.DataFrame], names: Sequence[str], *, where: str)
 
 
 def _parquet_files(folder: Path) -> list[Path]:
-    files = [file for place in (folder, folder / "data") if exists(place) for file in place.glob("*.parquet")]
+    files = [
+        file for subfolder in (folder, folder / "data") if exists(subfolder) for file in subfolder.glob("*.parquet")
+    ]
     return sorted(file for file in files if file.is_file())
 
 
@@ -82,26 +85,26 @@ def _shards(files: Sequence[Path], part: str | None, name: str) -> list[Path]:
         splits.setdefault(match[1] if match else "", []).append(file)
     if set(splits) == {""} and part is None:
         return splits[""]
-    parts = {file.stem: [file] for file in splits.pop("", [])} | splits
-    split = chosen(part, parts, name=name, what="split")
-    _check_complete(parts[split], split, name)
-    return parts[split]
+    files_of_split = {file.stem: [file] for file in splits.pop("", [])} | splits
+    split = chosen(part, files_of_split, name=name, what="split")
+    _check_complete(files_of_split[split], split, name)
+    return files_of_split[split]
 
 
 def _check_complete(files: Sequence[Path], split: str, name: str) -> None:
     matches = [match for match in (SHARD.fullmatch(file.stem) for file in files) if match]
-    totals = {int(match[3]) for match in matches}
-    if len(totals) > 1:
+    shard_totals = {int(match[3]) for match in matches}
+    if len(shard_totals) > 1:
         raise InputError(
-            f"{name}: shards of {split} belong to sets with different numbers of shards ({listed(sorted(totals))}); "
-            "keep the shards of one set"
+            f"{name}: shards of {split} belong to sets with different numbers of shards "
+            f"({listed(sorted(shard_totals))}); keep the shards of one set"
         )
-    missing = sorted(set(range(*totals)) - {int(match[2]) for match in matches}) if totals else []
-    if missing:
-        first = f"{split}-{missing[0]:05}-of-{min(totals):05}"
+    missing_numbers = sorted(set(range(*shard_totals)) - {int(match[2]) for match in matches}) if shard_totals else []
+    if missing_numbers:
+        first_missing = f"{split}-{missing_numbers[0]:05}-of-{min(shard_totals):05}"
         raise InputError(
-            f"{name}: {len(missing)} of {min(totals)} shards of {split} are missing ({first}, ...); copy or "
-            "download the missing shards"
+            f"{name}: {len(missing_numbers)} of {min(shard_totals)} shards of {split} are missing ({first_missing}, "
+            "...); copy or download the missing shards"
         )
 
 
@@ -117,10 +120,10 @@ def _saved(folder: Path, name: str) -> tuple[list[Path], Any]:
             f"save_to_disk"
         )
     files = [folder / _plain(str(entry["filename"]), name) for entry in listing]
-    missing = [file.name for file in files if not file.is_file()]
-    if missing or not files:
+    missing_files = [file.name for file in files if not file.is_file()]
+    if missing_files or not files:
         raise InputError(
-            f"{name}: data files are missing: {listed(missing) or 'all'}; copy or download the folder again"
+            f"{name}: data files are missing: {listed(missing_files) or 'all'}; copy or download the folder again"
         )
     return files, _json(folder / INFO).get("features")
 
@@ -128,11 +131,13 @@ def _saved(folder: Path, name: str) -> tuple[list[Path], Any]:
 def with_class_names(frame: pl.DataFrame, features: Any) -> pl.DataFrame:
     """The table with numbers of labels replaced by the names of the labels; -1 is a missing label."""
     for column, feature in (features if isinstance(features, dict) else {}).items():
-        names = feature.get("names") if isinstance(feature, dict) and feature.get("_type") == "ClassLabel" else None
-        if isinstance(names, list) and column in frame.columns and frame[column].dtype.is_integer():
-            labels = {number: str(label) for number, label in enumerate(names)}
-            named = frame[column].replace_strict(labels, default=None, return_dtype=pl.String)
-            frame = frame.with_columns(named.alias(column))
+        class_names = (
+            feature.get("names") if isinstance(feature, dict) and feature.get("_type") == "ClassLabel" else None
+        )
+        if isinstance(class_names, list) and column in frame.columns and frame[column].dtype.is_integer():
+            name_of_number = {number: str(label) for number, label in enumerate(class_names)}
+            label_names = frame[column].replace_strict(name_of_number, default=None, return_dtype=pl.String)
+            frame = frame.with_columns(label_names.alias(column))
     return frame
 
 

@@ -54,12 +54,12 @@ def of_one_state(path: Path, ask: Callable[[sqlite3.Connection], T]) -> T:
     path, name = path.resolve(), path.name
     try:
         for _ in range(TRIES):
-            before = _state(path)
-            with _opened(path) as (connection, lasting):
+            state_before = _state(path)
+            with _opened(path) as (connection, is_lasting):
                 connection.execute("BEGIN")
                 check_sound(connection)
                 answer = ask(connection)
-            if lasting or _state(path) == before:
+            if is_lasting or _state(path) == state_before:
                 return answer
     except CustodesError:
         raise
@@ -126,8 +126,8 @@ def _opened(path: Path) -> Iterator[tuple[sqlite3.Connection, bool]]:
                 yield connection, False
 
 
-def _connected(path: Path, how: str) -> sqlite3.Connection:
-    return sqlite3.connect(f"{path.as_uri()}?{how}", uri=True, timeout=PATIENCE, isolation_level=None)
+def _connected(path: Path, options: str) -> sqlite3.Connection:
+    return sqlite3.connect(f"{path.as_uri()}?{options}", uri=True, timeout=PATIENCE, isolation_level=None)
 
 
 def _beside(path: Path) -> Path:

@@ -100,17 +100,19 @@ def load_table(source: str | Path) -> LoadedTable:
     """
     path, part = path_and_part(source)
     check_exists(path)
-    matching = without_sidecars(matches(path))
-    if matching and not path.exists():
-        return _several(matching, path.name, root=Path(os.path.commonpath([file.parent for file in matching])))
+    matching_files = without_sidecars(matches(path))
+    if matching_files and not path.exists():
+        return _several(
+            matching_files, path.name, root=Path(os.path.commonpath([file.parent for file in matching_files]))
+        )
     name = "standard input" if is_standard_input(path) else path.resolve().name if path.is_dir() else path.name
-    named = name if part is None else f"{name}::{short(part)}"
+    full_name = name if part is None else f"{name}::{short(part)}"
     if path.is_dir():
         if not holds_table(path):
             raise InputError(f"{name}: this is a folder, not a table file; give the path of a table file")
-        members, features = files_of(path, part)
-        table = _several(members, name, root=path)
-        return replace(table, frame=with_class_names(table.frame, features), name=named, files=())
+        member_files, features = files_of(path, part)
+        table = _several(member_files, name, root=path)
+        return replace(table, frame=with_class_names(table.frame, features), name=full_name, files=())
     data = live_study.whole(path) if live_study.is_study(path) else file_bytes(path)
     frame, notes = _of_bytes(data, path, part, name)
     if path.suffix == ".csv":
@@ -118,7 +120,7 @@ def load_table(source: str | Path) -> LoadedTable:
     digest = hashlib.sha256(data).hexdigest()[:16]
     files = () if is_stream(path) else (path,)
     return LoadedTable(
-        frame=_checked(frame, named), name=named, digest=digest, notes=tuple(notes), files=files, part=part
+        frame=_checked(frame, full_name), name=full_name, digest=digest, notes=tuple(notes), files=files, part=part
     )
 
 
@@ -134,9 +136,9 @@ def _without_quotes(frame: pl.DataFrame, path: Path, content: bytes) -> pl.DataF
         lines = path.with_name(SIGNATURE).read_text(encoding="utf-8", errors="replace").splitlines()
     except (OSError, ValueError):
         return frame
-    signed = lines and lines[0].startswith(SIGNED)
+    is_signed = lines and lines[0].startswith(SIGNED)
     line = next((line for line in lines if line.startswith(f"{path.name}: ")), "")
-    if signed and line.endswith(digest_line(content)):
+    if is_signed and line.endswith(digest_line(content)):
         return frame.with_columns(pl.col(pl.String).str.replace(QUOTED, "${1}"))
     return frame
 
@@ -155,10 +157,10 @@ def _several(files: Sequence[Path], name: str, *, root: Path) -> LoadedTable:
 
 
 def _of_bytes(data: bytes, path: Path, part: str | None, name: str) -> tuple[pl.DataFrame, list[Note]]:
-    piped = is_stream(path)
-    suffixes = ["", *(suffix.lower() for suffix in ([] if piped else path.suffixes))]
-    by_name = (packing for packing in compression.PACKINGS if packing.suffix == suffixes[-1])
-    packing = compression.packing_of(data) if piped else next(by_name, None)
+    is_piped = is_stream(path)
+    suffixes = ["", *(suffix.lower() for suffix in ([] if is_piped else path.suffixes))]
+    packings_by_suffix = (packing for packing in compression.PACKINGS if packing.suffix == suffixes[-1])
+    packing = compression.packing_of(data) if is_piped else next(packings_by_suffix, None)
     if packing:
         data, suffixes = compression.unpacked(data, packing, name), suffixes[:-1] or [""]
     return _unpacked(data, path, suffixes[-1], part, name)
@@ -170,8 +172,8 @@ def _unpacked(data: bytes, path: Path, suffix: str, part: str | None, name: str)
         return database.from_sqlite(data, path, part, name), []
     if data[database.DUCKDB_AT :].startswith(database.DUCKDB) and path.is_file():
         return database.from_duckdb(path, part, name), []
-    recognised = _first_bytes(data, name)
-    if suffix not in SUFFIXES and recognised is None and not is_stream(path):
+    detected_format = _first_bytes(data, name)
+    if suffix not in SUFFIXES and detected_format is None and not is_stream(path):
         raise InputError(
             f"{name}: unknown suffix {suffix!r}{suggestion(suffix, SUFFIXES)}; allowed: {', '.join(SUFFIXES)} (text "
             f"files also with {', '.join(PACKED)}), SQLite and DuckDB files; for mt-metrics-eval also .tar, .tar.gz, "
@@ -179,24 +181,24 @@ def _unpacked(data: bytes, path: Path, suffix: str, part: str | None, name: str)
         )
     if not data.strip():
         raise InputError(f"{name}: the file is empty; give a table with a header and at least one row")
-    declared = next((binary for binary in FORMATS if suffix in binary.suffixes), None)
-    binary = declared or (None if suffix in TEXTS else recognised)
-    if recognised not in (None, binary) and not (recognised is ZIP and binary is WORKBOOK):
+    declared_format = next((binary_format for binary_format in FORMATS if suffix in binary_format.suffixes), None)
+    binary_format = declared_format or (None if suffix in TEXTS else detected_format)
+    if detected_format not in (None, binary_format) and not (detected_format is ZIP and binary_format is WORKBOOK):
         raise InputError(
-            f"{name}: the content is {recognised.described}, which does not match the suffix; rename "
-            f"the file to end in {recognised.suffixes[0]}"
+            f"{name}: the content is {detected_format.described}, which does not match the suffix; rename "
+            f"the file to end in {detected_format.suffixes[0]}"
         )
-    if part is not None and not (binary and binary.parts) and suffix != ".json":
+    if part is not None and not (binary_format and binary_format.parts) and suffix != ".json":
         raise InputError(f"{name}: the file holds one table and has no parts; remove '::{short(part)}'")
-    return binary.read(data, part, name) if binary else _from_text(data, suffix, part, name)
+    return binary_format.read(data, part, name) if binary_format else _from_text(data, suffix, part, name)
 
 
 def _from_text(data: bytes, suffix: str, part: str | None, name: str) -> tuple[pl.DataFrame, list[Note]]:
     text, encoding = table_text(data, name)
     notes = noted(("encoding", bool(encoding), f"{name}: read as {encoding}"))
     if not suffix:
-        start = text.lstrip()[:1]
-        suffix = ".json" if start == "[" else ".jsonl" if start == "{" else ""
+        first_character = text.lstrip()[:1]
+        suffix = ".json" if first_character == "[" else ".jsonl" if first_character == "{" else ""
     if suffix == ".json":
         frame, more_notes = from_json(text, name, part)
     elif suffix in (".jsonl", ".ndjson"):
@@ -210,11 +212,11 @@ def _from_zip(data: bytes, part: str | None, name: str) -> tuple[pl.DataFrame, l
     """The table in an archive. Files that operating systems add (`__MACOSX`, hidden files) are ignored."""
     archive = compression.zip_archive(data, name)
     members = [member.filename for member in archive.infolist() if not member.is_dir()]
-    visible = [name for name in members if not any(part.startswith((".", "__")) for part in Path(name).parts)]
-    tables = [name for name in visible if _suffix(name) in SUFFIXES]
-    if not tables:
+    visible_members = [name for name in members if not any(part.startswith((".", "__")) for part in Path(name).parts)]
+    table_members = [name for name in visible_members if _suffix(name) in SUFFIXES]
+    if not table_members:
         raise InputError(f"{name}: the archive holds no table file; allowed in an archive: {', '.join(SUFFIXES)}")
-    member = chosen(part, tables, name=name, what="file")
+    member = chosen(part, table_members, name=name, what="file")
     if _suffix(member) == ".zip":
         raise InputError(f"{name}: this is an archive inside an archive; unzip the outer archive")
     where = f"{name}::{member}"

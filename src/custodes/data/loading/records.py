@@ -27,8 +27,8 @@ def parse_json(text: str, *, where: str, as_text: bool = True) -> Any:
     try:
         return json.loads(text, **(AS_TEXT if as_text else {}))
     except json.JSONDecodeError as error:
-        at = f"line {error.lineno}, column {error.colno}" if error.lineno > 1 else f"column {error.colno}"
-        raise InputError(f"{where}: malformed JSON at {at}: {error.msg}") from None
+        position_text = f"line {error.lineno}, column {error.colno}" if error.lineno > 1 else f"column {error.colno}"
+        raise InputError(f"{where}: malformed JSON at {position_text}: {error.msg}") from None
     except RecursionError:
         raise InputError(f"{where}: the JSON is nested too deeply") from None
     except ValueError as error:
@@ -48,11 +48,13 @@ def from_json(text: str, name: str, part: str | None = None) -> tuple[pl.DataFra
                 f"{name}: unknown JSON layout: an object with keys {listed(records, limit=5)}; a table is a list of "
                 "objects, or a .jsonl file with one object per line"
             )
-        longest = sorted(tables, key=lambda path: len(tables[path]), reverse=True)
-        if part is None and (len(longest) == 1 or len(tables[longest[0]]) > len(tables[longest[1]])):
-            part, *others = longest
-            more = f"; other lists: {listed(f'{name}::{path}' for path in others)}" if others else ""
-            notes = noted(("list-in-object", True, f"{name}: the rows are read from the list {part!r}{more}"))
+        paths_by_length = sorted(tables, key=lambda path: len(tables[path]), reverse=True)
+        if part is None and (
+            len(paths_by_length) == 1 or len(tables[paths_by_length[0]]) > len(tables[paths_by_length[1]])
+        ):
+            part, *other_paths = paths_by_length
+            others_text = f"; other lists: {listed(f'{name}::{path}' for path in other_paths)}" if other_paths else ""
+            notes = noted(("list-in-object", True, f"{name}: the rows are read from the list {part!r}{others_text}"))
         records = tables[chosen(part, tables, name=name, what="list")]
     elif part is not None:
         raise InputError(f"{name}: the file holds one table and has no parts; remove '::{short(part)}'")
@@ -78,8 +80,8 @@ def tables_in(value: Any, path: str = "", depth: int = 5) -> dict[str, list[dict
     if len(entries) > 1 and all(isinstance(entry, dict) and entry.keys() == entries[0].keys() for entry in entries):
         return {path or "*": [{"key": key, **entry} for key, entry in value.items()]} if entries[0] else {}
     tables: dict[str, list[dict[str, Any]]] = {}
-    for key, part in value.items():
-        tables |= tables_in(part, f"{path}.{key}" if path else key, depth - 1)
+    for key, child in value.items():
+        tables |= tables_in(child, f"{path}.{key}" if path else key, depth - 1)
     return tables
 
 
@@ -97,17 +99,20 @@ def from_records(records: Iterable[Any], name: str, unit: str) -> pl.DataFrame:
 
     Objects are converted to columns in blocks, since columns take a tenth of the memory of objects.
     """
-    iterator, frames, rows, strays = iter(records), list[pl.DataFrame](), 0, list[int]()
+    iterator, frames, n_rows, invalid_numbers = iter(records), list[pl.DataFrame](), 0, list[int]()
     while batch := list(islice(iterator, size.AT_ONCE)):
-        strays += [number for number, record in enumerate(batch, start=rows + 1) if not isinstance(record, dict)]
-        if not strays:
+        invalid_numbers += [
+            number for number, record in enumerate(batch, start=n_rows + 1) if not isinstance(record, dict)
+        ]
+        if not invalid_numbers:
             frames.append(_frame(batch, name))
-        rows += len(batch)
+        n_rows += len(batch)
         columns = {column for frame in frames for column in frame.columns}
-        size.check_size(size.CELL * rows * len(columns), f"{name}: {rows:,} rows of {len(columns):,} columns take")
-    if strays:
+        size.check_size(size.CELL * n_rows * len(columns), f"{name}: {n_rows:,} rows of {len(columns):,} columns take")
+    if invalid_numbers:
         raise InputError(
-            f"{name}: {unit} {listed(strays, limit=5)} is not a JSON object; every {unit} must be a JSON object"
+            f"{name}: {unit} {listed(invalid_numbers, limit=5)} is not a JSON object; every {unit} must be a JSON "
+            "object"
         )
     return pl.concat(frames, how="diagonal").rechunk() if any(frame.width for frame in frames) else pl.DataFrame()
 

@@ -32,8 +32,8 @@ def sidecar_tables(file: Path, mark: str, part: str | None = None) -> list[Path]
     If the file is in a zip archive (`part`), tables in the archive come first. If the file is a link, tables in the
     folder of the link come first.
     """
-    if part is not None and (inside := _inside(file, mark, part)):
-        return inside
+    if part is not None and (archived_tables := _inside(file, mark, part)):
+        return archived_tables
     sidecars = [
         sidecar for name in _names(file.name, mark) if exists(sidecar := file.parent / name) and sidecar.is_file()
     ]
@@ -50,16 +50,18 @@ def files_of_sidecar(table: Path) -> list[Path]:
     []
     """
     parts = [(mark, table.name.rpartition(f"{mark}.")) for mark in (RATERS, PROBES)]
-    near = [(mark, file) for mark, (stem, dot, _) in parts if dot for file in table.parent.glob(escape(stem) + ".*")]
+    neighbours = [
+        (mark, file) for mark, (stem, dot, _) in parts if dot for file in table.parent.glob(escape(stem) + ".*")
+    ]
     return sorted(
-        file for mark, file in near if table.name in _names(file.name, mark) and exists(file) and file.is_file()
+        file for mark, file in neighbours if table.name in _names(file.name, mark) and exists(file) and file.is_file()
     )
 
 
 def _names(file: str, mark: str) -> list[str]:
     """Possible names of the table that has the name of a file followed by `mark`."""
-    packed = next((packing.suffix for packing in PACKINGS if file.lower().endswith(packing.suffix)), "")
-    stem = Path(file[: len(file) - len(packed)]).stem
+    packed_suffix = next((packing.suffix for packing in PACKINGS if file.lower().endswith(packing.suffix)), "")
+    stem = Path(file[: len(file) - len(packed_suffix)]).stem
     return [stem + mark + form for form in FORMS] if stem else []
 
 
@@ -67,8 +69,8 @@ def _inside(archive: Path, mark: str, part: str) -> list[Path]:
     """The tables of a zip archive that have the name of `part` followed by `mark`, as `ARCHIVE::PART`."""
     if not zipfile.is_zipfile(archive):
         return []
-    with zipfile.ZipFile(archive) as opened:
-        names = set(opened.namelist())
+    with zipfile.ZipFile(archive) as zip_file:
+        names = set(zip_file.namelist())
     member = PurePosixPath(part)
     return [
         Path(f"{archive}::{member.with_name(name)}")

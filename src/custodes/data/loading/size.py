@@ -22,19 +22,19 @@ WAY_OUT = "select the columns and rows that you need, or count outcomes of pairs
 
 def check_delimited(text: str, columns: int, name: str) -> None:
     """Raise `InputError` if a text with this number of columns would not fit into memory."""
-    lines = text.count("\n") + 1
-    needed = COPIES * len(text) + CELL * lines * columns
-    check_size(needed, f"{name}: {lines:,} lines of {columns} columns may take")
+    n_lines = text.count("\n") + 1
+    n_bytes = COPIES * len(text) + CELL * n_lines * columns
+    check_size(n_bytes, f"{name}: {n_lines:,} lines of {columns} columns may take")
 
 
 def check_json(text: str, name: str, *, by_lines: bool) -> None:
     """Raise `InputError` if the objects of a JSON text would not fit into memory. With JSON Lines, only a block of
     objects is in memory at a time."""
-    objects, values, lists = text.count("{"), text.count(","), text.count("[")
-    needed: float = OBJECT * objects + VALUE * (objects + values) + LIST * lists
+    n_objects, n_values, n_lists = text.count("{"), text.count(","), text.count("[")
+    n_bytes: float = OBJECT * n_objects + VALUE * (n_objects + n_values) + LIST * n_lists
     if by_lines:
-        needed = needed * min(1.0, AT_ONCE / max(objects, 1)) + CELL * (objects + values)
-    check_size(COPIES * len(text) + needed, f"{name}: JSON of {objects:,} objects may take")
+        n_bytes = n_bytes * min(1.0, AT_ONCE / max(n_objects, 1)) + CELL * (n_objects + n_values)
+    check_size(COPIES * len(text) + n_bytes, f"{name}: JSON of {n_objects:,} objects may take")
 
 
 def check_size(needed: float, what: str) -> None:

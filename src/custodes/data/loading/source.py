@@ -69,10 +69,10 @@ def check_exists(path: Path) -> None:
             f"{address[0]}...: this is an address, and custodes downloads nothing; give the path of a file"
         )
     try:
-        near = [entry.name for entry in path.parent.iterdir()]
+        neighbour_names = [entry.name for entry in path.parent.iterdir()]
     except (OSError, ValueError):
-        near = []
-    raise InputError(f"{path}: no such file{suggestion(path.name, near)}")
+        neighbour_names = []
+    raise InputError(f"{path}: no such file{suggestion(path.name, neighbour_names)}")
 
 
 def matches(path: Path) -> list[Path]:
@@ -80,11 +80,11 @@ def matches(path: Path) -> list[Path]:
 
     Special characters in the existing part of the path are taken literally.
     """
-    there = next((parent for parent in (path, *path.parents) if exists(parent)), path)
-    if not set(str(path)) & set("*?[") or there == path:
+    existing_parent = next((parent for parent in (path, *path.parents) if exists(parent)), path)
+    if not set(str(path)) & set("*?[") or existing_parent == path:
         return []
     try:
-        return sorted(file for file in there.glob(str(path.relative_to(there))) if file.is_file())
+        return sorted(file for file in existing_parent.glob(str(path.relative_to(existing_parent))) if file.is_file())
     except (OSError, ValueError):
         return []
 
@@ -152,8 +152,8 @@ def utf8_text(data: bytes, name: str) -> str:
     try:
         return data.decode("utf-8").removeprefix("\ufeff")
     except UnicodeDecodeError as error:
-        at = error.start
-    where = f"{name}: not UTF-8 at byte {at} (line {data.count(10, 0, at) + 1})"
+        byte_index = error.start
+    where = f"{name}: not UTF-8 at byte {byte_index} (line {data.count(10, 0, byte_index) + 1})"
     packing = packing_of(data)
     if packing:
         raise InputError(f"{where}: the file is compressed with {packing.name}; rename it to end in {packing.suffix}")

@@ -48,19 +48,23 @@ def from_workbook(data: bytes, part: str | None, name: str) -> tuple[pl.DataFram
         _check_reach(data, name)
         book = fastexcel.read_excel(data)
         sheet_names = list(book.sheet_names)
-        names = sheet_names if part is None else [chosen(part, sheet_names, name=name, what="sheet")]
-        sheets = {sheet: _cells(book, sheet) for sheet in names}
+        sheets_to_read = sheet_names if part is None else [chosen(part, sheet_names, name=name, what="sheet")]
+        sheets = {sheet: _cells(book, sheet) for sheet in sheets_to_read}
     except InputError:
         raise
     except (Exception, pl.exceptions.PanicException):
         raise InputError(f"{name}: a damaged spreadsheet; save it again, or as CSV") from None
-    filled = {sheet: cells for sheet, cells in sheets.items() if cells[0].height}
-    if not filled:
+    filled_sheets = {sheet: cells for sheet, cells in sheets.items() if cells[0].height}
+    if not filled_sheets:
         raise InputError(f"{name}: no cell is filled; give a table with a header and at least one row")
-    cells, faults = filled[chosen(part, filled, name=name, what="sheet")]
-    examples = listed((f"{what} in row {row} of {column!r}" for row, column, what in faults), limit=3)
+    cells, cell_errors = filled_sheets[chosen(part, filled_sheets, name=name, what="sheet")]
+    examples = listed((f"{what} in row {row} of {column!r}" for row, column, what in cell_errors), limit=3)
     return _table(cells, name), noted(
-        ("cell-error", len(faults), f"{name}: {len(faults)} cells hold an error and count as empty ({examples})")
+        (
+            "cell-error",
+            len(cell_errors),
+            f"{name}: {len(cell_errors)} cells hold an error and count as empty ({examples})",
+        )
     )
 
 
@@ -69,48 +73,50 @@ def _check_reach(data: bytes, name: str) -> None:
     archive = zip_archive(data, name)
     for member in archive.namelist():
         content = zip_member(archive, member, name)
-        rows, columns = _reach(content)
-        if rows * columns * CELL > LARGEST:
+        n_rows, n_columns = _reach(content)
+        if n_rows * n_columns * CELL > LARGEST:
             raise InputError(
-                f"{name}: {member} covers {rows:,} rows and {columns:,} columns, which is too large; {NEARER}"
+                f"{name}: {member} covers {n_rows:,} rows and {n_columns:,} columns, which is too large; {NEARER}"
             )
 
 
 def _reach(sheet: bytes) -> tuple[int, int]:
     """The largest numbers of a row and of a column in the XML of a sheet."""
-    rows = columns = 0
+    max_row = max_column = 0
     for match in PLACE.finditer(sheet):
-        rows = max(rows, int(match[2][:DIGITS]))
-        columns = max(columns, _column(match[1][:DIGITS]))
-    return rows, columns
+        max_row = max(max_row, int(match[2][:DIGITS]))
+        max_column = max(max_column, _column(match[1][:DIGITS]))
+    return max_row, max_column
 
 
 def _column(letters: bytes) -> int:
     """The number of a column: A is 1, and AA is 27."""
-    return sum((letter - ord("A") + 1) * 26**place for place, letter in enumerate(reversed(letters.upper())))
+    return sum((letter - ord("A") + 1) * 26**power for power, letter in enumerate(reversed(letters.upper())))
 
 
 def _cells(book: Any, sheet: str) -> tuple[pl.DataFrame, list[tuple[int, str, str]]]:
     """The cells of a sheet as text with the header as its first row, and cells with errors."""
-    opened = book.load_sheet(sheet, header_row=None, dtypes="string")
-    if not opened.width or not opened.height:
+    loaded_sheet = book.load_sheet(sheet, header_row=None, dtypes="string")
+    if not loaded_sheet.width or not loaded_sheet.height:
         return pl.DataFrame(), []
-    batch, errors = opened.to_arrow_with_errors()
+    batch, errors = loaded_sheet.to_arrow_with_errors()
     frame = pl.DataFrame(pl.from_arrow(batch))
-    faults = errors.errors if errors else []
+    cell_faults = errors.errors if errors else []
     header = frame.row(0)
-    places = [(fault.position[0], header[fault.position[1]], fault.detail.rpartition("got ")[2]) for fault in faults]
-    return frame, [(row, str(column or ""), what.strip("'")) for row, column, what in places]
+    fault_positions = [
+        (fault.position[0], header[fault.position[1]], fault.detail.rpartition("got ")[2]) for fault in cell_faults
+    ]
+    return frame, [(row, str(column or ""), what.strip("'")) for row, column, what in fault_positions]
 
 
 def _table(cells: pl.DataFrame, name: str) -> pl.DataFrame:
     """The rows below the first row, which has the names of the columns. Empty rows and columns are dropped."""
     cells = cells[[column_cells.name for column_cells in cells if column_cells.null_count() < cells.height]]
     header = cells.row(0)
-    unnamed = [number for number, column in enumerate(header, start=1) if not (column or "").strip()]
-    if unnamed:
+    unnamed_numbers = [number for number, column in enumerate(header, start=1) if not (column or "").strip()]
+    if unnamed_numbers:
         raise InputError(
-            f"{name}: column {listed(unnamed, limit=3)} has no name in the first non-empty row "
+            f"{name}: column {listed(unnamed_numbers, limit=3)} has no name in the first non-empty row "
             f"({listed(filter(None, header), limit=3)}); a sheet must start with the names of its "
             "columns"
         )

@@ -49,8 +49,8 @@ def named_columns(names: Iterable[str], *, where: str) -> list[str]:
     stripped = [name.strip() for name in names]
     check_names(stripped, where=where)
     if len(set(stripped)) < len(stripped):
-        twice = next(name for place, name in enumerate(stripped) if name in stripped[:place])
-        raise InputError(f"{where}: two columns are called {twice!r}; rename or remove one of these columns")
+        duplicate = next(name for index, name in enumerate(stripped) if name in stripped[:index])
+        raise InputError(f"{where}: two columns are called {duplicate!r}; rename or remove one of these columns")
     return stripped
 
 
@@ -64,5 +64,5 @@ def short(part: str) -> str:
     line = " ".join(part.split())
     if len(line) <= SHOWN:
         return line
-    end = f"... #{hashlib.sha256(part.encode(errors='surrogatepass')).hexdigest()[:8]}"
-    return line[: SHOWN - len(end)] + end
+    suffix = f"... #{hashlib.sha256(part.encode(errors='surrogatepass')).hexdigest()[:8]}"
+    return line[: SHOWN - len(suffix)] + suffix

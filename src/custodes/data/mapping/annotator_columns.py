@@ -43,16 +43,16 @@ def people_pattern(people: Sequence[str], columns: Sequence[str]) -> str:
     >>> people_pattern(["human_style_ann1", "human_depth_ann1"], ["human_style_ann1", "human_depth_ann1", "bleu"])
     'human_{aspect}_{rater}'
     """
-    for start, fields, gap, end in _forms(people):
-        kind = "" if "human" in parts(f"{start} {end}") else "human:"
-        for limited in ((), ("rater",), ("aspect",), ("aspect", "rater")):
-            places = [
-                f"{{{name}:{','.join(dict.fromkeys(labels))}}}" if name in limited else f"{{{name}}}"
+    for prefix, fields, separator, suffix in _forms(people):
+        kind = "" if "human" in parts(f"{prefix} {suffix}") else "human:"
+        for listed_fields in ((), ("rater",), ("aspect",), ("aspect", "rater")):
+            placeholders = [
+                f"{{{name}:{','.join(dict.fromkeys(labels))}}}" if name in listed_fields else f"{{{name}}}"
                 for name, labels in fields.items()
             ]
-            written = f"{kind}{literal(start)}{literal(gap).join(places)}{literal(end)}"
-            if matches(written, columns).keys() == set(people):
-                return written
+            pattern = f"{kind}{literal(prefix)}{literal(separator).join(placeholders)}{literal(suffix)}"
+            if matches(pattern, columns).keys() == set(people):
+                return pattern
     return f"human:{{rater:{','.join(people)}}}"
 
 
@@ -60,22 +60,22 @@ def _forms(people: Sequence[str]) -> Iterator[tuple[str, dict[str, list[str]], s
     """Possible common forms of the names: the fixed start, the labels of one or two fields, the text between the
     fields, and the fixed end."""
     names = [re.split(r"([\W_]+)", name) for name in people]  # words at even places
-    start, end = list[str](), list[str]()
+    prefix, suffix = list[str](), list[str]()
     while all(name[:2] == names[0][:2] and len(name) > 2 for name in names) and not _is_label(names[0][0]):
-        start += names[0][:2]
+        prefix += names[0][:2]
         names = [name[2:] for name in names]
-    last = names[0][-2:]
-    fixed = not last[-1] or (looks_human(last[-1]) and not _is_label(last[-1]))
-    if fixed and all(name[-2:] == last and len(name) > 2 for name in names):
-        end, names = last, [name[:-2] for name in names]
+    last_words = names[0][-2:]
+    has_fixed_end = not last_words[-1] or (looks_human(last_words[-1]) and not _is_label(last_words[-1]))
+    if has_fixed_end and all(name[-2:] == last_words and len(name) > 2 for name in names):
+        suffix, names = last_words, [name[:-2] for name in names]
     if all(_is_aspect(word) for name in names for word in name[::2]):
-        yield "".join(start), {"aspect": ["".join(name) for name in names]}, "", "".join(end)
+        yield "".join(prefix), {"aspect": ["".join(name) for name in names]}, "", "".join(suffix)
     for rater_last in (True, False):
-        splits = [split for name in names if (split := _split(name, rater_last=rater_last))]
-        aspects, gaps, raters = ([split[place] for split in splits] for place in range(3))
-        if len(splits) == len(names) and len(set(gaps)) == 1 and _plausible(raters, aspects):
+        parts_of_names = [split for name in names if (split := _split(name, rater_last=rater_last))]
+        aspects, separators, raters = ([split[index] for split in parts_of_names] for index in range(3))
+        if len(parts_of_names) == len(names) and len(set(separators)) == 1 and _plausible(raters, aspects):
             fields = {"aspect": aspects, "rater": raters} if rater_last else {"rater": raters, "aspect": aspects}
-            yield "".join(start), fields, gaps[0], "".join(end)
+            yield "".join(prefix), fields, separators[0], "".join(suffix)
 
 
 def _split(words: list[str], *, rater_last: bool) -> tuple[str, ...] | None:
@@ -83,15 +83,17 @@ def _split(words: list[str], *, rater_last: bool) -> tuple[str, ...] | None:
 
     The rater begins with a word that looks like a rater, or is the part after a known aspect.
     """
-    turn = 1 if rater_last else -1
-    words = words[::turn]
-    places = range(2, len(words), 2)
-    likely = [place for place in places if looks_like_rater(words[place])]
-    likely += [place for place in places if _is_aspect(words[0]) and not _is_aspect(words[place])]
-    if not likely:
+    step = 1 if rater_last else -1
+    words = words[::step]
+    positions = range(2, len(words), 2)
+    likely_positions = [position for position in positions if looks_like_rater(words[position])]
+    likely_positions += [position for position in positions if _is_aspect(words[0]) and not _is_aspect(words[position])]
+    if not likely_positions:
         return None
-    place = likely[0]
-    return tuple("".join(part[::turn]) for part in (words[: place - 1], words[place - 1 : place], words[place:]))
+    position = likely_positions[0]
+    return tuple(
+        "".join(part[::step]) for part in (words[: position - 1], words[position - 1 : position], words[position:])
+    )
 
 
 def _is_label(word: str) -> bool:
@@ -110,10 +112,10 @@ def _plausible(raters: Sequence[str], aspects: Sequence[str]) -> bool:
     """
     if any(looks_like_rater(aspect) or not GENERIC.isdisjoint(parts(aspect)) for aspect in aspects):
         return False
-    crossed = len(set(raters)) * len(set(aspects)) == len(raters) and any(
+    is_crossed = len(set(raters)) * len(set(aspects)) == len(raters) and any(
         set(parts(name)) & ASPECTS for name in aspects
     )
-    return crossed or all(any(map(looks_like_rater, parts(rater))) for rater in raters)
+    return is_crossed or all(any(map(looks_like_rater, parts(rater))) for rater in raters)
 
 
 def pooled_aspects(people: Sequence[str]) -> list[str]:
@@ -125,32 +127,38 @@ def pooled_aspects(people: Sequence[str]) -> list[str]:
     >>> pooled_aspects(["human_coherence", "human_fluency"]), pooled_aspects(["expert_1", "turker_1"])
     (['coherence', 'fluency'], [])
     """
-    names = [parts(name) for name in people]
-    stems = dict.fromkeys(stem(part) for words in names for part in words if stem(part) in ASPECTS | SHORT_ASPECTS)
-    if len(stems) > 1:
-        return list(stems)
-    if len({len(words) for words in names}) != 1:
+    parts_of_names = [parts(name) for name in people]
+    known_aspects = dict.fromkeys(
+        stem(part) for words in parts_of_names for part in words if stem(part) in ASPECTS | SHORT_ASPECTS
+    )
+    if len(known_aspects) > 1:
+        return list(known_aspects)
+    if len({len(words) for words in parts_of_names}) != 1:
         return []
-    varying = [labels for labels in map(dict.fromkeys, zip(*names, strict=True)) if len(labels) > 1]
-    if len(varying) != 2 or len(varying[0]) * len(varying[1]) != len(names):
+    varying_parts = [labels for labels in map(dict.fromkeys, zip(*parts_of_names, strict=True)) if len(labels) > 1]
+    if len(varying_parts) != 2 or len(varying_parts[0]) * len(varying_parts[1]) != len(parts_of_names):
         return []
-    aspects = [labels for labels in varying if not any(map(looks_like_rater, labels))]
+    aspect_parts = [labels for labels in varying_parts if not any(map(looks_like_rater, labels))]
     return (
-        list(aspects[0]) if len(aspects) == 1 and any(all(map(looks_like_rater, labels)) for labels in varying) else []
+        list(aspect_parts[0])
+        if len(aspect_parts) == 1 and any(all(map(looks_like_rater, labels)) for labels in varying_parts)
+        else []
     )
 
 
 def people_patterns(frame: pl.DataFrame, scores: Sequence[str]) -> tuple[tuple[str, ...], list[str]]:
     """Patterns of the columns with human ratings, and the matched columns. If every possible pattern would mix
     the ratings of several aspects, there is no pattern."""
-    plain = [name for name in scores if name not in averages(scores)]
-    named_so = [name for name in plain if looks_human(name) or (_numbers_people(name) and in_halves(frame[name]))]
-    of_aspects = [name for name in named_so if ASPECTS & {stem(part) for part in parts(name)}]
-    for people in dict.fromkeys([tuple(named_so), tuple(of_aspects)]):
-        pattern = people_pattern(people, scores) if people else ""
-        if "{aspect" in pattern or not pooled_aspects(people):
-            return ((pattern,) if people else ()), list(people)
-    return (), named_so
+    single_ratings = [name for name in scores if name not in averages(scores)]
+    human_columns = [
+        name for name in single_ratings if looks_human(name) or (_numbers_people(name) and in_halves(frame[name]))
+    ]
+    aspect_columns = [name for name in human_columns if ASPECTS & {stem(part) for part in parts(name)}]
+    for candidates in dict.fromkeys([tuple(human_columns), tuple(aspect_columns)]):
+        pattern = people_pattern(candidates, scores) if candidates else ""
+        if "{aspect" in pattern or not pooled_aspects(candidates):
+            return ((pattern,) if candidates else ()), list(candidates)
+    return (), human_columns
 
 
 def _numbers_people(name: str) -> bool:
@@ -165,36 +173,46 @@ def nested_patterns(frame: pl.DataFrame, paths: Sequence[str]) -> tuple[list[str
     Lists of numbers are read as human ratings. Integers in an object that is named like ratings are read as human
     ratings, too.
     """
-    patterns, left, crossed = list[str](), list[str](), list[str]()
-    parents: dict[str, list[str]] = {}
+    patterns, remaining, rater_parents = list[str](), list[str](), list[str]()
+    paths_of_parent: dict[str, list[str]] = {}
     for path in paths:
         if frame[path].n_unique() > 1:
             start, star, _ = path.rpartition(".*.")
-            parents.setdefault(f"{start}.*" if star else path.split(".")[0], []).append(path)
-    for parent, names in parents.items():
-        keys = [name[len(parent) + 1 :].split(".") for name in names]
-        firsts, lasts = ({stem(part) for key in keys for part in parts(key[place])} & ASPECTS for place in (0, -1))
+            paths_of_parent.setdefault(f"{start}.*" if star else path.split(".")[0], []).append(path)
+    for parent, child_paths in paths_of_parent.items():
+        keys = [name[len(parent) + 1 :].split(".") for name in child_paths]
+        first_aspects, last_aspects = (
+            {stem(part) for key in keys for part in parts(key[index])} & ASPECTS for index in (0, -1)
+        )
         words = {stem(part) for part in parts(parent)}
-        machine = looks_like_machine(parent) or not words.isdisjoint(MACHINE_SCORES)
-        lists = any(key[-1].isdigit() for key in keys)
-        human = not machine and all(map(in_halves, frame[names])) and (lists or bool(words & (HUMAN | RATINGS)))
+        is_machine = looks_like_machine(parent) or not words.isdisjoint(MACHINE_SCORES)
+        has_lists = any(key[-1].isdigit() for key in keys)
+        is_human = (
+            not is_machine
+            and all(map(in_halves, frame[child_paths]))
+            and (has_lists or bool(words & (HUMAN | RATINGS)))
+        )
         depth = max(map(len, keys))
-        if human and depth == 2 and lasts and not firsts:  # an object of ratings by each annotator
-            crossed.append(parent)
-        elif depth > 2 or not (human or machine or len(names) > 1):
-            left += names
-        elif human and depth == 1 and not firsts:
+        if is_human and depth == 2 and last_aspects and not first_aspects:  # an object of ratings by each annotator
+            rater_parents.append(parent)
+        elif depth > 2 or not (is_human or is_machine or len(child_paths) > 1):
+            remaining += child_paths
+        elif is_human and depth == 1 and not first_aspects:
             patterns.append(f"human:{literal(parent)}.{{rater}}")
         elif not parent.endswith(".*"):
-            patterns.append(f"{'human' if human else 'metric'}:{parent}.*")
-        elif lists:
+            patterns.append(f"{'human' if is_human else 'metric'}:{parent}.*")
+        elif has_lists:
             patterns.append(f"human:{literal(parent)}.{{aspect}}.{{rater:{POSITION}}}")
         else:
-            patterns.append(f"{'human' if human else 'metric'}:{literal(parent)}.{'{aspect}' if human else '{rater}'}")
-    if crossed:
-        several = f"{{rater:{','.join(f'{parent}.*' for parent in crossed)}}}"
-        patterns.append(f"human:{several if len(crossed) > 1 else f'{literal(crossed[0])}.{{rater}}'}.{{aspect}}")
-    return patterns, left
+            patterns.append(
+                f"{'human' if is_human else 'metric'}:{literal(parent)}.{'{aspect}' if is_human else '{rater}'}"
+            )
+    if rater_parents:
+        rater_field = f"{{rater:{','.join(f'{parent}.*' for parent in rater_parents)}}}"
+        patterns.append(
+            f"human:{rater_field if len(rater_parents) > 1 else f'{literal(rater_parents[0])}.{{rater}}'}.{{aspect}}"
+        )
+    return patterns, remaining
 
 
 def beside_people(judges: Sequence[str], people: Sequence[str]) -> set[str]:
@@ -225,19 +243,28 @@ def rest_pattern(
     The patterns do not match the numeric columns `spare`. `aspects` are the aspects of the human ratings; metrics may
     also rate these aspects.
     """
-    left = [name for name in scores if name not in people]
-    metrics = [name for name in left if name not in averages(scores) and not looks_human(name)]
+    remaining = [name for name in scores if name not in people]
+    metrics = [name for name in remaining if name not in averages(scores) and not looks_human(name)]
     if not metrics:
         return ()
-    names = ",".join(map(literal, aspects))
-    gaps = {sign for name in metrics for sign in re.findall(r"[\W_]+", name)} if len(aspects) > 1 else set[str]()
-    for gap in map(literal, sorted(gaps)):
-        for shape in (f"{{aspect:{names}}}{gap}{{rater}}", f"{{rater}}{gap}{{aspect:{names}}}"):
-            labels = matches(f"metric:{shape}", [*metrics, *spare])
-            few_left = len(metrics) - len(labels) <= MOST_NAMED
-            if few_left and set(labels) <= set(metrics) and len({row["aspect"] for row in labels.values()}) > 1:
-                return f"metric:{shape}", *rest_pattern(scores, [*people, *labels], [*spare, *labels])
-    return ("metric:{rater}",) if metrics == left and not spare else (f"metric:{{rater:{','.join(metrics)}}}",)
+    aspect_names = ",".join(map(literal, aspects))
+    separators = {sign for name in metrics for sign in re.findall(r"[\W_]+", name)} if len(aspects) > 1 else set[str]()
+    for separator in map(literal, sorted(separators)):
+        for shape in (
+            f"{{aspect:{aspect_names}}}{separator}{{rater}}",
+            f"{{rater}}{separator}{{aspect:{aspect_names}}}",
+        ):
+            labels_of_column = matches(f"metric:{shape}", [*metrics, *spare])
+            has_few_left = len(metrics) - len(labels_of_column) <= MOST_NAMED
+            if (
+                has_few_left
+                and set(labels_of_column) <= set(metrics)
+                and len({row["aspect"] for row in labels_of_column.values()}) > 1
+            ):
+                return f"metric:{shape}", *rest_pattern(
+                    scores, [*people, *labels_of_column], [*spare, *labels_of_column]
+                )
+    return ("metric:{rater}",) if metrics == remaining and not spare else (f"metric:{{rater:{','.join(metrics)}}}",)
 
 
 def numbers_of(column: pl.Series) -> pl.Series:
@@ -252,8 +279,8 @@ def numbers_of(column: pl.Series) -> pl.Series:
 
 def in_halves(column: pl.Series) -> bool:
     """Whether the numbers of a column are whole or halves, as most human ratings are."""
-    doubled = numbers_of(column).drop_nulls() * 2
-    return bool((doubled == doubled.round()).all())
+    twice_the_numbers = numbers_of(column).drop_nulls() * 2
+    return bool((twice_the_numbers == twice_the_numbers.round()).all())
 
 
 def with_kinds(mapped: pl.DataFrame, roles: Mapping[str, str], *, where: str) -> tuple[pl.DataFrame, list[Note]]:
@@ -265,15 +292,17 @@ def with_kinds(mapped: pl.DataFrame, roles: Mapping[str, str], *, where: str) ->
     """
     if "kind" in roles and "kind" in mapped.columns and (words := kind_words(mapped["kind"])) is not None:
         return mapped.with_columns(words), []
-    source = roles.get("rater", "")
-    named_so = set(parts(source)) & (PEOPLE_ROLES | METRIC_ROLES)
-    if "kind" in mapped.columns or "rater" not in mapped.columns or not named_so:
+    rater_column = roles.get("rater", "")
+    role_words = set(parts(rater_column)) & (PEOPLE_ROLES | METRIC_ROLES)
+    if "kind" in mapped.columns or "rater" not in mapped.columns or not role_words:
         return mapped, []
     labels = label_column(mapped, "rater", where=where, empty=True)
     unique = labels.unique(maintain_order=True)
-    of_metrics = bool(named_so & METRIC_ROLES)
-    metrics = [label for label in unique if (not looks_human(label) if of_metrics else is_model_name(label))]
+    is_metric_column = bool(role_words & METRIC_ROLES)
+    metrics = [label for label in unique if (not looks_human(label) if is_metric_column else is_model_name(label))]
     kinds = labels.is_in(metrics).replace_strict({True: "metric", False: "human"}, return_dtype=pl.String)
-    others = f", except {listed(metrics)}" if metrics else ""
-    message = f"{where}: raters of column {source!r} are read as human{others}; give --human if this is wrong"
-    return mapped.with_columns(kinds.alias("kind")), noted(("annotators-by-column", not of_metrics, message))
+    exception_text = f", except {listed(metrics)}" if metrics else ""
+    message = (
+        f"{where}: raters of column {rater_column!r} are read as human{exception_text}; give --human if this is wrong"
+    )
+    return mapped.with_columns(kinds.alias("kind")), noted(("annotators-by-column", not is_metric_column, message))

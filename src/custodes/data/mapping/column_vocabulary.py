@@ -240,9 +240,9 @@ GENERIC = frozenset(
 
 def normalised(name: str) -> str:
     """A name in lower case without accents, with underscores between words: `DocID` and `doc-id` become `doc_id`."""
-    plain = "".join(sign for sign in normalize("NFKD", name) if not combining(sign))
-    parted = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", plain)
-    return re.sub(r"[\W_]+", "_", parted.lower()).strip("_")
+    unaccented = "".join(sign for sign in normalize("NFKD", name) if not combining(sign))
+    separated = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", unaccented)
+    return re.sub(r"[\W_]+", "_", separated.lower()).strip("_")
 
 
 def parts(name: str) -> list[str]:
@@ -288,9 +288,9 @@ def is_model_name(label: str) -> bool:
     `gpt-4`, `claude 3` and `llm` are names of models; `Claude` and `Bert` may be names of people.
     """
     words = parts(label)
-    numbered = len(words) > 1 or any(sign.isdigit() for sign in label)
-    machine = {part for part in words if stem(part) in MACHINE and (numbered or len(part) < 4)}
-    return bool(machine) or (numbered and any(map(MODELS.match, words)))
+    has_number = len(words) > 1 or any(sign.isdigit() for sign in label)
+    machine_words = {part for part in words if stem(part) in MACHINE and (has_number or len(part) < 4)}
+    return bool(machine_words) or (has_number and any(map(MODELS.match, words)))
 
 
 def averages(columns: Sequence[str]) -> list[str]:
@@ -301,18 +301,24 @@ def averages(columns: Sequence[str]) -> list[str]:
     ['human_avg']
     """
     stems = {name: {stem(part) for part in parts(name)} for name in columns}
-    computed = []
+    average_columns = []
     for name, stems_of_name in stems.items():
-        rest = stems_of_name - AVERAGES - {"n"}
-        others = {other: words for other, words in stems.items() if other != name and rest <= words}
-        base = [other for other, words in others.items() if not words & AVERAGES and (rest or looks_human(other))]
-        spread = stems_of_name & (SPREADS - {"n"}) or (
-            "n" in stems_of_name and len(base) < len(others)
+        own_stems = stems_of_name - AVERAGES - {"n"}
+        words_of_similar = {other: words for other, words in stems.items() if other != name and own_stems <= words}
+        rating_columns = [
+            other
+            for other, words in words_of_similar.items()
+            if not words & AVERAGES and (own_stems or looks_human(other))
+        ]
+        has_spread = stems_of_name & (SPREADS - {"n"}) or (
+            "n" in stems_of_name and len(rating_columns) < len(words_of_similar)
         )  # MOS_n is an aspect, not the rating by annotator n
-        rated = any(looks_human(other) or rest & (ASPECTS | SHORT_ASPECTS) for other in base)
-        if base and (spread or (stems_of_name & AVERAGES and rated and not looks_like_machine(name))):
-            computed.append(name)
-    return computed
+        has_rating = any(looks_human(other) or own_stems & (ASPECTS | SHORT_ASPECTS) for other in rating_columns)
+        if rating_columns and (
+            has_spread or (stems_of_name & AVERAGES and has_rating and not looks_like_machine(name))
+        ):
+            average_columns.append(name)
+    return average_columns
 
 
 def looks_like_rater(label: str) -> bool:
@@ -360,16 +366,16 @@ def forms(name: str) -> list[str]:
     >>> forms("doc_id"), forms("vars.question"), forms("provider.id")
     (['doc_id'], ['vars_question', 'question'], ['provider_id', 'provider'])
     """
-    whole = normalised(name)
-    path = [part for part in map(normalised, name.split(".")) if part and not part.isdigit()]
-    if len(path) < 2:
-        return [whole, whole.removesuffix("_text")] if whole.endswith("_text") else [whole]
+    full_name = normalised(name)
+    path_parts = [part for part in map(normalised, name.split(".")) if part and not part.isdigit()]
+    if len(path_parts) < 2:
+        return [full_name, full_name.removesuffix("_text")] if full_name.endswith("_text") else [full_name]
     if ".*." in name:  # an entry of a list
-        return [whole, path[-1], path[-2]]
-    if path[-1] in ("text", "content"):  # `choices` as in the replies of OpenAI-compatible services
-        above = "response" if "choices" in path else path[-2]
-        return [whole, above, *([above[:-1]] if above.endswith("s") else []), "content"]
-    return [whole, path[-2] if path[-1] in ("id", "name", "label", "value", "key") else path[-1]]
+        return [full_name, path_parts[-1], path_parts[-2]]
+    if path_parts[-1] in ("text", "content"):  # `choices` as in the replies of OpenAI-compatible services
+        parent = "response" if "choices" in path_parts else path_parts[-2]
+        return [full_name, parent, *([parent[:-1]] if parent.endswith("s") else []), "content"]
+    return [full_name, path_parts[-2] if path_parts[-1] in ("id", "name", "label", "value", "key") else path_parts[-1]]
 
 
 CORE = {
@@ -389,8 +395,8 @@ def _by_part(role: str, name: str) -> bool:
     """Whether a part of a name suggests the role. For outputs, only the last part counts."""
     words = parts(name)
     if role == "text":
-        others = CORE["source"] | CORE["references"] | CORE["winner"]
-        return words[-1].removesuffix("s") in CORE["text"] and others.isdisjoint(words)
+        other_words = CORE["source"] | CORE["references"] | CORE["winner"]
+        return words[-1].removesuffix("s") in CORE["text"] and other_words.isdisjoint(words)
     return role in ("rater", "winner") and not CORE[role].isdisjoint(words)
 
 
@@ -399,25 +405,29 @@ def named(role: str, columns: Sequence[str]) -> list[str]:
     names = list(NAMES[role])
     if role in ("rater", "system", "aspect"):
         names += [f"{name}{suffix}" for suffix in ("_name", "_model") for name in NAMES[role]]
-    place = {word: number for number, word in reversed([*enumerate(names)])}
-    exact = {
-        name: min((form for form in forms(name) if form in place), key=place.__getitem__, default="")
+    rank_of_word = {word: rank for rank, word in reversed([*enumerate(names)])}
+    word_of_column = {
+        name: min((form for form in forms(name) if form in rank_of_word), key=rank_of_word.__getitem__, default="")
         for name in columns
     }
-    slips = [name for name in columns if not exact[name] and get_close_matches(normalised(name), [role], cutoff=SLIP)]
-    by_name = sorted(filter(exact.get, columns), key=lambda name: place[exact[name]])
-    by_part = [name for name in columns if not exact[name] and _by_part(role, name)]
-    return list(dict.fromkeys([*by_name, *slips, *by_part]))
+    misspelled = [
+        name
+        for name in columns
+        if not word_of_column[name] and get_close_matches(normalised(name), [role], cutoff=SLIP)
+    ]
+    by_name = sorted(filter(word_of_column.get, columns), key=lambda name: rank_of_word[word_of_column[name]])
+    by_part = [name for name in columns if not word_of_column[name] and _by_part(role, name)]
+    return list(dict.fromkeys([*by_name, *misspelled, *by_part]))
 
 
 def sides(columns: Sequence[str]) -> list[tuple[str, str]]:
     """Pairs of columns whose names differ only in the part for the side: `model_a` and `model_b`."""
-    by_parts = {tuple(re.findall(r"[a-z]+|\d+", normalised(name))): name for name in columns}
-    others = [
-        (name, (*words[:place], b, *words[place + 1 :]))
-        for words, name in by_parts.items()
-        for place, word in enumerate(words)
+    name_of_parts = {tuple(re.findall(r"[a-z]+|\d+", normalised(name))): name for name in columns}
+    other_parts = [
+        (name, (*words[:index], b, *words[index + 1 :]))
+        for words, name in name_of_parts.items()
+        for index, word in enumerate(words)
         for a, b in SIDES
         if word == a
     ]
-    return [(name, by_parts[other]) for name, other in others if other in by_parts]
+    return [(name, name_of_parts[other]) for name, other in other_parts if other in name_of_parts]

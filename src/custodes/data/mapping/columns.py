@@ -170,8 +170,8 @@ class Columns:
 
     def over(self, other: Columns) -> Columns:
         """This mapping, completed by the mapping `other`. Roles and patterns of this mapping take precedence."""
-        both = {**other.roles, **self.roles}
-        roles = {role: both[role] for role in ROLES if role in both and not (role == "score" and self.patterns)}
+        merged = {**other.roles, **self.roles}
+        roles = {role: merged[role] for role in ROLES if role in merged and not (role == "score" and self.patterns)}
         patterns = self.patterns or (() if "score" in self.roles else other.patterns)
         return Columns(roles=roles, patterns=patterns)
 
@@ -179,22 +179,22 @@ class Columns:
         """The table with nested cells expanded to columns, if the mapping has paths into nested cells; otherwise the
         unchanged table."""
         names = [name for role, name in self.roles.items() if role != "phrase"]
-        named = [*names, *self.patterns]
-        if not any("." in name or "*" in name for name in named):
+        paths = [*names, *self.patterns]
+        if not any("." in name or "*" in name for name in paths):
             return frame
         matched = self.matched(frame.columns)
-        lacking = [name for name in names if not several(name, frame.columns)]
-        lacking += [pattern for pattern in self.patterns if pattern not in matched]
-        return flattened(frame, lacking) if lacking and nested_columns(frame) else frame
+        unmatched = [name for name in names if not several(name, frame.columns)]
+        unmatched += [pattern for pattern in self.patterns if pattern not in matched]
+        return flattened(frame, unmatched) if unmatched and nested_columns(frame) else frame
 
     def check(self, tables: Sequence[Sequence[str]]) -> None:
         """Raise `OptionError` for a column that exists in no table, and for a pattern that matches no column.
 
         `tables` has the columns of each table.
         """
-        one = next((name for name in PAIR if name in self.roles and not set(PAIR) <= set(self.roles)), None)
-        if one is not None:
-            raise OptionError(f"columns: {one} needs {PAIR[1 - PAIR.index(one)]}; map both outputs of a pair")
+        single = next((name for name in PAIR if name in self.roles and not set(PAIR) <= set(self.roles)), None)
+        if single is not None:
+            raise OptionError(f"columns: {single} needs {PAIR[1 - PAIR.index(single)]}; map both outputs of a pair")
         if not tables:
             raise OptionError("columns: a mapping applies only to tables, and no input is a table; leave columns out")
         names = list(dict.fromkeys(name for columns in tables for name in columns))
@@ -236,26 +236,26 @@ class Columns:
         precedence over a column with the name of the role.
         """
         texts = self.texts(frame.columns)
-        rated = self._rated(frame.columns)
-        of_items, text_notes = texts.table(frame, where=where, rated=rated) if texts else (None, [])
-        if texts and not rated:
+        is_rated = self._rated(frame.columns)
+        item_texts, text_notes = texts.table(frame, where=where, rated=is_rated) if texts else (None, [])
+        if texts and not is_rated:
             used = {*texts.used(frame.columns), *self._here(frame.columns).values(), "item", "system"}
-            idle = [name for name in frame.columns if name not in used]
-            scores = [name for name in idle if not is_fact(name) and counted_cells(frame[name])[1]]
+            unused = [name for name in frame.columns if name not in used]
+            scores = [name for name in unused if not is_fact(name) and counted_cells(frame[name])[1]]
             if self.patterns and scores:
                 raise UnfitError(
                     f"{where}: no pattern matches the columns that hold numbers ({listed(scores)}); add a pattern"
                 )
-            text_notes += noted(("unused-columns", len(idle), f"{where}: columns not used: {listed(idle)}"))
+            text_notes += noted(("unused-columns", len(unused), f"{where}: columns not used: {listed(unused)}"))
             mapped = frame.select(pl.col(name).alias(role) for role, name in texts.roles.items() if role == "item")
             items = self._facts_of(frame, mapped, where=where)
-            return Mapped(frame=None, items=items, texts=of_items, notes=tuple(text_notes), wide=False)
-        renamed = self._renamed(frame.columns)
-        mapped = frame.select(pl.col(name).alias(new) for new, name in renamed.items())
+            return Mapped(frame=None, items=items, texts=item_texts, notes=tuple(text_notes), wide=False)
+        old_names = self._renamed(frame.columns)
+        mapped = frame.select(pl.col(name).alias(new) for new, name in old_names.items())
         mapped, notes = with_kinds(mapped, self.roles, where=where)
-        lost = _giving_way(self._here(frame.columns), frame.columns)
-        unused = [f"{name!r} ({role}={self.roles[role]!r} is used)" for name, role in lost.items()]
-        notes = [*noted(("column-gave-way", len(unused), f"{where}: columns not used: {listed(unused)}")), *notes]
+        replaced_by = _giving_way(self._here(frame.columns), frame.columns)
+        ignored = [f"{name!r} ({role}={self.roles[role]!r} is used)" for name, role in replaced_by.items()]
+        notes = [*noted(("column-gave-way", len(ignored), f"{where}: columns not used: {listed(ignored)}")), *notes]
         if "phrase" in self.roles and "winner" in mapped.columns:
             mapped, phrase_notes = _with_words(mapped, self.roles["phrase"], where=where)
             notes += phrase_notes
@@ -264,34 +264,36 @@ class Columns:
             message = f"{where}: no column names the two systems of a pair, so the systems are called a and b"
             notes += noted(("nameless-systems", True, message))
         items = self._facts_of(frame, mapped, where=where)
-        split = self.split(frame.columns)
-        of_files = not any("system" in labels for _, labels in split.values()) and "system" not in mapped.columns
+        score_columns = self.split(frame.columns)
+        is_one_system = (
+            not any("system" in labels for _, labels in score_columns.values()) and "system" not in mapped.columns
+        )
         keys = [name for name in ROW_KEYS if name in mapped.columns]
-        rated = bool(split) or {"rater", "score"} <= set(mapped.columns)
-        if of_files and "item" in keys and rated and not mapped.select(keys).is_duplicated().any():
+        is_rated = bool(score_columns) or {"rater", "score"} <= set(mapped.columns)
+        if is_one_system and "item" in keys and is_rated and not mapped.select(keys).is_duplicated().any():
             system = PurePath(where).name.partition(".")[0]
             mapped = mapped.with_columns(system=pl.lit(system))
             message = f"{where}: no column names the system; all rows are of one system, called {system} after the file"
             notes += noted(("system-of-file", True, message))
-        if not split:
-            return Mapped(frame=mapped, items=items, texts=of_items, notes=(*notes, *text_notes), wide=False)
-        long, more_notes = _long(mapped, split, where=where)
-        return Mapped(frame=long, items=items, texts=of_items, notes=(*notes, *text_notes, *more_notes), wide=True)
+        if not score_columns:
+            return Mapped(frame=mapped, items=items, texts=item_texts, notes=(*notes, *text_notes), wide=False)
+        long, more_notes = _long(mapped, score_columns, where=where)
+        return Mapped(frame=long, items=items, texts=item_texts, notes=(*notes, *text_notes, *more_notes), wide=True)
 
     def texts(self, columns: Sequence[str]) -> TextColumns:
         """The text columns of a table with these columns."""
-        here = {
+        present = {
             role: name
             for role, name in self.roles.items()
             if name in columns or (role in TEXTS and several(name, columns))
         }
         systems = {}
         if self.text_pattern:
-            free = [name for name in columns if name not in here.values() and name not in RATED]
+            free = [name for name in columns if name not in present.values() and name not in RATED]
             systems = {
                 name: labels["system"].strip() for name, labels in split_columns(self.text_pattern, free).items()
             }
-        return TextColumns(roles=here, systems=systems)
+        return TextColumns(roles=present, systems=systems)
 
     def _rated(self, columns: Sequence[str]) -> bool:
         """Whether a table with these columns holds scores or verdicts."""
@@ -310,38 +312,38 @@ class Columns:
 
     def _renamed(self, columns: Sequence[str]) -> dict[str, str]:
         """The old name of each column, by new name. Columns that describe items or are replaced are left out."""
-        here, texts = self._here(columns), self.texts(columns)
-        gone = {*here.values(), *_giving_way(here, columns), *(texts.used(columns) if texts else ())}
-        mapped = {role: name for role, name in here.items() if role not in FACTS and not (texts and role in TEXTS)}
-        return {**mapped, **{name: name for name in columns if name not in gone}}
+        present, texts = self._here(columns), self.texts(columns)
+        dropped = {*present.values(), *_giving_way(present, columns), *(texts.used(columns) if texts else ())}
+        mapped = {role: name for role, name in present.items() if role not in FACTS and not (texts and role in TEXTS)}
+        return {**mapped, **{name: name for name in columns if name not in dropped}}
 
     def split(self, columns: Sequence[str]) -> dict[str, tuple[ColumnPattern, dict[str, str]]]:
         """The score columns, each with the first pattern that matches and the labels in the name of the column."""
-        free, split = _free(self._renamed(columns)), dict[str, tuple[ColumnPattern, dict[str, str]]]()
+        free, labels_of = _free(self._renamed(columns)), dict[str, tuple[ColumnPattern, dict[str, str]]]()
         for pattern in self.patterns:
             for reading in ColumnPattern.readings(pattern):
-                matching = split_columns(reading, [name for name in free if name not in split])
-                split |= {name: (reading, labels) for name, labels in matching.items()}
+                matching = split_columns(reading, [name for name in free if name not in labels_of])
+                labels_of |= {name: (reading, labels) for name, labels in matching.items()}
                 if matching and not is_path(pattern):
                     break
-            free = [name for name in free if name not in split]
-        return {name: split[name] for name in columns if name in split}
+            free = [name for name in free if name not in labels_of]
+        return {name: labels_of[name] for name in columns if name in labels_of}
 
 
 def _with_words(mapped: pl.DataFrame, phrases: str, *, where: str) -> tuple[pl.DataFrame, list[Note]]:
     """The table of verdicts with each phrase replaced by a word, and notes."""
-    sided = [name for name in mapped.columns if name in ("system_a", "system_b", "model_a", "model_b")]
-    systems = {str(label) for name in sided for label in mapped[name].unique()}
+    system_columns = [name for name in mapped.columns if name in ("system_a", "system_b", "model_a", "model_b")]
+    systems = {str(label) for name in system_columns for label in mapped[name].unique()}
     cells = label_column(mapped, "winner", where=where, empty=True)
     words, reason, notes = read_phrases(cells, phrases, systems=systems, where=where)
     return mapped.with_columns(words.alias("winner"), reason.alias("invalid")), notes
 
 
-def _giving_way(here: Mapping[str, str], columns: Sequence[str]) -> dict[str, str]:
+def _giving_way(present: Mapping[str, str], columns: Sequence[str]) -> dict[str, str]:
     """The columns that have the name of a role to which a different column is mapped, each with this role."""
-    names = {name: role for role in here for name in (role, *ALSO.get(role, ()))}
-    taken = set(here.values())
-    return {name: names[name] for name in columns if name in names and name not in taken}
+    role_of = {name: role for role in present for name in (role, *ALSO.get(role, ()))}
+    mapped_names = set(present.values())
+    return {name: role_of[name] for name in columns if name in role_of and name not in mapped_names}
 
 
 def _free(columns: Iterable[str]) -> list[str]:
@@ -356,8 +358,8 @@ def item_facts(mapped: pl.DataFrame, facts: pl.DataFrame, *, where: str) -> pl.D
     """A table with one row per item and the columns that describe items. Two values of one item raise `InputError`."""
     if "item" not in mapped.columns:
         raise OptionError(f"columns: {facts.columns[0]} describes items, but {where} has no column of items; map item")
-    values = [typed_column(facts, name, ITEM_SCHEMA[name], where=where) for name in facts.columns]
-    rows = pl.DataFrame([label_column(mapped, "item", where=where, empty=True), *values])
+    fact_columns = [typed_column(facts, name, ITEM_SCHEMA[name], where=where) for name in facts.columns]
+    rows = pl.DataFrame([label_column(mapped, "item", where=where, empty=True), *fact_columns])
     rows = rows.filter(pl.col("item") != "").with_columns(pl.col(pl.String).replace("", None))
     return one_value_per_item(rows, where=where)
 
@@ -367,29 +369,29 @@ def _long(
 ) -> tuple[pl.DataFrame, list[Note]]:
     """The long table of the score columns, and notes on columns that are not used."""
     keys = [name for name in ROW_KEYS if name in mapped.columns]
-    by_system = all("system" in labels for _, labels in split.values())
-    for name in ("item",) if by_system else ("item", "system"):
+    has_system = all("system" in labels_of for _, labels_of in split.values())
+    for name in ("item",) if has_system else ("item", "system"):
         if name not in keys:
             raise UnfitError(
                 f"{where}: the patterns match score columns, but no column is the {name}; name a column, as in "
                 f"{name}=NAME. Columns: {listed(mapped.columns, limit=LISTED)}"
             )
-    labels = {name: _labels(pattern, row_labels, name, keys) for name, (pattern, row_labels) in split.items()}
-    texts = [name for name in labels if counted_cells(mapped[name])[0] and not counted_cells(mapped[name])[1]]
-    labels = {name: row_labels for name, row_labels in labels.items() if name not in texts}
-    if not labels:
+    labels_of = {name: _labels(pattern, row_labels, name, keys) for name, (pattern, row_labels) in split.items()}
+    texts = [name for name in labels_of if counted_cells(mapped[name])[0] and not counted_cells(mapped[name])[1]]
+    labels_of = {name: row_labels for name, row_labels in labels_of.items() if name not in texts}
+    if not labels_of:
         raise InputError(
             f"{where}: no column matched by the patterns holds a number ({listed(texts)}); name the score columns"
         )
-    _check_people(split, labels, where=where)
-    _check_apart(labels, where=where)
-    idle = [name for name in mapped.columns if name not in keys and name not in split]
+    _check_people(split, labels_of, where=where)
+    _check_apart(labels_of, where=where)
+    unused = [name for name in mapped.columns if name not in keys and name not in split]
     notes = noted(
-        ("unused-columns", len(idle), f"{where}: columns not used: {listed(idle)}"),
-        *unused_people(mapped, idle, where=where),
+        ("unused-columns", len(unused), f"{where}: columns not used: {listed(unused)}"),
+        *unused_people(mapped, unused, where=where),
         ("text-columns", len(texts), f"{where}: columns matched by a pattern hold text, not scores: {listed(texts)}"),
     )
-    return melted(mapped, labels, keys=keys, where=where), notes
+    return melted(mapped, labels_of, keys=keys, where=where), notes
 
 
 def melted(
@@ -425,9 +427,9 @@ def melted(
 
 def unused_people(frame: pl.DataFrame, idle: Iterable[str], *, where: str) -> list[tuple[str, int, str]]:
     """Notes on unused numeric columns that look like human ratings."""
-    people = [name for name in idle if looks_human(name) and counted_cells(frame[name])[1]]
-    message = f"{where}: columns that look like human ratings are not used: {listed(people)}; name them in columns"
-    return [("unused-annotators", len(people), message)]
+    humans = [name for name in idle if looks_human(name) and counted_cells(frame[name])[1]]
+    message = f"{where}: columns that look like human ratings are not used: {listed(humans)}; name them in columns"
+    return [("unused-annotators", len(humans), message)]
 
 
 def _labels(pattern: ColumnPattern, split: Mapping[str, str], column: str, keys: Sequence[str]) -> dict[str, str]:
@@ -435,11 +437,11 @@ def _labels(pattern: ColumnPattern, split: Mapping[str, str], column: str, keys:
 
     The kind in a pattern takes precedence over the kind in the row.
     """
-    doubled = next((name for name in split if name in keys and name != "kind"), None)
-    if doubled:
+    duplicate = next((name for name in split if name in keys and name != "kind"), None)
+    if duplicate:
         raise OptionError(
-            f"columns: the {doubled} is given twice, by the pattern {pattern.written!r} and by a column; remove "
-            f"{{{doubled}}} from the pattern, or map no column to {doubled}"
+            f"columns: the {duplicate} is given twice, by the pattern {pattern.written!r} and by a column; remove "
+            f"{{{duplicate}}} from the pattern, or map no column to {duplicate}"
         )
     labels = {name: label.strip() for name, label in split.items()}
     kind = labels.get("kind", "").lower() or pattern.kind
@@ -454,16 +456,16 @@ def _check_people(
     split: Mapping[str, tuple[ColumnPattern, dict[str, str]]], labels: Mapping[str, Mapping[str, str]], *, where: str
 ) -> None:
     """Raise `InputError` if a pattern of human ratings matches an average, or splits the name of a metric."""
-    parted = {
+    human_labels = {
         name: labels_of
         for name, labels_of in labels.items()
         if labels_of.get("kind") == "human" and {"aspect", "rater"} <= set(split[name][1])
     }
-    raters = list(dict.fromkeys(labels_of["rater"] for labels_of in parted.values()))
-    odd = {rater for rater in raters if set(parts(rater)) <= AVERAGES | GENERIC}
-    for name, labels_of in parted.items():
-        others = [rater for rater in raters if rater != labels_of["rater"] and rater not in odd]
-        if others and (labels_of["rater"] in odd or not SCORERS.isdisjoint(map(stem, parts(labels_of["aspect"])))):
+    raters = list(dict.fromkeys(labels_of["rater"] for labels_of in human_labels.values()))
+    generic = {rater for rater in raters if set(parts(rater)) <= AVERAGES | GENERIC}
+    for name, labels_of in human_labels.items():
+        others = [rater for rater in raters if rater != labels_of["rater"] and rater not in generic]
+        if others and (labels_of["rater"] in generic or not SCORERS.isdisjoint(map(stem, parts(labels_of["aspect"])))):
             raise InputError(
                 f"{where}: pattern {split[name][0].written!r} reads column {name!r} as aspect {labels_of['aspect']!r} "
                 f"rated"
@@ -475,20 +477,20 @@ def _check_people(
 
 def _check_apart(labels: Mapping[str, Mapping[str, str]], *, where: str) -> None:
     """Raise `InputError` for columns with the same rater, aspect and repeat, and for a rater of two kinds."""
-    seen: dict[tuple[str, ...], str] = {}
-    kinds: dict[str, tuple[str, str]] = {}
+    column_of: dict[tuple[str, ...], str] = {}
+    first_use: dict[str, tuple[str, str]] = {}
     for name, row in labels.items():
         key = tuple(row.get(part, "") for part in ("rater", "aspect", "repeat", "system"))
-        if key in seen:
-            described = ", ".join(f"{part} {label!r}" for part, label in row.items() if label and part != "kind")
+        if key in column_of:
+            key_text = ", ".join(f"{part} {label!r}" for part, label in row.items() if label and part != "kind")
             raise InputError(
-                f"{where}: columns {seen[key]!r} and {name!r} have the same {described or 'rater'}; "
+                f"{where}: columns {column_of[key]!r} and {name!r} have the same {key_text or 'rater'}; "
                 "distinguish them by {rater}, {aspect} or {repeat}"
             )
-        seen[key] = name
-        other, kind = kinds.setdefault(row.get("rater", name), (name, row.get("kind", "")))
+        column_of[key] = name
+        other_column, kind = first_use.setdefault(row.get("rater", name), (name, row.get("kind", "")))
         if row.get("kind", "") != kind:
             raise InputError(
-                f"{where}: rater {row['rater']!r} is {kind or 'of unknown kind'} in column {other!r} and"
+                f"{where}: rater {row['rater']!r} is {kind or 'of unknown kind'} in column {other_column!r} and"
                 f" {row.get('kind') or 'of unknown kind'} in column {name!r}; give each rater one kind"
             )

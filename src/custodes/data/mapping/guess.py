@@ -86,9 +86,9 @@ def certain(frame: pl.DataFrame, declared: Columns, reads: Callable[[pl.DataFram
     """The mapping of texts that reads the table and is certain according to names and cells; None if there is no
     certain mapping."""
     head = frame.head(LOOKED_AT)
-    for guess, sure in text_guesses(frame.head(SAMPLED), declared):
+    for guess, is_certain in text_guesses(frame.head(SAMPLED), declared):
         if guess != declared and reads(head, guess):
-            return guess if sure and (frame.height <= LOOKED_AT or reads(frame, guess)) else None
+            return guess if is_certain and (frame.height <= LOOKED_AT or reads(frame, guess)) else None
     return None
 
 
@@ -108,26 +108,26 @@ def suggested(
     """
     head = frame.head(LOOKED_AT)
     texts: Iterable[Columns] = (guess for guess, _ in text_guesses(frame.head(SAMPLED), declared))
-    scored = any(looks_like_score(name) for name in head.columns if is_number(head[name]))
-    if scored:  # a mapping of texts alone would drop the scores, but scores are useless if nothing can be compared
+    has_scores = any(looks_like_score(name) for name in head.columns if is_number(head[name]))
+    if has_scores:  # a mapping of texts alone would drop the scores, but scores are useless if nothing can be compared
         texts = (guess for guess in texts if _of_one_system(frame, guess))
-    groups = [guesses(head, declared, nested), texts]
-    paired = sides(head.columns) and named("winner", head.columns)
-    if not scored and not paired and texts_beside(frame.head(SAMPLED), []):
-        groups = [sorted(texts, key=lambda guess: _of_one_system(frame, guess)), groups[0]]
-    for guess in chain(*groups):
-        systems = 1 if _of_one_system(frame, guess) else 2
+    guess_lists = [guesses(head, declared, nested), texts]
+    has_pairs = sides(head.columns) and named("winner", head.columns)
+    if not has_scores and not has_pairs and texts_beside(frame.head(SAMPLED), []):
+        guess_lists = [sorted(texts, key=lambda guess: _of_one_system(frame, guess)), guess_lists[0]]
+    for guess in chain(*guess_lists):
+        n_systems = 1 if _of_one_system(frame, guess) else 2
         if (
             guess != declared
-            and reads(head, guess, systems)
-            and (frame.height <= LOOKED_AT or reads(frame, guess, systems))
+            and reads(head, guess, n_systems)
+            and (frame.height <= LOOKED_AT or reads(frame, guess, n_systems))
         ):
-            broken = _broken(frame, guess)
-            if broken:
+            invalid_cell = _broken(frame, guess)
+            if invalid_cell:
                 return (
                     ""
-                    if broken in wrong
-                    else f"; {broken} is not a number: correct this cell, then a mapping can be suggested"
+                    if invalid_cell in wrong
+                    else f"; {invalid_cell} is not a number: correct this cell, then a mapping can be suggested"
                 )
             return f"; try {flags(guess)} (in Python columns={guess.mapping})"
     return ""
@@ -153,20 +153,20 @@ def _broken(frame: pl.DataFrame, guess: Columns) -> str:
     if not guess.matched(frame.columns):
         return ""
     for name in frame.columns:
-        cells, numbers = counted_cells(frame[name])
-        if name in guess.roles.values() or name in RATED or numbers == cells or not is_text(frame[name]):
+        n_cells, n_numbers = counted_cells(frame[name])
+        if name in guess.roles.values() or name in RATED or n_numbers == n_cells or not is_text(frame[name]):
             continue
         if not (CATEGORIES | IDS).isdisjoint(parts(name)):
             continue
         texts = frame[name].str.strip_chars()
-        bad = texts.is_not_null() & ~texts.str.to_lowercase().is_in(MISSING_TOKENS) & numbers_of(texts).is_null()
-        nearly = int((bad & texts.fill_null("").str.contains(NEARLY)).sum())
-        rated = looks_human(name) or {stem(part) for part in parts(name)} & (ASPECTS | SCORERS)
-        prose = bool((texts.filter(bad).str.count_matches(r"\s") >= PROSE).any())
-        people = {part.rstrip("0123456789") for cell in texts.filter(bad).head(CHOICES) for part in parts(cell)}
-        if 2 * (numbers + nearly) >= cells or (rated and not prose and people.isdisjoint(PEOPLE_ROLES)):
-            at = int(bad.arg_true()[0])
-            return f"{name} {texts[at]!r} in row {at + 1}"
+        is_invalid = texts.is_not_null() & ~texts.str.to_lowercase().is_in(MISSING_TOKENS) & numbers_of(texts).is_null()
+        n_nearly = int((is_invalid & texts.fill_null("").str.contains(NEARLY)).sum())
+        is_rating = looks_human(name) or {stem(part) for part in parts(name)} & (ASPECTS | SCORERS)
+        has_prose = bool((texts.filter(is_invalid).str.count_matches(r"\s") >= PROSE).any())
+        words = {part.rstrip("0123456789") for cell in texts.filter(is_invalid).head(CHOICES) for part in parts(cell)}
+        if 2 * (n_numbers + n_nearly) >= n_cells or (is_rating and not has_prose and words.isdisjoint(PEOPLE_ROLES)):
+            row = int(is_invalid.arg_true()[0])
+            return f"{name} {texts[row]!r} in row {row + 1}"
     return ""
 
 
@@ -179,8 +179,8 @@ def flags(columns: Columns) -> str:
 def guesses(frame: pl.DataFrame, declared: Columns, nested: Collection[str] = ()) -> Iterator[Columns]:
     """Mappings that may read a table, the most likely mapping first: mappings of verdicts, of long tables and of wide
     tables, and then mappings of scores of a single system, which is named after the file."""
-    taken = set(declared.roles.values())
-    free = [name for name in frame.columns if name and name not in taken]
+    declared_names = set(declared.roles.values())
+    free = [name for name in frame.columns if name and name not in declared_names]
     candidates = {
         role: [declared.roles[role]] if role in declared.roles else named(role, free) for role in ROLES_GUESSED
     }
@@ -190,29 +190,29 @@ def guesses(frame: pl.DataFrame, declared: Columns, nested: Collection[str] = ()
         candidates["rater"] = [name for name in raters if _may_name(frame[name])]
     if "kind" not in declared.roles:
         candidates["kind"] = [name for name in candidates["kind"] if kind_words(frame[name]) is not None]
-    two_systems = any(set(NAMES["system"]) & set(parts(name)) for name, _ in sides(free))
+    has_pairs = any(set(NAMES["system"]) & set(parts(name)) for name, _ in sides(free))
     items, systems = _places(frame, free, candidates)
     yield from _of(declared, _verdicts(frame, free, candidates, items), frame.columns)
-    if candidates["winner"] and two_systems:
+    if candidates["winner"] and has_pairs:
         return  # no other layout is possible
-    texts = {} if "text" in declared.roles else texts_beside(frame.head(SAMPLED), [*taken])
+    texts = {} if "text" in declared.roles else texts_beside(frame.head(SAMPLED), [*declared_names])
     pairs = [(item, system) for item, system in product(items, systems) if item != system][: CHOICES * CHOICES]
     # If every row is a different item, no two systems can be compared.
     pairs.sort(key=lambda pair: frame[pair[0]].n_unique() == frame.height)
-    places = [{"item": item, "system": system} for item, system in pairs]
-    places_of_one: list[dict[str, str]] = []
+    bases = [{"item": item, "system": system} for item, system in pairs]
+    bases_of_one: list[dict[str, str]] = []
     if "system" not in (*declared.roles, *frame.columns):
         yield from _of(declared, per_system(frame, free), frame.columns)
-        if not two_systems and not declared.patterns and any(may_be_scores(column) for column in frame):
-            places_of_one = _places_of_one(frame, free, numbers, texts)
-    for shape, base in (*product((_long, _half_long, _wide), places), *product((_long, _wide), places_of_one)):
+        if not has_pairs and not declared.patterns and any(may_be_scores(column) for column in frame):
+            bases_of_one = _places_of_one(frame, free, numbers, texts)
+    for make_layouts, base in (*product((_long, _half_long, _wide), bases), *product((_long, _wide), bases_of_one)):
         item = base["item"]
-        others = [name for name in numbers if name not in base.values() and _tells(frame, name, item)]
+        scores = [name for name in numbers if name not in base.values() and _tells(frame, name, item)]
         aspects = [
             name for name in candidates["aspect"] if normalised(name) != "question" or _varies(frame, name, item)
         ]
-        shapes = list(shape(frame, base, others, {**candidates, "aspect": aspects}, declared, nested))
-        yield from _of(declared, chain(_with_texts(shapes, texts, declared), shapes), frame.columns)
+        layouts = list(make_layouts(frame, base, scores, {**candidates, "aspect": aspects}, declared, nested))
+        yield from _of(declared, chain(_with_texts(layouts, texts, declared), layouts), frame.columns)
 
 
 def _places_of_one(
@@ -220,46 +220,46 @@ def _places_of_one(
 ) -> list[dict[str, str]]:
     """Candidate mappings of the item in a table of one system. A constant column may hold the name of the system."""
     systems = [name for name in named("system", free) if frame[name].n_unique() == 1 and is_text(frame[name])]
-    ids = [
+    item_columns = [
         *(name for name in named("item", free) if not is_time(frame[name]) and name not in numbers),
         *(name for name in free if parts(name)[-1] in IDS or (is_index(frame[name]) and not is_measure(name))),
         *([texts["source"]] if "source" in texts else []),
     ]
-    system = {"system": systems[0]} if systems else {}
-    return [{"item": item, **system} for item in dict.fromkeys(ids)]
+    system_role = {"system": systems[0]} if systems else {}
+    return [{"item": item, **system_role} for item in dict.fromkeys(item_columns)]
 
 
 def _with_texts(
-    shapes: Sequence[tuple[dict[str, str], tuple[str, ...]]], texts: Mapping[str, str], declared: Columns
+    layouts: Sequence[tuple[dict[str, str], tuple[str, ...]]], texts: Mapping[str, str], declared: Columns
 ) -> Guess:
     """Layouts of scores, completed by the text columns of the table. The source may serve as the item."""
-    for roles, patterns in shapes:
-        more = {
+    for roles, patterns in layouts:
+        text_roles = {
             role: name
             for role, name in texts.items()
             if name not in roles.values() or (role == "source" and name == roles["item"])
         }
-        if "text" in more and (patterns or declared.patterns or "score" in roles):
-            yield {**roles, **more}, patterns
+        if "text" in text_roles and (patterns or declared.patterns or "score" in roles):
+            yield {**roles, **text_roles}, patterns
 
 
-def _of(declared: Columns, shapes: Guess, names: Sequence[str]) -> Iterator[Columns]:
+def _of(declared: Columns, layouts: Guess, names: Sequence[str]) -> Iterator[Columns]:
     """Guesses, completed by the mapping of the user. Columns that already have the name of their role, and patterns
     without a match, are left out."""
-    for roles, patterns in shapes:
-        equal = (("source", "item"), ("winner", "system_a"))
-        twice = {role for role, other in equal if roles.get(role) == roles.get(other)}
-        if len(set(roles.values())) == len({*roles} - twice):
+    for roles, patterns in layouts:
+        allowed_equal = (("source", "item"), ("winner", "system_a"))
+        duplicates = {role for role, other_role in allowed_equal if roles.get(role) == roles.get(other_role)}
+        if len(set(roles.values())) == len({*roles} - duplicates):
             mapped = {
                 role: name
                 for role, name in roles.items()
-                if (role != name or role in TEXTS or role in twice) and role not in declared.roles
+                if (role != name or role in TEXTS or role in duplicates) and role not in declared.roles
             }
-            every = tuple(dict.fromkeys((*declared.patterns, *patterns)))
-            matched = Columns(roles={**mapped, **declared.roles}, patterns=every).matched(names)
-            new = [pattern for pattern in every if pattern in matched and "score" not in declared.roles]
-            both = tuple(dict.fromkeys((*declared.patterns, *new)))
-            yield Columns(roles=declared.roles, patterns=both).over(Columns(roles=mapped))
+            all_patterns = tuple(dict.fromkeys((*declared.patterns, *patterns)))
+            matched = Columns(roles={**mapped, **declared.roles}, patterns=all_patterns).matched(names)
+            matching = [pattern for pattern in all_patterns if pattern in matched and "score" not in declared.roles]
+            merged = tuple(dict.fromkeys((*declared.patterns, *matching)))
+            yield Columns(roles=declared.roles, patterns=merged).over(Columns(roles=mapped))
 
 
 def _places(
@@ -267,26 +267,28 @@ def _places(
 ) -> tuple[list[str], list[str]]:
     """Candidate columns for the item and for the system. Candidates by name come first, followed by candidates by the
     number of distinct labels."""
-    counts = {name: frame[name].n_unique() for name in free if not frame[name].dtype.is_nested()}
-    labels = [name for name in counts if not frame[name].dtype.is_float() and not looks_human(name)]
-    many = sorted(
-        (n for n in labels if counts[n] > 1 and _may_name(frame[n]) and not (is_time(frame[n]) or judges(frame[n]))),
-        key=counts.__getitem__,
+    n_values = {name: frame[name].n_unique() for name in free if not frame[name].dtype.is_nested()}
+    labels = [name for name in n_values if not frame[name].dtype.is_float() and not looks_human(name)]
+    likely_items = sorted(
+        (n for n in labels if n_values[n] > 1 and _may_name(frame[n]) and not (is_time(frame[n]) or judges(frame[n]))),
+        key=n_values.__getitem__,
         reverse=True,
     )
-    items = list(dict.fromkeys([*candidates["item"], *(name for name in many if not is_measure(name))]))
-    words = [name for name in labels if may_be_systems(frame[name]) and not has_another_role(name, "system", "item")]
-    few = sorted(
+    items = list(dict.fromkeys([*candidates["item"], *(name for name in likely_items if not is_measure(name))]))
+    system_words = [
+        name for name in labels if may_be_systems(frame[name]) and not has_another_role(name, "system", "item")
+    ]
+    likely_systems = sorted(
         (
             name
-            for name in words
+            for name in system_words
             if not (name.endswith(".*.name") or is_fact(name))
             and (not items or any(_varies(frame, name, item) for item in items[:CHOICES]))
         ),
-        key=counts.__getitem__,
+        key=n_values.__getitem__,
     )
-    by_name = [name for name in candidates["system"] if counts.get(name, 2) > 1 and not is_time(frame[name])]
-    return items[:CHOICES], list(dict.fromkeys([*by_name, *few]))[:CHOICES]
+    by_name = [name for name in candidates["system"] if n_values.get(name, 2) > 1 and not is_time(frame[name])]
+    return items[:CHOICES], list(dict.fromkeys([*by_name, *likely_systems]))[:CHOICES]
 
 
 def _verdicts(
@@ -299,23 +301,25 @@ def _verdicts(
     """
     pairs = [pair for pair in sides(free) if not all(is_prose(frame[name]) for name in pair)][:CHOICES]
     head = frame.head(SAMPLED)
-    texts = [name for name in free if pairs and may_be_phrases(head[name]) and not is_time(head[name])]
-    phrases = {name: phrase for name in texts if (phrase := proposed_phrases(head[name]))}
-    unique = [name for name in free if frame[name].n_unique() == frame.height and not is_time(frame[name])]
-    ids = [name for name in unique if name not in items and name not in phrases and not is_prose(frame[name])]
+    phrase_columns = [name for name in free if pairs and may_be_phrases(head[name]) and not is_time(head[name])]
+    phrases = {name: phrase for name in phrase_columns if (phrase := proposed_phrases(head[name]))}
+    unique_names = [name for name in free if frame[name].n_unique() == frame.height and not is_time(frame[name])]
+    id_columns = [
+        name for name in unique_names if name not in items and name not in phrases and not is_prose(frame[name])
+    ]
     winners = [name for name in candidates["winner"] if not is_prose(head[name])]
-    outputs = texts_of_pairs(head, [])  # used if no columns name the systems
-    bases = [{"system_a": a, "system_b": b} for a, b in pairs] or ([outputs] if outputs else [])
-    for base, item in product(bases, [*items, *ids[:1]]):
-        several = [name for name in winners if name not in (item, *base.values())]
-        texts = [name for name in phrases if name not in (item, *base.values())]
-        for verdict, others in (
-            *_by_name(frame, base, several, free),
-            *_in_words(frame, several),
-            *_in_phrases(texts, phrases, in_order=bool(candidates["order"])),
+    output_roles = texts_of_pairs(head, [])  # used if no columns name the systems
+    bases = [{"system_a": a, "system_b": b} for a, b in pairs] or ([output_roles] if output_roles else [])
+    for base, item in product(bases, [*items, *id_columns[:1]]):
+        verdict_columns = [name for name in winners if name not in (item, *base.values())]
+        phrase_columns = [name for name in phrases if name not in (item, *base.values())]
+        for verdict_roles, further_roles in (
+            *_by_name(frame, base, verdict_columns, free),
+            *_in_words(frame, verdict_columns),
+            *_in_phrases(phrase_columns, phrases, has_order=bool(candidates["order"])),
         ):
-            roles = {"item": item, **base, **verdict}
-            yield from _with_outputs(head, roles | _other_roles(roles, candidates, others))
+            roles = {"item": item, **base, **verdict_roles}
+            yield from _with_outputs(head, roles | _other_roles(roles, candidates, further_roles))
 
 
 def _by_name(frame: pl.DataFrame, base: Mapping[str, str], columns: Sequence[str], free: Sequence[str]) -> Verdicts:
@@ -332,17 +336,17 @@ def _by_name(frame: pl.DataFrame, base: Mapping[str, str], columns: Sequence[str
 def _in_words(frame: pl.DataFrame, columns: Sequence[str]) -> Verdicts:
     """Layouts with one column of verdicts."""
     for winner in columns[:2]:
-        signs = numbers_of(frame[winner]).lt(0).any()
+        has_negative = numbers_of(frame[winner]).lt(0).any()
         for role in ("preference", "winner") if winner == "preference" else ("winner", "preference"):
-            if role == winner or role == "winner" or signs:
+            if role == winner or role == "winner" or has_negative:
                 yield {role: winner}, (*RATERS, "order")
 
 
-def _in_phrases(columns: Sequence[str], phrases: Mapping[str, str], *, in_order: bool) -> Verdicts:
+def _in_phrases(columns: Sequence[str], phrases: Mapping[str, str], *, has_order: bool) -> Verdicts:
     """Layouts with a column of phrases. Phrases mostly name the outputs in the order in which the judge saw them."""
     for winner in columns:
         by_position = phrases[winner].replace("{winner}", "{position}")
-        for phrase in (by_position, phrases[winner]) if in_order else (phrases[winner], by_position):
+        for phrase in (by_position, phrases[winner]) if has_order else (phrases[winner], by_position):
             yield {"winner": winner, "phrase": phrase}, (*RATERS, "order")
 
 
@@ -358,11 +362,11 @@ def _patterns_of(columns: Sequence[str], free: Sequence[str]) -> Iterator[str]:
     """Patterns such as `{rater}_choice`, each for at least two columns of verdicts."""
     if len(columns) < 2:
         return
-    names = []
+    patterns = []
     for mark in re.finditer(r"[\W_]+", columns[0]):
         left, right = columns[0][: mark.end()], columns[0][mark.start() :]
-        names += [f"{literal(left)}{{rater}}", f"{{rater}}{literal(right)}"]
-    yield from (name for name in names if set(matches(name, free)) == set(columns))
+        patterns += [f"{literal(left)}{{rater}}", f"{{rater}}{literal(right)}"]
+    yield from (name for name in patterns if set(matches(name, free)) == set(columns))
     yield f"{{rater:{','.join(map(literal, columns))}}}"
 
 
@@ -387,16 +391,16 @@ def _long(
 ) -> Guess:
     """Layouts with one row per rating."""
     scores = [name for name in candidates["score"] if name in numbers or name in declared.roles.values()]
-    rated = [name for name in numbers if ASPECTS & {stem(part) for part in parts(name)}]
-    if len(rated) > 1:  # next to an aspect such as fluency, overall is an aspect too
-        scores = [name for name in scores if name not in rated or name in declared.roles.values()]
+    aspects = [name for name in numbers if ASPECTS & {stem(part) for part in parts(name)}]
+    if len(aspects) > 1:  # next to an aspect such as fluency, overall is an aspect too
+        scores = [name for name in scores if name not in aspects or name in declared.roles.values()]
     if not scores and len(numbers) == 1 and not ASPECTS & {stem(part) for part in parts(numbers[0])}:
         scores = list(numbers)
-    more = _other_roles(base, candidates, ("rater", "aspect", "kind", "repeat"))
+    further = _other_roles(base, candidates, ("rater", "aspect", "kind", "repeat"))
     for score in scores[:2]:
-        if "rater" in more and score not in more.values():
-            yield {**base, **more, "score": score}, ()
-            yield {**base, "rater": more["rater"], "score": score}, ()
+        if "rater" in further and score not in further.values():
+            yield {**base, **further, "score": score}, ()
+            yield {**base, "rater": further["rater"], "score": score}, ()
 
 
 def _half_long(
@@ -408,23 +412,25 @@ def _half_long(
     nested: Collection[str],
 ) -> Guess:
     """Layouts with one row per rater and output, and a column per aspect."""
-    more = _other_roles(base, candidates, ("rater", "repeat"))
-    aspects = [name for name in numbers if name not in more.values()]
+    further = _other_roles(base, candidates, ("rater", "repeat"))
+    aspects = [name for name in numbers if name not in further.values()]
     if (
-        "rater" not in more
+        "rater" not in further
         or any(map(looks_human, aspects))
         or all(GENERIC.issuperset(parts(name)) for name in aspects)
     ):
         return
-    kind = "human:" if PEOPLE_ROLES & set(parts(more["rater"])) else ""
-    rated = [name for name in aspects if set(parts(name)) & (ASPECTS | GENERIC) and not AVERAGES & set(parts(name))]
-    rated = rated or aspects
-    taken = (*aspects, *base.values(), *more.values())
-    spare = [name for name in frame.columns if is_number(frame[name]) and name not in taken]
-    start = re.sub(r"[^\W_]*$", "", commonprefix(rated)) if len(rated) > 1 else ""  # noqa: RUF071
-    for form in (f"{literal(start)}{{aspect}}", f"{{aspect:{','.join(map(literal, rated))}}}"):
-        if matches(form, [*aspects, *spare]).keys() == set(rated):
-            yield {**base, **more}, (f"{kind}{form}",)
+    kind_prefix = "human:" if PEOPLE_ROLES & set(parts(further["rater"])) else ""
+    rated_names = [
+        name for name in aspects if set(parts(name)) & (ASPECTS | GENERIC) and not AVERAGES & set(parts(name))
+    ]
+    rated_names = rated_names or aspects
+    used_names = (*aspects, *base.values(), *further.values())
+    unused_names = [name for name in frame.columns if is_number(frame[name]) and name not in used_names]
+    prefix = re.sub(r"[^\W_]*$", "", commonprefix(rated_names)) if len(rated_names) > 1 else ""  # noqa: RUF071
+    for pattern in (f"{literal(prefix)}{{aspect}}", f"{{aspect:{','.join(map(literal, rated_names))}}}"):
+        if matches(pattern, [*aspects, *unused_names]).keys() == set(rated_names):
+            yield {**base, **further}, (f"{kind_prefix}{pattern}",)
 
 
 def _wide(
@@ -436,31 +442,35 @@ def _wide(
     nested: Collection[str],
 ) -> Guess:
     """Layouts with one row per output, and a column per rater."""
-    more = {role: name for role, name in _other_roles(base, candidates, ("aspect", "repeat")).items() if name == role}
-    scores = [name for name in numbers if name not in more.values() and (name == "score" or name not in RATED)]
-    below, flat = nested_patterns(frame, [name for name in scores if name in nested])
-    if below:
-        scores = flat + [name for name in scores if name not in nested]
-    patterns, people = people_patterns(frame, scores)
+    further = {
+        role: name for role, name in _other_roles(base, candidates, ("aspect", "repeat")).items() if name == role
+    }
+    scores = [name for name in numbers if name not in further.values() and (name == "score" or name not in RATED)]
+    object_patterns, flat_columns = nested_patterns(frame, [name for name in scores if name in nested])
+    if object_patterns:
+        scores = flat_columns + [name for name in scores if name not in nested]
+    patterns, human_columns = people_patterns(frame, scores)
     # Numbers that are not scores, such as the latency of a request, match no pattern.
-    spare = [
+    other_numbers = [
         name
         for name in frame.columns
-        if name not in (*base.values(), *scores, *more.values()) and is_number(frame[name]) and name not in RATED
+        if name not in (*base.values(), *scores, *further.values()) and is_number(frame[name]) and name not in RATED
     ]
-    if patterns or below:
-        aspects = {row.get("aspect", "") for pattern in patterns for row in matches(pattern, people).values()}
-        metrics = rest_pattern(scores, people, spare, sorted(aspects - {""}))
-        yield {**base, **more}, (*below, *patterns, *metrics)
-    elif people:
+    if patterns or object_patterns:
+        aspects = {row.get("aspect", "") for pattern in patterns for row in matches(pattern, human_columns).values()}
+        metric_patterns = rest_pattern(scores, human_columns, other_numbers, sorted(aspects - {""}))
+        yield {**base, **further}, (*object_patterns, *patterns, *metric_patterns)
+    elif human_columns:
         return
-    if averages(scores) or spare or nested:
-        plain = [name for name in scores if name not in averages(scores) and (not nested or frame[name].n_unique() > 1)]
-        if plain:
-            yield {**base, **more}, (f"{{rater:{','.join(plain)}}}",)
+    if averages(scores) or other_numbers or nested:
+        single_scores = [
+            name for name in scores if name not in averages(scores) and (not nested or frame[name].n_unique() > 1)
+        ]
+        if single_scores:
+            yield {**base, **further}, (f"{{rater:{','.join(single_scores)}}}",)
         return
-    yield {**base, **more}, ()
-    yield {**base, **more}, ("{rater}",)
+    yield {**base, **further}, ()
+    yield {**base, **further}, ("{rater}",)
 
 
 def _may_name(column: pl.Series) -> bool:

@@ -84,18 +84,18 @@ TRUTHS = len(TRUTH) + 1
 def text_guesses(frame: pl.DataFrame, declared: Columns) -> Iterator[tuple[Columns, bool]]:
     """Mappings of texts that may read a table, the most likely mapping first, each with a flag that is true if the
     mapping is certain."""
-    taken = set(declared.roles.values())
-    free = [name for name in frame.columns if name and name not in taken]
-    rated = any(judges(frame[name]) for name in free) or any(may_be_scores(frame[name]) for name in free)
-    seen = []
-    sided = [pair for pair in sides(free) if _are_systems(frame, pair)]
-    rated |= any(not WON.isdisjoint(parts(better)) for better, _ in sided)
-    for shape in (_pairs,) if sided else (_conversations, _by_common_word, _rows, _any_columns):
-        for roles, sure in shape(frame, free, declared.roles):
+    declared_columns = set(declared.roles.values())
+    free = [name for name in frame.columns if name and name not in declared_columns]
+    has_ratings = any(judges(frame[name]) for name in free) or any(may_be_scores(frame[name]) for name in free)
+    yielded = []
+    pairs_of_systems = [pair for pair in sides(free) if _are_systems(frame, pair)]
+    has_ratings |= any(not WON.isdisjoint(parts(better)) for better, _ in pairs_of_systems)
+    for make_layouts in (_pairs,) if pairs_of_systems else (_conversations, _by_common_word, _rows, _any_columns):
+        for roles, is_certain in make_layouts(frame, free, declared.roles):
             columns = declared.over(Columns(roles=roles))
-            if columns not in seen:
-                seen.append(columns)
-                yield columns, sure and not rated
+            if columns not in yielded:
+                yielded.append(columns)
+                yield columns, is_certain and not has_ratings
 
 
 Roles = Iterator[tuple[dict[str, str], bool]]
@@ -104,8 +104,8 @@ Roles = Iterator[tuple[dict[str, str], bool]]
 def texts_beside(frame: pl.DataFrame, taken: Sequence[str]) -> dict[str, str]:
     """Roles of the text columns in a table of scores: the output, and columns of prose that describe the item."""
     free = [name for name in frame.columns if name not in taken and is_prose(frame[name])]
-    text = ["text"] if "text" in frame.columns and is_text(frame["text"]) else named("text", free)[:1]
-    return {"text": text[0], **_of_item(frame, free, text)} if text else {}
+    text_columns = ["text"] if "text" in frame.columns and is_text(frame["text"]) else named("text", free)[:1]
+    return {"text": text_columns[0], **_of_item(frame, free, text_columns)} if text_columns else {}
 
 
 def texts_of_pairs(frame: pl.DataFrame, taken: Sequence[str]) -> dict[str, str]:
@@ -126,20 +126,20 @@ def per_system(frame: pl.DataFrame, free: Sequence[str]) -> Iterator[tuple[dict[
         raters: dict[tuple[str, str, str], list[str]] = {}  # texts before and after the system, and the rater
         for name, system in product(scores, systems):
             before, match, after = name.partition(system)
-            gap, rater = re.fullmatch(r"([\W_]*)(.*)", after).groups()  # type: ignore[union-attr]
-            if match and (gap or not rater) and "." not in rater and not before[-1:].isalnum():
-                raters.setdefault((before, gap, rater), []).append(name)
+            separator, rater = re.fullmatch(r"([\W_]*)(.*)", after).groups()  # type: ignore[union-attr]
+            if match and (separator or not rater) and "." not in rater and not before[-1:].isalnum():
+                raters.setdefault((before, separator, rater), []).append(name)
         patterns: dict[str, list[str]] = {}
-        for (before, gap, rater), columns in raters.items():
+        for (before, separator, rater), columns in raters.items():
             if len(columns) > 1:
-                pattern = f"{_kind(frame, before + rater, columns)}{literal(before)}{{system}}{literal(gap)}"
+                pattern = f"{_kind(frame, before + rater, columns)}{literal(before)}{{system}}{literal(separator)}"
                 patterns.setdefault(pattern, []).append(literal(rater))
         if patterns:
             yield (
                 roles,
                 tuple(
-                    f"{pattern}{{rater:{','.join(names)}}}" if any(names) else pattern
-                    for pattern, names in patterns.items()
+                    f"{pattern}{{rater:{','.join(rater_names)}}}" if any(rater_names) else pattern
+                    for pattern, rater_names in patterns.items()
                 ),
             )
 
@@ -147,14 +147,14 @@ def per_system(frame: pl.DataFrame, free: Sequence[str]) -> Iterator[tuple[dict[
 def _kind(frame: pl.DataFrame, pattern: str, columns: Collection[str]) -> str:
     """Prefix of a pattern: `human:` or `metric:`."""
     words = {stem(part) for part in parts(pattern)}
-    rated = words & (ASPECTS | RATED_BY_HAND) and all(in_halves(frame[name]) for name in columns)
-    return "human:" if looks_human(pattern) or rated else "metric:"
+    is_rated = words & (ASPECTS | RATED_BY_HAND) and all(in_halves(frame[name]) for name in columns)
+    return "human:" if looks_human(pattern) or is_rated else "metric:"
 
 
 def is_number(column: pl.Series) -> bool:
     """Whether all cells are numbers or empty, and at least one is a number."""
-    cells, numbers = counted_cells(column)
-    return 0 < cells == numbers
+    n_cells, n_numbers = counted_cells(column)
+    return 0 < n_cells == n_numbers
 
 
 def looks_like_score(name: str) -> bool:
@@ -186,8 +186,8 @@ def judges(column: pl.Series) -> bool:
     if column.dtype != pl.String:
         return False
     labels = set(column.drop_nulls().str.strip_chars().str.to_lowercase().unique().head(TRUTHS)) - {""}
-    judged = bool(set(forms(column.name)) & WINNERS) or looks_human(column.name)
-    return bool(labels) and (labels <= TRUTH or (judged and not is_prose(column)))
+    is_named_like_judgement = bool(set(forms(column.name)) & WINNERS) or looks_human(column.name)
+    return bool(labels) and (labels <= TRUTH or (is_named_like_judgement and not is_prose(column)))
 
 
 def is_text(column: pl.Series) -> bool:
@@ -198,8 +198,8 @@ def is_text(column: pl.Series) -> bool:
 def is_time(column: pl.Series) -> bool:
     """Whether the cells are times."""
     cells = column.drop_nulls()
-    written = column.dtype == pl.String and cells.len() > 0 and cells.str.strip_chars().str.contains(TIME).all()
-    return column.dtype.is_temporal() or bool(written)
+    is_written_time = column.dtype == pl.String and cells.len() > 0 and cells.str.strip_chars().str.contains(TIME).all()
+    return column.dtype.is_temporal() or bool(is_written_time)
 
 
 def is_prose(column: pl.Series) -> bool:
@@ -213,68 +213,76 @@ def may_be_systems(column: pl.Series) -> bool:
     if not is_text(column):
         return False
     labels = column.drop_nulls().str.strip_chars()
-    lower = set(labels.str.to_lowercase().unique())
+    lower_labels = set(labels.str.to_lowercase().unique())
     return (
-        2 <= len(lower) <= min(MOST_SYSTEMS, column.len() / 2)
+        2 <= len(lower_labels) <= min(MOST_SYSTEMS, column.len() / 2)
         and int(labels.str.len_chars().max() or 0) <= LABEL  # type: ignore[arg-type]
-        and not lower <= TRUTH
+        and not lower_labels <= TRUTH
         and not is_prose(column)
     )
 
 
 def has_another_role(name: str, *roles: str) -> bool:
     """Whether a column has the name of a role other than `roles`."""
-    others = (names for role, names in NAMES.items() if role not in roles)
-    return bool(set(forms(name)) & {word for names in others for word in names})
+    other_names = (names for role, names in NAMES.items() if role not in roles)
+    return bool(set(forms(name)) & {word for names in other_names for word in names})
 
 
 def _blanks(column: pl.Series) -> float:
-    held = column.drop_nulls().str.strip_chars()
-    return float(held.filter(held != "").str.count_matches(r"\s+").mean() or 0)  # type: ignore[arg-type]
+    cells = column.drop_nulls().str.strip_chars()
+    return float(cells.filter(cells != "").str.count_matches(r"\s+").mean() or 0)  # type: ignore[arg-type]
 
 
 def _of_item(frame: pl.DataFrame, free: Sequence[str], outputs: Sequence[str]) -> dict[str, str]:
     """The roles of columns that describe the item: source, context, references and images."""
-    left = [name for name in free if name not in outputs]
+    remaining = [name for name in free if name not in outputs]
     roles: dict[str, str] = {}
     for role in ("references", "source", "context", "images"):
-        lists = role in ("references", "images")
-        texts = [name for name in left if is_text(frame[name]) or (lists and frame[name].dtype == pl.List(pl.String))]
-        candidates = [*(_numbered(left, role) if role == "references" else ()), *named(role, texts)]
-        suggested = CORE.get(role, frozenset())
-        candidates += [name for name in texts if not suggested.isdisjoint(parts(name)) and is_prose(frame[name])]
+        may_be_list = role in ("references", "images")
+        text_columns = [
+            name
+            for name in remaining
+            if is_text(frame[name]) or (may_be_list and frame[name].dtype == pl.List(pl.String))
+        ]
+        candidates = [*(_numbered(remaining, role) if role == "references" else ()), *named(role, text_columns)]
+        role_words = CORE.get(role, frozenset())
+        candidates += [
+            name for name in text_columns if not role_words.isdisjoint(parts(name)) and is_prose(frame[name])
+        ]
         if candidates:
             roles[role] = candidates[0]
-            left = [name for name in left if name not in several(candidates[0], left)]
+            remaining = [name for name in remaining if name not in several(candidates[0], remaining)]
     return roles
 
 
 def _numbered(columns: Sequence[str], role: str) -> list[str]:
     """Globs of numbered columns: `reference_*` for `reference_1` and `reference_2`."""
-    stems: dict[str, list[str]] = {}
+    names_of_stem: dict[str, list[str]] = {}
     for name in columns:
         match = re.fullmatch(r"(.*?)[\W_]?\d+", name)
         if match and (match[1].lower() in NAMES[role] or not CORE[role].isdisjoint(parts(match[1]))):
-            stems.setdefault(match[1], []).append(name)
-    return [f"{start}*" for start, names in stems.items() if len(names) > 1 and start not in columns]
+            names_of_stem.setdefault(match[1], []).append(name)
+    return [f"{start}*" for start, names in names_of_stem.items() if len(names) > 1 and start not in columns]
 
 
 def _items(frame: pl.DataFrame, free: Sequence[str], source: str | None) -> list[str]:
     """Candidate columns for the item, the most likely column first: ids by name, the source, and columns of labels (the
     most values first)."""
-    labels = [
+    candidates = [
         name
         for name in free
         if not (frame[name].dtype.is_float() or frame[name].dtype.is_nested() or is_time(frame[name]))
         and frame[name].n_unique() > 1
         and not is_measure(name)
     ]
-    ids = [name for name in named("item", labels) if not is_prose(frame[name])]
-    numbers = [name for name in labels if is_index(frame[name])]
-    others = (name for name in labels if not (has_another_role(name, "item") or is_fact(name) or judges(frame[name])))
-    many = [name for name in others if not is_prose(frame[name])]
-    many.sort(key=lambda name: frame[name].n_unique(), reverse=True)
-    return list(dict.fromkeys([*ids, *numbers, *([source] if source else []), *many]))
+    id_columns = [name for name in named("item", candidates) if not is_prose(frame[name])]
+    index_columns = [name for name in candidates if is_index(frame[name])]
+    other_columns = (
+        name for name in candidates if not (has_another_role(name, "item") or is_fact(name) or judges(frame[name]))
+    )
+    label_columns = [name for name in other_columns if not is_prose(frame[name])]
+    label_columns.sort(key=lambda name: frame[name].n_unique(), reverse=True)
+    return list(dict.fromkeys([*id_columns, *index_columns, *([source] if source else []), *label_columns]))
 
 
 def _systems(frame: pl.DataFrame, free: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -283,18 +291,18 @@ def _systems(frame: pl.DataFrame, free: Sequence[str]) -> tuple[list[str], list[
     columns = [
         frame[name] for name in named("system", free) if not (frame[name].dtype.is_nested() or is_time(frame[name]))
     ]
-    by_name = [column.name for column in columns if _labels_few(column) and not is_prose(column)]
-    by_name.sort(key=lambda name: frame[name].n_unique() < 2)
-    others = [
+    found_by_name = [column.name for column in columns if _labels_few(column) and not is_prose(column)]
+    found_by_name.sort(key=lambda name: frame[name].n_unique() < 2)
+    found_by_cells = [
         name
         for name in free
-        if name not in by_name
+        if name not in found_by_name
         and may_be_systems(frame[name])
         and not is_fact(name)
         and not has_another_role(name, "system")
         and CATEGORIES.isdisjoint(parts(name))
     ]
-    return by_name, others
+    return found_by_name, found_by_cells
 
 
 def _labels_few(column: pl.Series) -> bool:
@@ -303,8 +311,8 @@ def _labels_few(column: pl.Series) -> bool:
 
 def _crossed(frame: pl.DataFrame, item: str, system: str | None) -> bool:
     """Whether every output occurs only once, and most items have outputs of several systems."""
-    by_system = [] if system is None else [pl.col(system).alias("system")]
-    keys = frame.select(pl.col(item).cast(pl.String).alias("item"), *by_system)
+    system_expressions = [] if system is None else [pl.col(system).alias("system")]
+    keys = frame.select(pl.col(item).cast(pl.String).alias("item"), *system_expressions)
     if keys.is_duplicated().any():
         return False
     if system is None or frame[system].n_unique() < 2:
@@ -316,29 +324,34 @@ def _place(
     frame: pl.DataFrame, free: Sequence[str], source: str | None, declared: Mapping[str, str]
 ) -> Iterator[tuple[dict[str, str], bool]]:
     """Columns of item and system in a table with one row per output, and whether both columns have usual names."""
-    by_name, others = _systems(frame, free)
-    of_roles = "system" if "system" in frame.columns else declared.get("system")
-    systems = [of_roles] if of_roles else [*by_name, *others][:CHOICES]
+    found_by_name, found_by_cells = _systems(frame, free)
+    declared_system = "system" if "system" in frame.columns else declared.get("system")
+    systems = [declared_system] if declared_system else [*found_by_name, *found_by_cells][:CHOICES]
     items = [declared["item"]] if "item" in declared else _items(frame, free, source)[:CHOICES]
     for system, item in product(systems or [None], items):  # type: ignore[list-item]
         if system == item or not _crossed(frame, item, system):
             continue
-        clear = system in (None, *by_name, *declared.values(), "system")
-        sure = clear and (item == source or item in named("item", [item]))
-        varied = system is None or frame[system].n_unique() > 1
-        yield {"item": item, **({"system": system} if system else {})}, sure and (varied or len(by_name) == 1)
+        has_usual_system = system in (None, *found_by_name, *declared.values(), "system")
+        is_certain = has_usual_system and (item == source or item in named("item", [item]))
+        has_several_systems = system is None or frame[system].n_unique() > 1
+        yield (
+            {"item": item, **({"system": system} if system else {})},
+            is_certain and (has_several_systems or len(found_by_name) == 1),
+        )
 
 
 def _rows(frame: pl.DataFrame, free: Sequence[str], declared: Mapping[str, str]) -> Roles:
     """Layout with one row per output, in a column with the name of an output."""
-    texts = [name for name in free if is_text(frame[name]) and not _are_conversations(frame[name])]
-    for text in [declared["text"]] if "text" in declared else named("text", texts)[:CHOICES]:
-        of_item = _of_item(frame, free, [text])
-        for place, sure in _place(frame, [name for name in free if name != text], of_item.get("source"), declared):
-            others = {text, *(name for role, name in of_item.items() if role != "source")}
-            if others.isdisjoint(place.values()):
-                clear = "system" in place or not set(forms(text)) & UNCLEAR
-                yield {**place, "text": text, **of_item}, sure and clear
+    text_columns = [name for name in free if is_text(frame[name]) and not _are_conversations(frame[name])]
+    for text in [declared["text"]] if "text" in declared else named("text", text_columns)[:CHOICES]:
+        item_roles = _of_item(frame, free, [text])
+        for key_roles, is_certain in _place(
+            frame, [name for name in free if name != text], item_roles.get("source"), declared
+        ):
+            other_columns = {text, *(name for role, name in item_roles.items() if role != "source")}
+            if other_columns.isdisjoint(key_roles.values()):
+                is_unambiguous = "system" in key_roles or not set(forms(text)) & UNCLEAR
+                yield {**key_roles, "text": text, **item_roles}, is_certain and is_unambiguous
 
 
 def _are_conversations(column: pl.Series) -> bool:
@@ -350,20 +363,22 @@ def _are_conversations(column: pl.Series) -> bool:
 def _conversations(frame: pl.DataFrame, free: Sequence[str], declared: Mapping[str, str]) -> Roles:
     """Layout with one row per conversation; the output is the last turn, or a column of outputs."""
     for name in [name for name in free if _are_conversations(frame[name])]:
-        left = [other for other in free if other != name]
-        last = [turns[-1][0].lower() for cell in frame[name].drop_nulls().head(20) if (turns := turns_of(cell))]
-        answered = sum(speaker in ANSWERS for speaker in last) * 2 > len(last)
-        texts = [other for other in left if is_text(frame[other]) and not _are_conversations(frame[other])]
-        outputs = {} if answered else dict(zip(("text",), named("text", texts), strict=False))
-        if not answered and not outputs:
+        remaining = [other for other in free if other != name]
+        last_speakers = [
+            turns[-1][0].lower() for cell in frame[name].drop_nulls().head(20) if (turns := turns_of(cell))
+        ]
+        ends_in_answer = sum(speaker in ANSWERS for speaker in last_speakers) * 2 > len(last_speakers)
+        texts = [other for other in remaining if is_text(frame[other]) and not _are_conversations(frame[other])]
+        output_roles = {} if ends_in_answer else dict(zip(("text",), named("text", texts), strict=False))
+        if not ends_in_answer and not output_roles:
             continue
-        left = [other for other in left if other not in outputs.values()]
-        of_item = {role: column for role, column in _of_item(frame, left, []).items() if role == "references"}
-        roles = {"messages": name, **outputs, **of_item}
-        for place, sure in _place(frame, left, None, declared):
-            yield {**place, **roles}, sure
-        system = _systems(frame, left)[0][:1]
-        yield {**({"system": system[0]} if system else {}), **roles}, bool(system)
+        remaining = [other for other in remaining if other not in output_roles.values()]
+        item_roles = {role: column for role, column in _of_item(frame, remaining, []).items() if role == "references"}
+        roles = {"messages": name, **output_roles, **item_roles}
+        for key_roles, is_certain in _place(frame, remaining, None, declared):
+            yield {**key_roles, **roles}, is_certain
+        system_columns = _systems(frame, remaining)[0][:1]
+        yield {**({"system": system_columns[0]} if system_columns else {}), **roles}, bool(system_columns)
 
 
 def _are_systems(frame: pl.DataFrame, pair: Sequence[str]) -> bool:
@@ -375,50 +390,59 @@ def _are_systems(frame: pl.DataFrame, pair: Sequence[str]) -> bool:
 
 def _without_side(name: str) -> str:
     """The name of a column of a pair without the part that names the side; `system` if no part remains."""
-    decided = {side for pair in DECIDED for side in pair}
-    return re.sub(SIDE, "", "_".join(part for part in parts(name) if part not in decided) or "system")
+    decided_sides = {side for pair in DECIDED for side in pair}
+    return re.sub(SIDE, "", "_".join(part for part in parts(name) if part not in decided_sides) or "system")
 
 
 def _pairs(frame: pl.DataFrame, free: Sequence[str], declared: Mapping[str, str]) -> Roles:
     """Layout with one row per pair of outputs, and columns for the systems of both outputs."""
-    texts = [pair for pair in sides(free) if all(is_prose(frame[name]) for name in pair)]
-    systems = [pair for pair in sides(free) if _are_systems(frame, pair)]
-    for (a, b), (first, second) in product(systems, texts):
-        of_item = _of_item(frame, free, [a, b, first, second])
-        left = [name for name in free if name not in (a, b, first, second)]
-        for item in _items(frame, left, of_item.get("source"))[:1]:
-            sure = item == of_item.get("source") or item in named("item", [item])
-            yield {"item": item, "system_a": a, "system_b": b, "output_a": first, "output_b": second, **of_item}, sure
+    text_pairs = [pair for pair in sides(free) if all(is_prose(frame[name]) for name in pair)]
+    system_pairs = [pair for pair in sides(free) if _are_systems(frame, pair)]
+    for (a, b), (first, second) in product(system_pairs, text_pairs):
+        item_roles = _of_item(frame, free, [a, b, first, second])
+        remaining = [name for name in free if name not in (a, b, first, second)]
+        for item in _items(frame, remaining, item_roles.get("source"))[:1]:
+            is_certain = item == item_roles.get("source") or item in named("item", [item])
+            yield (
+                {"item": item, "system_a": a, "system_b": b, "output_a": first, "output_b": second, **item_roles},
+                is_certain,
+            )
 
 
 def _per_item(
     frame: pl.DataFrame, free: Sequence[str], outputs: Sequence[str], declared: Mapping[str, str]
 ) -> dict[str, str] | None:
     """Roles of a table with one row per item; None if every candidate column for the item has duplicate values."""
-    of_item = _of_item(frame, free, outputs)
-    left = [name for name in free if name not in outputs]
-    items = [declared["item"]] if "item" in declared else _items(frame, left, of_item.get("source"))
-    unique = [name for name in items if frame[name].n_unique() == frame.height]
-    sure = [n for n in unique if n == of_item.get("source") or named("item", [n]) or is_index(frame[n])]
-    if items and not unique:
+    item_roles = _of_item(frame, free, outputs)
+    remaining = [name for name in free if name not in outputs]
+    items = [declared["item"]] if "item" in declared else _items(frame, remaining, item_roles.get("source"))
+    unique_columns = [name for name in items if frame[name].n_unique() == frame.height]
+    likely_columns = [
+        n for n in unique_columns if n == item_roles.get("source") or named("item", [n]) or is_index(frame[n])
+    ]
+    if items and not unique_columns:
         return None
-    item = next(iter(sure or unique), "item")
-    return of_item if item == "item" else {"item": item, **of_item}
+    item = next(iter(likely_columns or unique_columns), "item")
+    return item_roles if item == "item" else {"item": item, **item_roles}
 
 
 def _by_common_word(frame: pl.DataFrame, free: Sequence[str], declared: Mapping[str, str]) -> Roles:
     """Layout with one row per item, and columns with a common word for outputs: `output_gpt`, `output_claude`."""
-    named_so = [name for name in free if not _has_text_role(name)]
-    texts = [name for name in named_so if is_text(frame[name]) or not counted_cells(frame[name])[0]]
-    for pattern in dict.fromkeys(pattern for name in texts for pattern in _shapes(name)):
-        columns = {name: way for name, way in matches(pattern, texts).items() if not _has_text_role(way["system"])}
-        if len(columns) < 2 or not any(is_prose(frame[name]) for name in columns):
+    candidates = [name for name in free if not _has_text_role(name)]
+    text_columns = [name for name in candidates if is_text(frame[name]) or not counted_cells(frame[name])[0]]
+    for pattern in dict.fromkeys(pattern for name in text_columns for pattern in _shapes(name)):
+        labels_of_column = {
+            name: labels_of_name
+            for name, labels_of_name in matches(pattern, text_columns).items()
+            if not _has_text_role(labels_of_name["system"])
+        }
+        if len(labels_of_column) < 2 or not any(is_prose(frame[name]) for name in labels_of_column):
             continue
-        if set(matches(pattern, free)) != set(columns):
-            systems = ",".join(labels["system"] for labels in columns.values())
+        if set(matches(pattern, free)) != set(labels_of_column):
+            systems = ",".join(labels["system"] for labels in labels_of_column.values())
             pattern = pattern.replace("{system}", f"{{system:{systems}}}")
-        roles = _per_item(frame, free, list(columns), declared)
-        if roles is not None and not set(columns) & set(roles.values()):
+        roles = _per_item(frame, free, list(labels_of_column), declared)
+        if roles is not None and not set(labels_of_column) & set(roles.values()):
             yield {**roles, "text": pattern}, True
 
 
@@ -431,40 +455,42 @@ def _has_text_role(name: str) -> bool:
 def _shapes(name: str) -> Iterator[str]:
     """Possible patterns of a name, with a word for outputs before or after the system."""
     words = "|".join(OUTPUT_WORDS)
-    before = re.match(rf"(?i)((?:.*[\W_])?(?:{words})(?:[\W_]+|(?=\d+$|[ab]$)))(.+?)([)\]]?)$", name)
-    if before:
-        yield f"{literal(before[1])}{{system}}{literal(before[3])}"
-    after = re.match(rf"(?i)(.+?)([\W_]+(?:{words}))$", name)
-    if after:
-        yield f"{{system}}{literal(after[2])}"
-    parent, dot, last = name.rpartition(".")
+    prefix_match = re.match(rf"(?i)((?:.*[\W_])?(?:{words})(?:[\W_]+|(?=\d+$|[ab]$)))(.+?)([)\]]?)$", name)
+    if prefix_match:
+        yield f"{literal(prefix_match[1])}{{system}}{literal(prefix_match[3])}"
+    suffix_match = re.match(rf"(?i)(.+?)([\W_]+(?:{words}))$", name)
+    if suffix_match:
+        yield f"{{system}}{literal(suffix_match[2])}"
+    parent, dot, last_part = name.rpartition(".")
     if dot:
         yield f"{literal(parent)}.{{system}}"
-        above, dot, _ = parent.rpartition(".")
-        if dot and normalised(last) in OUTPUT_WORDS:
-            yield f"{literal(above)}.{{system}}.{literal(last)}"
+        grandparent, dot, _ = parent.rpartition(".")
+        if dot and normalised(last_part) in OUTPUT_WORDS:
+            yield f"{literal(grandparent)}.{{system}}.{literal(last_part)}"
 
 
 def _any_columns(frame: pl.DataFrame, free: Sequence[str], declared: Mapping[str, str]) -> Roles:
     """Layout with one row per item, and one text column per system that has the name of the system."""
-    of_item = _of_item(frame, free, [])
-    used = {*of_item.values(), *named("item", free)}
+    item_roles = _of_item(frame, free, [])
+    used_columns = {*item_roles.values(), *named("item", free)}
     if any(may_be_systems(frame[name]) for name in named("system", free)):
         return
-    left = [name for name in free if name not in used and is_text(frame[name]) and not _is_category(frame[name])]
-    if len(left) < 2 or not any(is_prose(frame[name]) for name in left):
+    text_columns = [
+        name for name in free if name not in used_columns and is_text(frame[name]) and not _is_category(frame[name])
+    ]
+    if len(text_columns) < 2 or not any(is_prose(frame[name]) for name in text_columns):
         return
-    roles = _per_item(frame, [name for name in free if name not in left], [], declared)
+    roles = _per_item(frame, [name for name in free if name not in text_columns], [], declared)
     if roles is not None:
-        sure = all(looks_like_machine(name) for name in left) or set(left) <= SIDES_OF_A_PAIR
-        rest = [name for name in free if name not in roles.values() and name not in RATED]
-        pattern = "{system}" if set(rest) == set(left) else f"{{system:{','.join(left)}}}"
-        yield {**roles, "text": pattern}, sure
+        is_certain = all(looks_like_machine(name) for name in text_columns) or set(text_columns) <= SIDES_OF_A_PAIR
+        remaining = [name for name in free if name not in roles.values() and name not in RATED]
+        pattern = "{system}" if set(remaining) == set(text_columns) else f"{{system:{','.join(text_columns)}}}"
+        yield {**roles, "text": pattern}, is_certain
 
 
 def _is_category(column: pl.Series) -> bool:
     """Whether a column describes items or rates outputs, such as a category, an address or a rating."""
     if not CATEGORIES.isdisjoint(parts(column.name)) or is_fact(column.name):
         return True
-    short = column.n_unique() <= max(2, CATEGORY * column.len()) and not is_prose(column)
-    return short and not looks_like_machine(column.name)
+    has_few_values = column.n_unique() <= max(2, CATEGORY * column.len()) and not is_prose(column)
+    return has_few_values and not looks_like_machine(column.name)

@@ -120,9 +120,17 @@ class LabelLayout:
     @property
     def used(self) -> set[str]:
         """The columns with a role. The column of clusters is left out, because it may also define slices."""
-        rater = (self.rater, self.kind, self.aspect)
-        single = (self.item, self.label, *rater, self.probability, self.n_outputs, self.repeat, self.invalid)
-        return {name for name in (*single, *self.human, *self.metrics) if name}
+        rater_columns = (self.rater, self.kind, self.aspect)
+        other_columns = (
+            self.item,
+            self.label,
+            *rater_columns,
+            self.probability,
+            self.n_outputs,
+            self.repeat,
+            self.invalid,
+        )
+        return {name for name in (*other_columns, *self.human, *self.metrics) if name}
 
     @property
     def columns(self) -> Columns:
@@ -188,9 +196,9 @@ def label_layout(frame: pl.DataFrame, declared: Columns) -> LabelLayout | None:
             name: name for name in ("cluster", "probability", "n_outputs") if name in frame.columns
         }
         return replace(JUDGED, **facts)
-    head = frame.head(LOOKED_AT) if frame.height <= LOOKED_AT else frame.sample(LOOKED_AT, seed=0)
-    words = {name: label_words(head[name]) for name in frame.columns if _may_hold_labels(head[name])}
-    layout = _long(head, words, declared) or _wide(head, words, declared)
+    sample = frame.head(LOOKED_AT) if frame.height <= LOOKED_AT else frame.sample(LOOKED_AT, seed=0)
+    words = {name: label_words(sample[name]) for name in frame.columns if _may_hold_labels(sample[name])}
+    layout = _long(sample, words, declared) or _wide(sample, words, declared)
     return None if layout is None else _with_places(frame, layout, declared)
 
 
@@ -204,71 +212,84 @@ def _wide(frame: pl.DataFrame, words: dict[str, pl.Series], declared: Columns) -
     if "rater" in declared.roles or "score" in declared.roles:
         return None
     patterns = declared.split(frame.columns)
-    split = {name: pattern.kind or labels.get("kind", "") for name, (pattern, labels) in patterns.items()}
-    if split and not set(split.values()) <= {"human", "metric"}:
+    kind_of_column = {name: pattern.kind or labels.get("kind", "") for name, (pattern, labels) in patterns.items()}
+    if kind_of_column and not set(kind_of_column.values()) <= {"human", "metric"}:
         return None
-    if split:
-        human = [name for name, kind in split.items() if kind == "human"]
-        metrics = [name for name, kind in split.items() if kind == "metric"]
-        of_systems = "system" in declared.roles or "system" in frame.columns
-        in_words = all(name in words for name in human) and _all_words(frame[name] for name in human or metrics)
+    if kind_of_column:
+        human_columns = [name for name, kind in kind_of_column.items() if kind == "human"]
+        metric_columns = [name for name, kind in kind_of_column.items() if kind == "metric"]
+        has_systems = "system" in declared.roles or "system" in frame.columns
+        is_in_words = all(name in words for name in human_columns) and _all_words(
+            frame[name] for name in human_columns or metric_columns
+        )
         placeholders = {placeholder for _, labels in patterns.values() for placeholder in labels}
-        by_criterion = "aspect" in placeholders
-        if placeholders - {"rater", "kind", "aspect"} or ((of_systems or by_criterion) and not in_words):
+        has_criteria = "aspect" in placeholders
+        if placeholders - {"rater", "kind", "aspect"} or ((has_systems or has_criteria) and not is_in_words):
             return None  # ratings
-        binary_judges = [name for name in metrics if name in words and is_binary(words[name].drop_nulls().unique())]
-        if not all(name in words and _labels(words[name]) for name in human) or (not human and not binary_judges):
+        binary_judges = [
+            name for name in metric_columns if name in words and is_binary(words[name].drop_nulls().unique())
+        ]
+        if not all(name in words and _labels(words[name]) for name in human_columns) or (
+            not human_columns and not binary_judges
+        ):
             return None  # scores or texts
-        if any((numbers_of(frame[name]) % 1 > 0).any() for name in human):
+        if any((numbers_of(frame[name]) % 1 > 0).any() for name in human_columns):
             return None  # scores
         criteria = {
-            name: (labels.get("rater") or pattern.fixed or split[name], labels["aspect"])
+            name: (labels.get("rater") or pattern.fixed or kind_of_column[name], labels["aspect"])
             for name, (pattern, labels) in patterns.items()
-            if by_criterion
+            if has_criteria
         }
-        return LabelLayout(human=tuple(human), metrics=tuple(metrics), criteria=criteria)
-    taken = set(declared.roles.values())
-    free = [name for name in words if name not in taken and not NOT_LABELS & set(parts(name))]
-    human = [name for name in free if _human(name) and _labels(words[name]) and not is_prose(frame[name])]
-    judges = [
-        name
-        for name in free
-        if name not in human and JUDGE & set(parts(name)) and (parts(name)[0] in JUDGE or not looks_human(name))
+        return LabelLayout(human=tuple(human_columns), metrics=tuple(metric_columns), criteria=criteria)
+    declared_columns = set(declared.roles.values())
+    free_columns = [name for name in words if name not in declared_columns and not NOT_LABELS & set(parts(name))]
+    human_columns = [
+        name for name in free_columns if _human(name) and _labels(words[name]) and not is_prose(frame[name])
     ]
-    if not judges and (human or not named("text", frame.columns)):
-        judges = _flags(frame, [name for name in words if name not in (*taken, *human)], words)
-    binary = {name for name in (*human, *judges) if is_binary(words[name].drop_nulls().unique())}
-    if any(name in binary for name in human):
-        human = [name for name in human if name in binary]
-    elif human and not _all_words(words[name] for name in human):
+    judge_columns = [
+        name
+        for name in free_columns
+        if name not in human_columns and JUDGE & set(parts(name)) and (parts(name)[0] in JUDGE or not looks_human(name))
+    ]
+    if not judge_columns and (human_columns or not named("text", frame.columns)):
+        judge_columns = _flags(
+            frame, [name for name in words if name not in (*declared_columns, *human_columns)], words
+        )
+    binary_columns = {name for name in (*human_columns, *judge_columns) if is_binary(words[name].drop_nulls().unique())}
+    if any(name in binary_columns for name in human_columns):
+        human_columns = [name for name in human_columns if name in binary_columns]
+    elif human_columns and not _all_words(words[name] for name in human_columns):
         return None
-    if any(name in binary for name in judges):
-        judges = [name for name in judges if name in binary or SCORE & set(parts(name))]
-    judges = [name for name in judges if _labels(words[name]) or is_number(frame[name])]
-    if not judges and (named("text", frame.columns) or not human):
+    if any(name in binary_columns for name in judge_columns):
+        judge_columns = [name for name in judge_columns if name in binary_columns or SCORE & set(parts(name))]
+    judge_columns = [name for name in judge_columns if _labels(words[name]) or is_number(frame[name])]
+    if not judge_columns and (named("text", frame.columns) or not human_columns):
         return None  # texts
     # Without a judge, the words or the name of a column must show that the column holds human labels.
-    alone = all(_all_words([frame[name]]) and (name in binary or LABEL_WORDS & set(parts(name))) for name in human)
-    if not judges and not alone and not _same_words([words[name] for name in human]):
+    is_labelled = all(
+        _all_words([frame[name]]) and (name in binary_columns or LABEL_WORDS & set(parts(name)))
+        for name in human_columns
+    )
+    if not judge_columns and not is_labelled and not _same_words([words[name] for name in human_columns]):
         return None
-    if not human:
-        judges = [name for name in judges if name in binary]
-        if not judges:
+    if not human_columns:
+        judge_columns = [name for name in judge_columns if name in binary_columns]
+        if not judge_columns:
             return None
-    criteria = _criteria(human, judges)
+    criteria = _criteria(human_columns, judge_columns)
     if criteria:
-        judges = [name for name in judges if name in criteria]
-    return LabelLayout(human=tuple(human), metrics=tuple(judges), criteria=criteria)
+        judge_columns = [name for name in judge_columns if name in criteria]
+    return LabelLayout(human=tuple(human_columns), metrics=tuple(judge_columns), criteria=criteria)
 
 
 def _flags(frame: pl.DataFrame, names: Sequence[str], words: Mapping[str, pl.Series]) -> list[str]:
     """Columns with known binary labels and names such as `is_correct` or `passed`; empty if the table has scores."""
     if any(is_number(frame[name]) and looks_like_score(name) for name in frame.columns):
         return []
-    last = {*LABEL_WORDS, *POLARITY}
-    called_so = [name for name in names if parts(name)[0] in ("is", "has") or parts(name)[-1] in last]
-    flags_of = [name for name in called_so if is_binary(words[name].drop_nulls().unique())]
-    return [name for name in flags_of if frame[name].dtype == pl.Boolean or not is_number(frame[name])]
+    last_words = {*LABEL_WORDS, *POLARITY}
+    candidates = [name for name in names if parts(name)[0] in ("is", "has") or parts(name)[-1] in last_words]
+    binary_columns = [name for name in candidates if is_binary(words[name].drop_nulls().unique())]
+    return [name for name in binary_columns if frame[name].dtype == pl.Boolean or not is_number(frame[name])]
 
 
 def _criteria(human: Sequence[str], judges: Sequence[str]) -> dict[str, tuple[str, str]]:
@@ -278,19 +299,25 @@ def _criteria(human: Sequence[str], judges: Sequence[str]) -> dict[str, tuple[st
     >>> _criteria(["human_tone", "human_facts"], ["judge_tone", "judge_facts"])["judge_facts"]
     ('judge', 'facts')
     """
-    names: dict[str, tuple[str, str]] = {}
+    rater_and_criterion: dict[str, tuple[str, str]] = {}
     for name in (*human, *judges):
         words = [word for word in re.split(r"[\W_]+", name) if word]
-        raters = [word for word in words if word.lower() in JUDGE | HUMAN or looks_human(word)]
-        rest = [word for word in words if word not in raters and word.lower() not in LABEL_WORDS]
-        criterion = "_".join(rest)
+        rater_words = [word for word in words if word.lower() in JUDGE | HUMAN or looks_human(word)]
+        criterion_words = [word for word in words if word not in rater_words and word.lower() not in LABEL_WORDS]
+        criterion = "_".join(criterion_words)
         if not criterion or criterion not in name:
             return {}
-        names[name] = ("_".join(raters), criterion)
-    shared = {names[name][1] for name in human} & {names[name][1] for name in judges}
-    if len(shared) < 2 or {names[name][1] for name in human} - shared or len(set(names.values())) < len(names):
+        rater_and_criterion[name] = ("_".join(rater_words), criterion)
+    common_criteria = {rater_and_criterion[name][1] for name in human} & {
+        rater_and_criterion[name][1] for name in judges
+    }
+    if (
+        len(common_criteria) < 2
+        or {rater_and_criterion[name][1] for name in human} - common_criteria
+        or len(set(rater_and_criterion.values())) < len(rater_and_criterion)
+    ):
         return {}
-    return names
+    return rater_and_criterion
 
 
 def _human(name: str) -> bool:
@@ -300,8 +327,8 @@ def _human(name: str) -> bool:
 def _same_words(columns: Sequence[pl.Series]) -> bool:
     """Whether at least two columns have most words in common."""
     vocabularies = [set(column.drop_nulls()) for column in columns]
-    shared = set.intersection(*vocabularies) if len(vocabularies) > 1 and _all_words(columns) else set()
-    return bool(shared) and all(2 * len(shared) > len(one) for one in vocabularies)
+    common_words = set.intersection(*vocabularies) if len(vocabularies) > 1 and _all_words(columns) else set()
+    return bool(common_words) and all(2 * len(common_words) > len(vocabulary) for vocabulary in vocabularies)
 
 
 def _labels(column: pl.Series) -> bool:
@@ -319,42 +346,52 @@ def _long(frame: pl.DataFrame, words: dict[str, pl.Series], declared: Columns) -
         return None
     roles = declared.roles
 
-    def called(candidates: Sequence[str]) -> list[str]:
+    def columns_named(candidates: Sequence[str]) -> list[str]:
         return list(dict.fromkeys(name for word in candidates for name in words if word in forms(name)))
 
-    kinds = [roles["kind"]] if "kind" in roles else called(NAMES["kind"])
-    kinds = [name for name in kinds if name in words and set(words[name].unique()) <= KINDS.keys()]
-    if not kinds:
+    kind_columns = [roles["kind"]] if "kind" in roles else columns_named(NAMES["kind"])
+    kind_columns = [name for name in kind_columns if name in words and set(words[name].unique()) <= KINDS.keys()]
+    if not kind_columns:
         return None
-    taken, kind = {*roles.values(), kinds[0]}, words[kinds[0]]
-    labels = [roles["score"]] if "score" in roles else [name for name in called(LONG_LABEL) if name not in taken]
-    labels = [name for name in labels if name in words and words[name].drop_nulls().len()]
-    binary = [name for name in labels if is_binary(words[name].drop_nulls().unique())]
-    unnamed = "system" not in roles and not named("system", frame.columns)  # no table of ratings
-    nominal = [
-        name for name in labels if "score" in roles or (_labels(words[name]) and (unnamed or _all_words([frame[name]])))
-    ]
-    chosen = sorted(binary, key=lambda name: is_number(frame[name])) or nominal
-    if not chosen:
-        return None
-    taken.add(chosen[0])
-    raters = [name for name in named("rater", list(words)) if name not in taken and not _of_both(words[name], kind)]
-    raters = [roles.get("rater", ""), *(name for name in raters if normalised(name) not in LONG_ASPECT)]
-    rater = next(filter(None, raters), "")
-    aspects = [roles["aspect"]] if "aspect" in roles else called(LONG_ASPECT)
-    aspects = [
+    used_columns, kind = {*roles.values(), kind_columns[0]}, words[kind_columns[0]]
+    label_columns = (
+        [roles["score"]]
+        if "score" in roles
+        else [name for name in columns_named(LONG_LABEL) if name not in used_columns]
+    )
+    label_columns = [name for name in label_columns if name in words and words[name].drop_nulls().len()]
+    binary_columns = [name for name in label_columns if is_binary(words[name].drop_nulls().unique())]
+    has_no_system = "system" not in roles and not named("system", frame.columns)  # no table of ratings
+    nominal_columns = [
         name
-        for name in aspects
-        if name in roles.values() or (name not in {*taken, rater} and not words[name].null_count())
+        for name in label_columns
+        if "score" in roles or (_labels(words[name]) and (has_no_system or _all_words([frame[name]])))
     ]
-    aspects = [name for name in aspects if kind.n_unique() < 2 or _of_both(words.get(name, frame[name]), kind)]
-    aspects.sort(key=lambda name: name.rpartition(".")[0] != chosen[0].rpartition(".")[0])
+    ranked_labels = sorted(binary_columns, key=lambda name: is_number(frame[name])) or nominal_columns
+    if not ranked_labels:
+        return None
+    used_columns.add(ranked_labels[0])
+    rater_columns = [
+        name for name in named("rater", list(words)) if name not in used_columns and not _of_both(words[name], kind)
+    ]
+    rater_columns = [roles.get("rater", ""), *(name for name in rater_columns if normalised(name) not in LONG_ASPECT)]
+    rater_column = next(filter(None, rater_columns), "")
+    aspect_columns = [roles["aspect"]] if "aspect" in roles else columns_named(LONG_ASPECT)
+    aspect_columns = [
+        name
+        for name in aspect_columns
+        if name in roles.values() or (name not in {*used_columns, rater_column} and not words[name].null_count())
+    ]
+    aspect_columns = [
+        name for name in aspect_columns if kind.n_unique() < 2 or _of_both(words.get(name, frame[name]), kind)
+    ]
+    aspect_columns.sort(key=lambda name: name.rpartition(".")[0] != ranked_labels[0].rpartition(".")[0])
     return LabelLayout(
-        label=chosen[0],
-        kind=kinds[0],
-        rater=rater,
-        aspect=aspects[0] if aspects else "",
-        item=roles.get("item") or _shared_item(frame, kind, taken),
+        label=ranked_labels[0],
+        kind=kind_columns[0],
+        rater=rater_column,
+        aspect=aspect_columns[0] if aspect_columns else "",
+        item=roles.get("item") or _shared_item(frame, kind, used_columns),
     )
 
 
@@ -365,40 +402,42 @@ def _of_both(column: pl.Series, kind: pl.Series) -> bool:
 
 def _shared_item(frame: pl.DataFrame, kind: pl.Series, taken: Iterable[str]) -> str:
     """The column of the item: the column with the most values that occur with both kinds."""
-    best, most = "", 0
+    best_column, most_common = "", 0
     candidates = [name for name in frame.columns if name not in set(taken)]
-    likely = [*named("item", candidates), *(name for name in candidates if "id" in parts(name))]
-    for name in dict.fromkeys([*likely, *candidates]):
+    likely_columns = [*named("item", candidates), *(name for name in candidates if "id" in parts(name))]
+    for name in dict.fromkeys([*likely_columns, *candidates]):
         if frame[name].dtype.is_nested() or frame[name].dtype.is_float():
             continue
         rows = pl.DataFrame({"value": frame[name].cast(pl.String), "kind": kind.replace_strict(KINDS)}).drop_nulls()
-        both = int(rows.unique()["value"].is_duplicated().sum()) // 2
-        if both > most and rows["value"].n_unique() > most:
-            best, most = name, both
-    return best or next(iter(likely), "")
+        n_common = int(rows.unique()["value"].is_duplicated().sum()) // 2
+        if n_common > most_common and rows["value"].n_unique() > most_common:
+            best_column, most_common = name, n_common
+    return best_column or next(iter(likely_columns), "")
 
 
 def _with_places(frame: pl.DataFrame, layout: LabelLayout, declared: Columns) -> LabelLayout:
     """The layout, completed by the columns of items, systems, clusters and inclusion probabilities."""
-    roles, used = declared.roles, layout.used
-    free = [name for name in frame.columns if name not in used and not frame[name].dtype.is_nested()]
-    others = [name for name in free if name not in roles.values()]
-    systems = (roles["system"],) if "system" in roles else _systems(frame, others)
-    others = [name for name in others if name not in systems]
-    rows = [layout.rater or layout.kind, layout.aspect] if layout.label else []
+    roles, used_columns = declared.roles, layout.used
+    free_columns = [name for name in frame.columns if name not in used_columns and not frame[name].dtype.is_nested()]
+    other_columns = [name for name in free_columns if name not in roles.values()]
+    systems = (roles["system"],) if "system" in roles else _systems(frame, other_columns)
+    other_columns = [name for name in other_columns if name not in systems]
+    row_columns = [layout.rater or layout.kind, layout.aspect] if layout.label else []
     repeat = roles.get("repeat", "")
-    key = [name for name in (*systems, *rows, repeat) if name]
-    runs = [""] if repeat else ["", *named("repeat", others)[:1]]
+    known_key = [name for name in (*systems, *row_columns, repeat) if name]
+    repeat_columns = [""] if repeat else ["", *named("repeat", other_columns)[:1]]
     item = roles.get("item") or layout.item
-    ids = (name for name in others if parts(name)[-1] == "id" and not set(parts(name)) & set(CLUSTERS))
-    likely = [item] if item else [*named("item", others), *ids]
-    spare = [] if item else [name for name in others if _may_be_key(frame[name])]
-    keys = [*product(runs, dict.fromkeys(likely)), *product([""], spare)]
-    run, item = next((pair for pair in keys if _unique(frame, list(filter(None, [*pair, *key])))), ("", item))
+    id_columns = (name for name in other_columns if parts(name)[-1] == "id" and not set(parts(name)) & set(CLUSTERS))
+    likely_items = [item] if item else [*named("item", other_columns), *id_columns]
+    possible_keys = [] if item else [name for name in other_columns if _may_be_key(frame[name])]
+    candidate_keys = [*product(repeat_columns, dict.fromkeys(likely_items)), *product([""], possible_keys)]
+    repeat_column, item = next(
+        (pair for pair in candidate_keys if _unique(frame, list(filter(None, [*pair, *known_key])))), ("", item)
+    )
     cluster = roles.get("cluster") or next(
         (
             name
-            for name in free
+            for name in free_columns
             if name not in (item, *systems)
             and parts(name)[0] in CLUSTERS
             and ("id" in parts(name) or len(parts(name)) == 1)
@@ -413,14 +452,14 @@ def _with_places(frame: pl.DataFrame, layout: LabelLayout, declared: Columns) ->
         cluster=cluster,
         probability=roles.get("probability", ""),
         n_outputs=roles.get("n_outputs", ""),
-        repeat=repeat or run,
+        repeat=repeat or repeat_column,
     )
 
 
 def _may_be_key(column: pl.Series) -> bool:
     """Whether cells may be item labels: integers, or short texts."""
-    short = column.dtype == pl.String and (column.str.len_chars() <= LONGEST_KEY).all()
-    return column.dtype.is_integer() or bool(short)
+    is_short_text = column.dtype == pl.String and (column.str.len_chars() <= LONGEST_KEY).all()
+    return column.dtype.is_integer() or bool(is_short_text)
 
 
 def _unique(frame: pl.DataFrame, key: Sequence[str]) -> bool:
@@ -433,8 +472,8 @@ def _systems(frame: pl.DataFrame, free: Sequence[str]) -> tuple[str, ...]:
     of the model."""
     versions = [name for version in VERSIONS for name in free if normalised(name) == version]
     models = [name for name in named("system", free) if name not in versions]
-    varying = [
+    varying_columns = [
         [name for name in names if 1 < frame[name].n_unique() <= MOST_SYSTEMS][:1] for names in (models, versions)
     ]
-    constant = [name for name in models if frame[name].n_unique() == 1 and parts(name)[-1] != "version"]
-    return tuple(chain(*varying)) or tuple(constant[:1])
+    constant_models = [name for name in models if frame[name].n_unique() == 1 and parts(name)[-1] != "version"]
+    return tuple(chain(*varying_columns)) or tuple(constant_models[:1])

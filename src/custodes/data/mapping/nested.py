@@ -37,26 +37,28 @@ def flattened(frame: pl.DataFrame, paths: Iterable[str] = ()) -> pl.DataFrame:
     named_paths = list(paths)
     for name in nested_columns(frame):
         values = _values(frame[name])
-        starred = [path for path in named_paths if path.startswith(f"{name}.") and ".*." in path]
-        if starred and any(isinstance(value, list) and value and isinstance(value[0], dict) for value in values):
-            rows = [len(value) if isinstance(value, list) else 1 for value in values]
+        starred_paths = [path for path in named_paths if path.startswith(f"{name}.") and ".*." in path]
+        if starred_paths and any(isinstance(value, list) and value and isinstance(value[0], dict) for value in values):
+            n_rows_of_cell = [len(value) if isinstance(value, list) else 1 for value in values]
             entries = [entry for value in values for entry in (value if isinstance(value, list) else [value])]
-            frame = frame.select(pl.all().gather([row for row, n in enumerate(rows) for _ in range(n)]))
+            frame = frame.select(pl.all().gather([row for row, n in enumerate(n_rows_of_cell) for _ in range(n)]))
             frame = frame.with_columns(_cells(name, [{"*": entry} for entry in entries]))
-    columns: dict[str, pl.Series] = {}
+    column_of_path: dict[str, pl.Series] = {}
     for column in frame.iter_columns():
-        nested = _is_nested(column)
-        parts: dict[str, list[Any]] = {}
-        for row, value in enumerate(_values(column) if nested else ()):
+        is_nested = _is_nested(column)
+        cells_of_path: dict[str, list[Any]] = {}
+        for row, value in enumerate(_values(column) if is_nested else ()):
             for path, leaf in _leaves(value, column.name, named_paths, DEPTH):
-                parts.setdefault(path, [None] * frame.height)[row] = leaf
-        if not nested or len(columns) + len(parts) > MOST:
-            columns[column.name] = column
+                cells_of_path.setdefault(path, [None] * frame.height)[row] = leaf
+        if not is_nested or len(column_of_path) + len(cells_of_path) > MOST:
+            column_of_path[column.name] = column
         else:
-            columns |= {
-                path: _cells(path, cells) for path, cells in parts.items() if path == column.name or path not in frame
+            column_of_path |= {
+                path: _cells(path, cells)
+                for path, cells in cells_of_path.items()
+                if path == column.name or path not in frame
             }
-    return pl.DataFrame(list(columns.values()))
+    return pl.DataFrame(list(column_of_path.values()))
 
 
 def exploded(frame: pl.DataFrame) -> Iterator[pl.DataFrame]:
@@ -65,13 +67,13 @@ def exploded(frame: pl.DataFrame) -> Iterator[pl.DataFrame]:
     for name in nested_columns(frame):
         values = [value for value in _values(frame[name].head(LONGEST)) if value is not None]
         entries = [entry for value in values if isinstance(value, list) for entry in value]
-        objects = entries and all(isinstance(entry, dict) and len(entry) > 1 for entry in entries)
-        if not objects or not all(turns_of(value) is None for value in values):
+        has_objects = entries and all(isinstance(entry, dict) and len(entry) > 1 for entry in entries)
+        if not has_objects or not all(turns_of(value) is None for value in values):
             continue
         keys = [path.removeprefix(f"{name}.*.") for path, _ in _leaves(entries[0], f"{name}.*", (), DEPTH)]
-        called_so = any(normalised(key).rpartition("_")[2] in ("name", "metric") for key in keys)
-        scored = called_so and named("score", [key.rpartition(".")[2] for key in keys if key != "source"])
-        if named("system", keys) or named("rater", keys) or scored:
+        has_name = any(normalised(key).rpartition("_")[2] in ("name", "metric") for key in keys)
+        has_scores = has_name and named("score", [key.rpartition(".")[2] for key in keys if key != "source"])
+        if named("system", keys) or named("rater", keys) or has_scores:
             yield flattened(frame, [f"{name}.*.{key}" for key in entries[0]])
 
 
@@ -80,8 +82,8 @@ def _is_nested(column: pl.Series) -> bool:
         return column.dtype.is_nested()
     cells = column.drop_nulls().str.strip_chars()
     cells = cells.filter(cells != "")
-    brackets = cells.len() > 0 and cells.str.contains(r"^(\{[\s\S]*\}|\[[\s\S]*\])$").all()
-    return bool(brackets) and all(isinstance(_parsed(cell), dict | list) for cell in cells.head(3))
+    has_brackets = cells.len() > 0 and cells.str.contains(r"^(\{[\s\S]*\}|\[[\s\S]*\])$").all()
+    return bool(has_brackets) and all(isinstance(_parsed(cell), dict | list) for cell in cells.head(3))
 
 
 def _values(column: pl.Series) -> list[Any]:
@@ -108,8 +110,8 @@ def _leaves(value: Any, path: str, named_paths: Iterable[str], depth: int) -> It
         for key, part in value.items():
             yield from _leaves(part, f"{path}.{key}", named_paths, depth - 1)
     elif isinstance(value, list) and depth and len(value) <= LONGEST and _opens(value, path, named_paths):
-        for place, part in enumerate(value):
-            yield from _leaves(part, f"{path}.{place}", named_paths, depth - 1)
+        for index, part in enumerate(value):
+            yield from _leaves(part, f"{path}.{index}", named_paths, depth - 1)
     elif value is not None:
         yield path, json.dumps(value, ensure_ascii=False, default=str) if isinstance(value, dict | list) else value
 

@@ -53,17 +53,21 @@ class ColumnPattern:
         """
         if not written.strip():
             raise OptionError(f"columns: a pattern is empty; give one such as {EXAMPLE}")
-        kind, sign, rest = written.partition(":")
-        whole = [cls._parsed(written, written)]
+        kind, colon, path = written.partition(":")
+        literal_reading = [cls._parsed(written, written)]
         if is_path(written):
             fields = [f"{{{name}}}" for name in PATHS[kind]]
-            stars = min(rest.count("*"), len(fields))
-            for field in fields[:stars]:
-                rest = rest.replace("*", field, 1)
-            listed_below = f"{rest}.{{{PATHS[kind][1]}:{POSITION}}}"
-            texts = [listed_below, rest] if stars < len(fields) else [rest]
-            return [*whole, *(cls._parsed(written, text, kind=kind) for text in texts)]
-        return [*whole, cls._parsed(written, rest, kind=kind)] if sign and rest and kind in KINDS else whole
+            n_stars = min(path.count("*"), len(fields))
+            for field in fields[:n_stars]:
+                path = path.replace("*", field, 1)
+            path_of_lists = f"{path}.{{{PATHS[kind][1]}:{POSITION}}}"
+            texts = [path_of_lists, path] if n_stars < len(fields) else [path]
+            return [*literal_reading, *(cls._parsed(written, text, kind=kind) for text in texts)]
+        return (
+            [*literal_reading, cls._parsed(written, path, kind=kind)]
+            if colon and path and kind in KINDS
+            else literal_reading
+        )
 
     @classmethod
     def _parsed(cls, written: str, text: str, kind: str = "") -> ColumnPattern:
@@ -86,9 +90,9 @@ class ColumnPattern:
             fields.append(field)
             globs.append(tuple(part.strip() for part in (spec or "").split(",") if part.strip()))
             texts.append("")
-        doubled = next((name for name in fields if fields.count(name) > 1), None)
-        if doubled:
-            raise OptionError(f"columns: pattern {written!r} holds {{{doubled}}} twice; give each placeholder once")
+        duplicate = next((name for name in fields if fields.count(name) > 1), None)
+        if duplicate:
+            raise OptionError(f"columns: pattern {written!r} holds {{{duplicate}}} twice; give each placeholder once")
         if any(not between for between in texts[1:-1]):
             raise OptionError(
                 f"columns: pattern {written!r} has no text between two placeholders; write the text that separates them"
@@ -106,24 +110,30 @@ class ColumnPattern:
             return []
         if not self.fields:
             return [{}] if column == self.texts[0] else []
-        first, *between, last = self.texts
-        ways: list[tuple[tuple[str, ...], str]] = [((), column[len(first) :])] if column.startswith(first) else []
-        for place, fixed in enumerate(between):
-            ways = [
-                ((*labels, text[: match.start()]), text[match.start() + len(fixed) :])
-                for labels, text in ways
-                for match in re.finditer(f"(?={re.escape(fixed)})", text)
-                if self._allows(place, text[: match.start()])
+        prefix, *inner_texts, suffix = self.texts
+        partial_matches: list[tuple[tuple[str, ...], str]] = (
+            [((), column[len(prefix) :])] if column.startswith(prefix) else []
+        )
+        for index, fixed_text in enumerate(inner_texts):
+            partial_matches = [
+                ((*labels, text[: match.start()]), text[match.start() + len(fixed_text) :])
+                for labels, text in partial_matches
+                for match in re.finditer(f"(?={re.escape(fixed_text)})", text)
+                if self._allows(index, text[: match.start()])
             ]
-        ends = [(*labels, text.removesuffix(last)) for labels, text in ways if text.endswith(last)]
+        label_tuples = [
+            (*labels, text.removesuffix(suffix)) for labels, text in partial_matches if text.endswith(suffix)
+        ]
         return [
-            dict(zip(self.fields, labels, strict=True)) for labels in ends if self._allows(len(between), labels[-1])
+            dict(zip(self.fields, labels, strict=True))
+            for labels in label_tuples
+            if self._allows(len(inner_texts), labels[-1])
         ]
 
-    def _allows(self, place: int, label: str) -> bool:
-        if not label.strip() or (self.fields[place] == "kind" and label.lower() not in KINDS):
+    def _allows(self, index: int, label: str) -> bool:
+        if not label.strip() or (self.fields[index] == "kind" and label.lower() not in KINDS):
             return False
-        return not self.globs[place] or any(fnmatchcase(label, glob) for glob in self.globs[place])
+        return not self.globs[index] or any(fnmatchcase(label, glob) for glob in self.globs[index])
 
     @property
     def fixed(self) -> str:
@@ -139,29 +149,33 @@ def split_columns(pattern: ColumnPattern, columns: Sequence[str]) -> dict[str, d
     how `human_factual_consistency_ann1` is split. If several ways remain, `OptionError` is raised; the message gives
     two ways and a pattern that allows only one way.
     """
-    ways = {column: pattern.splits(column) for column in columns}
-    sure = {(name, label) for splits in ways.values() if len(splits) == 1 for name, label in splits[0].items()}
+    splits_of_column = {column: pattern.splits(column) for column in columns}
+    sure_labels = {
+        (name, label) for splits in splits_of_column.values() if len(splits) == 1 for name, label in splits[0].items()
+    }
     labels = {}
-    for column, splits in ways.items():
+    for column, splits in splits_of_column.items():
         if splits:
-            counts = [sum(part in sure for part in way.items()) for way in splits]
-            best = [way for way, count in zip(splits, counts, strict=True) if count == max(counts)]
-            if len(best) > 1:
-                first, second, *_ = (", ".join(f"{field} {label!r}" for field, label in way.items()) for way in best)
-                limited = f"{{{pattern.fields[0]}:{best[1][pattern.fields[0]]}}}"
-                example = pattern.written.replace(f"{{{pattern.fields[0]}}}", limited)
-                raise OptionError(
-                    f"columns: {column!r} matches {pattern.written!r} in two ways ({first}; {second}); list the "
-                    f"labels, as in {example!r} (a comma list of globs)"
+            n_sure = [sum(part in sure_labels for part in way.items()) for way in splits]
+            best_splits = [way for way, count in zip(splits, n_sure, strict=True) if count == max(n_sure)]
+            if len(best_splits) > 1:
+                first_way, second_way, *_ = (
+                    ", ".join(f"{field} {label!r}" for field, label in way.items()) for way in best_splits
                 )
-            labels[column] = best[0]
+                limited_field = f"{{{pattern.fields[0]}:{best_splits[1][pattern.fields[0]]}}}"
+                example = pattern.written.replace(f"{{{pattern.fields[0]}}}", limited_field)
+                raise OptionError(
+                    f"columns: {column!r} matches {pattern.written!r} in two ways ({first_way}; {second_way}); list "
+                    f"the labels, as in {example!r} (a comma list of globs)"
+                )
+            labels[column] = best_splits[0]
     return labels
 
 
 def is_path(written: str) -> bool:
     """Whether a pattern is a kind and a path with `*`, as in `human:scores.*`."""
-    kind, sign, rest = written.partition(":")
-    return bool(sign) and kind in PATHS and "*" in rest and "{" not in rest
+    kind, colon, path = written.partition(":")
+    return bool(colon) and kind in PATHS and "*" in path and "{" not in path
 
 
 def literal(text: str) -> str:

@@ -54,17 +54,19 @@ def read_phrases(
     a tie. A single word needs no pattern.
     """
     alternatives = [_compiled(part) for part in written.split("|")]
-    by_position = any(kind == "position" for kind, _ in alternatives)
-    allowed = {*WORDS, *map(_plain, systems)}
-    words = {
-        cell: _word(cell, alternatives, allowed, by_position=by_position) for cell in cells.unique() if cell is not None
+    is_by_position = any(kind == "position" for kind, _ in alternatives)
+    allowed_words = {*WORDS, *map(_plain, systems)}
+    word_of_cell = {
+        cell: _word(cell, alternatives, allowed_words, is_by_position=is_by_position)
+        for cell in cells.unique()
+        if cell is not None
     }
-    words_of_cells = cells.replace_strict(words, default=None, return_dtype=pl.String)
-    lost = (words_of_cells.fill_null("") == "") & (cells.fill_null("").str.strip_chars() != "")
-    examples = cells.filter(lost).str.slice(0, 40)
-    message = f"{where}: {lost.sum()} verdicts match no phrase and count as not rated ({counted(examples)})"
-    reason = pl.select(pl.when(lost).then(pl.lit(UNREADABLE)).otherwise(pl.lit(""))).to_series()
-    return words_of_cells.fill_null(""), reason, noted(("unread-phrases", int(lost.sum()), message))
+    words_of_cells = cells.replace_strict(word_of_cell, default=None, return_dtype=pl.String)
+    is_unread = (words_of_cells.fill_null("") == "") & (cells.fill_null("").str.strip_chars() != "")
+    examples = cells.filter(is_unread).str.slice(0, 40)
+    message = f"{where}: {is_unread.sum()} verdicts match no phrase and count as not rated ({counted(examples)})"
+    reason = pl.select(pl.when(is_unread).then(pl.lit(UNREADABLE)).otherwise(pl.lit(""))).to_series()
+    return words_of_cells.fill_null(""), reason, noted(("unread-phrases", int(is_unread.sum()), message))
 
 
 def check_phrases(written: str) -> None:
@@ -83,8 +85,8 @@ def _compiled(part: str) -> tuple[str, re.Pattern[str]]:
         )
     before, after = PLACEHOLDER.split(part.strip())[::2]
     kind, _, globs = placeholders[0].partition(":")
-    word = "(?:" + "|".join(_glob(glob) for glob in globs.split(",")) + ")" if globs else WORD
-    return kind, re.compile(rf"\s*{_glob(before)}{word}{_glob(after)}\s*", re.I | re.S)
+    word_regex = "(?:" + "|".join(_glob(glob) for glob in globs.split(",")) + ")" if globs else WORD
+    return kind, re.compile(rf"\s*{_glob(before)}{word_regex}{_glob(after)}\s*", re.I | re.S)
 
 
 def _glob(text: str) -> str:
@@ -93,14 +95,18 @@ def _glob(text: str) -> str:
 
 
 def _word(
-    cell: str, alternatives: Sequence[tuple[str, re.Pattern[str]]], allowed: Collection[str], *, by_position: bool
+    cell: str,
+    alternatives: Sequence[tuple[str, re.Pattern[str]]],
+    allowed_words: Collection[str],
+    *,
+    is_by_position: bool,
 ) -> str:
     """The verdict of a phrase as one word, '' if no pattern matches."""
-    for kind, pattern in (("position" if by_position else "winner", SINGLE), *alternatives):
+    for kind, pattern in (("position" if is_by_position else "winner", SINGLE), *alternatives):
         match = pattern.fullmatch(cell)
         if match and kind == "tie":
             return "tie"
-        if match and _plain(match[1]) in allowed:
+        if match and _plain(match[1]) in allowed_words:
             return LETTERS.get(match[1].lower(), match[1]) if kind == "position" else match[1]
     return ""
 
@@ -118,30 +124,32 @@ def proposed_phrases(cells: pl.Series) -> str:
     >>> proposed_phrases(pl.Series(["A: It is clear.", "B: It is short.", "Both are equally good."]))
     '{winner}:*|{tie:*equally*}'
     """
-    counts = Counter(cell.strip()[:LONGEST] for cell in cells.drop_nulls() if cell.strip())
-    words: dict[str, Counter[str]] = {}
-    for cell, n in counts.items():
+    count_of_cell = Counter(cell.strip()[:LONGEST] for cell in cells.drop_nulls() if cell.strip())
+    word_counts: dict[str, Counter[str]] = {}
+    for cell, n in count_of_cell.items():
         for template, word in _templates(cell):
-            words.setdefault(template, Counter())[word] += n
-    both = {template: sum(seen.values()) for template, seen in words.items() if len({*seen} - {"C"}) > 1}
+            word_counts.setdefault(template, Counter())[word] += n
+    count_of_template = {
+        template: sum(seen.values()) for template, seen in word_counts.items() if len({*seen} - {"C"}) > 1
+    }
     patterns: list[str] = []
-    left = {cell: n for cell, n in counts.items() if not SINGLE.fullmatch(cell)}
-    total = sum(counts.values())
-    read = total - sum(left.values())
-    for template in sorted(both, key=lambda name: both[name], reverse=True):
+    remaining = {cell: n for cell, n in count_of_cell.items() if not SINGLE.fullmatch(cell)}
+    n_total = sum(count_of_cell.values())
+    n_read = n_total - sum(remaining.values())
+    for template in sorted(count_of_template, key=lambda name: count_of_template[name], reverse=True):
         _, pattern = _compiled(template)
-        matched = [cell for cell in left if pattern.fullmatch(cell)]
-        if matched and len(patterns) < MOST:
+        matched_cells = [cell for cell in remaining if pattern.fullmatch(cell)]
+        if matched_cells and len(patterns) < MOST:
             patterns.append(template)
-            read += sum(left.pop(cell) for cell in matched)
-    undecided = [cell.lower() for cell in left if not TOKEN.search(cell)]
-    ties = sorted(
-        (glob for glob in TIES if any(glob in cell for cell in undecided)),
-        key=lambda glob: -sum(glob in cell for cell in undecided),
+            n_read += sum(remaining.pop(cell) for cell in matched_cells)
+    tie_cells = [cell.lower() for cell in remaining if not TOKEN.search(cell)]
+    tie_globs = sorted(
+        (glob for glob in TIES if any(glob in cell for cell in tie_cells)),
+        key=lambda glob: -sum(glob in cell for cell in tie_cells),
     )
-    if ties and patterns:
-        patterns.append(f"{{tie:*{ties[0]}*}}")
-    return "|".join(patterns) if patterns and read >= COVERED * total else ""
+    if tie_globs and patterns:
+        patterns.append(f"{{tie:*{tie_globs[0]}*}}")
+    return "|".join(patterns) if patterns and n_read >= COVERED * n_total else ""
 
 
 def _templates(cell: str) -> Iterator[tuple[str, str]]:
@@ -150,22 +158,22 @@ def _templates(cell: str) -> Iterator[tuple[str, str]]:
         before, after = cell[: match.start()], cell[match.end() :]
         if set(before + after) & set("{}|*"):
             continue
-        start = re.split(r"(?<=[.!?\n])\s+", before)[-1]
-        lead = "*" if start != before else ""
-        text = re.split(r"[.!?\n,;]", after, maxsplit=1)[0]
-        marks = re.match(r"\s*[:.)\-\u2013,]", after)
-        if WORSE.search(start + text):
+        clause_start = re.split(r"(?<=[.!?\n])\s+", before)[-1]
+        wildcard = "*" if clause_start != before else ""
+        clause_end = re.split(r"[.!?\n,;]", after, maxsplit=1)[0]
+        mark_match = re.match(r"\s*[:.)\-\u2013,]", after)
+        if WORSE.search(clause_start + clause_end):
             continue
         word = match[1].upper()
         if match[0].startswith("[[") and not set(match[0]) & set("*#"):
             opening, closing = match[0].split(match[1])
             yield f"*{opening}{{winner}}{closing}*", word
-        elif not start.strip() and marks:
-            yield f"{lead}{{winner}}{marks[0]}*", word
-        elif BETTER.search(start):
-            yield f"{lead}{start}{{winner}}*", word
-        elif better := BETTER.search(text):
-            yield f"{lead}{start}{{winner}}{text[: better.end()]}*", word
+        elif not clause_start.strip() and mark_match:
+            yield f"{wildcard}{{winner}}{mark_match[0]}*", word
+        elif BETTER.search(clause_start):
+            yield f"{wildcard}{clause_start}{{winner}}*", word
+        elif better_match := BETTER.search(clause_end):
+            yield f"{wildcard}{clause_start}{{winner}}{clause_end[: better_match.end()]}*", word
 
 
 def may_be_phrases(column: pl.Series) -> bool:

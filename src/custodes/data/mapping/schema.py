@@ -35,38 +35,41 @@ class Schema:
     def load(cls, path: str | Path) -> Schema:
         """Read a schema from a TOML file. Paths are relative to the file. Unknown keys raise an error with a
         suggestion."""
-        place = Path(path)
+        toml_file = Path(path)
         try:
-            values = tomllib.loads(utf8_text(small_file(place, "a schema"), place.name))
+            values = tomllib.loads(utf8_text(small_file(toml_file, "a schema"), toml_file.name))
         except OSError as error:
-            raise InputError(f"schema {place}: cannot be read: {error.strerror}") from None
+            raise InputError(f"schema {toml_file}: cannot be read: {error.strerror}") from None
         except (ValueError, RecursionError) as error:
-            raise InputError(f'{place.name}: not TOML: {error}; an example: reader = "ratings"') from None
+            raise InputError(f'{toml_file.name}: not TOML: {error}; an example: reader = "ratings"') from None
         for key, value in values.items():
             if key not in KEYS:
-                raise InputError(f"{place.name}: unknown key {key!r}{suggestion(key, KEYS)}; keys: {', '.join(KEYS)}")
-            listed = isinstance(value, list) and key in SELECTION and all(isinstance(text, str) for text in value)
-            if key != TABLE and not (isinstance(value, str) or listed):
                 raise InputError(
-                    f'{place.name}: {key} = {value!r} is not a text; write the value in quotes, such as {key} = "..."'
+                    f"{toml_file.name}: unknown key {key!r}{suggestion(key, KEYS)}; keys: {', '.join(KEYS)}"
+                )
+            is_list = isinstance(value, list) and key in SELECTION and all(isinstance(text, str) for text in value)
+            if key != TABLE and not (isinstance(value, str) or is_list):
+                raise InputError(
+                    f"{toml_file.name}: {key} = {value!r} is not a text; write the value in quotes, such as {key} = "
+                    '"..."'
                 )
         try:
             columns = Columns.make(values.get(TABLE, {}))
         except OptionError as error:
-            raise InputError(f"{place.name}: {error}") from None
+            raise InputError(f"{toml_file.name}: {error}") from None
         reading = {key: values[key] for key in WORDS if key in values}
-        reading |= {key: place.parent / values[key] for key in PATHS if key in values}
+        reading |= {key: toml_file.parent / values[key] for key in PATHS if key in values}
         return cls(columns=columns, reading=reading, selection={key: values[key] for key in SELECTION if key in values})
 
     def under(
         self, columns: Columns, reading: Mapping[str, Any], selection: Mapping[str, Patterns] | None = None
     ) -> Schema:
         """The schema completed by arguments of a caller, which take precedence if they are not None."""
-        declared = {name: value for name, value in reading.items() if value is not None}
+        given_options = {name: value for name, value in reading.items() if value is not None}
         return replace(
             self,
             columns=columns.over(self.columns),
-            reading={**self.reading, **declared},
+            reading={**self.reading, **given_options},
             selection={**self.selection, **(selection or {})},
         )
 

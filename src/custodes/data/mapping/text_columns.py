@@ -50,16 +50,16 @@ class TextColumns:
         facts = {role: self._cells(frame, role) for role in OF_ITEM if role in self.roles}
         roles = dict(self.roles)
         texts: list[tuple[pl.Series | str, pl.Series]] = []
-        alone = "text" not in roles and not self.systems
+        uses_last_turn = "text" not in roles and not self.systems
         if "messages" in roles:
             exchanges = [
-                _exchange(cell, f"{where}, row {row}", alone=alone)
+                _exchange(cell, f"{where}, row {row}", uses_last_turn=uses_last_turn)
                 for row, cell in enumerate(frame[roles["messages"]], start=1)
             ]
-            for place, role in enumerate(("source", "context"), start=1):
-                facts.setdefault(role, pl.Series([parts[place] for parts in exchanges], dtype=pl.String))
-            answers = pl.Series([parts[0] for parts in exchanges], dtype=pl.String)
-            texts += [(self._system(frame, where), answers)] if alone else []
+            for index, role in enumerate(("source", "context"), start=1):
+                facts.setdefault(role, pl.Series([exchange[index] for exchange in exchanges], dtype=pl.String))
+            answers = pl.Series([exchange[0] for exchange in exchanges], dtype=pl.String)
+            texts += [(self._system(frame, where), answers)] if uses_last_turn else []
         if "text" in roles:
             texts.append((self._system(frame, where), as_text(frame[roles["text"]], where=where)))
         texts += [(system, as_text(frame[name], where=where)) for name, system in self.systems.items()]
@@ -131,7 +131,7 @@ def as_text(column: pl.Series, *, where: str, lists: bool = True) -> pl.Series:
     return pl.Series(column.name, cells, dtype=pl.String)
 
 
-def _exchange(cell: Any, where: str, *, alone: bool) -> tuple[str | None, str | None, str | None]:
+def _exchange(cell: Any, where: str, *, uses_last_turn: bool) -> tuple[str | None, str | None, str | None]:
     """Output, source and context of a conversation.
 
     These are the last answer, the turn of the user before that answer, and all earlier turns as a dialogue. The output
@@ -142,14 +142,14 @@ def _exchange(cell: Any, where: str, *, alone: bool) -> tuple[str | None, str | 
     turns = turns_of(cell)
     if turns is None:
         raise InputError(f"{where}: messages must be a list of turns, each with role and content")
-    *before, (speaker, words) = turns
-    answer = words if alone and speaker.lower() in ANSWERS else None
-    before = before if answer is not None else turns
-    places = [place for place, (who, _) in enumerate(before) if who.lower() not in (*ANSWERS, *INSTRUCTIONS)]
-    if not places:
-        return answer, None, dialogue(before) if before else None
-    source = before.pop(places[-1])[1]
-    return answer, source, dialogue(before) if before else None
+    *earlier_turns, (speaker, last_text) = turns
+    answer = last_text if uses_last_turn and speaker.lower() in ANSWERS else None
+    earlier_turns = earlier_turns if answer is not None else turns
+    user_turns = [index for index, (who, _) in enumerate(earlier_turns) if who.lower() not in (*ANSWERS, *INSTRUCTIONS)]
+    if not user_turns:
+        return answer, None, dialogue(earlier_turns) if earlier_turns else None
+    source = earlier_turns.pop(user_turns[-1])[1]
+    return answer, source, dialogue(earlier_turns) if earlier_turns else None
 
 
 def _once_per_output(rows: pl.DataFrame, *, where: str, rated: bool) -> tuple[pl.DataFrame, list[Note]]:
@@ -157,8 +157,8 @@ def _once_per_output(rows: pl.DataFrame, *, where: str, rated: bool) -> tuple[pl
     is the first non-empty value of the item."""
     sources = rows.drop("system", "text")
     texts = rows.select("item", "system", "text").drop_nulls("text").unique(maintain_order=True)
-    first, sources, notes = first_of_each(texts, sources, where=where)
-    texts = first if rated else texts
-    silent = sources.join(texts, on="item", how="anti").height
-    notes += noted(("items-without-output", silent, f"{where}: {silent} items have no output and are left out"))
+    first_texts, sources, notes = first_of_each(texts, sources, where=where)
+    texts = first_texts if rated else texts
+    n_silent = sources.join(texts, on="item", how="anti").height
+    notes += noted(("items-without-output", n_silent, f"{where}: {n_silent} items have no output and are left out"))
     return texts.join(sources, on="item", how="left", maintain_order="left"), notes

@@ -52,19 +52,24 @@ def read_alpacaeval(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Stu
     items in one cluster.
     """
     _, *generators, _ = columns = fitting_columns(frame, COLUMNS, where=where)
-    anonymous = columns == COLUMNS[2]
-    alone, more = (label_column(frame, name, where=where, empty=name == "input") for name in ("instruction", "input"))
+    is_anonymous = columns == COLUMNS[2]
+    instruction_text, input_text = (
+        label_column(frame, name, where=where, empty=name == "input") for name in ("instruction", "input")
+    )
     # AlpacaEval combines the instruction and the input in the same way.
-    instruction = pl.select(pl.when(more == "").then(alone).otherwise(alone + "\n\n" + more)).to_series()
+    instruction = pl.select(
+        pl.when(input_text == "").then(instruction_text).otherwise(instruction_text + "\n\n" + input_text)
+    ).to_series()
     systems = [
-        pl.Series([name] * frame.height) if anonymous else label_column(frame, name, where=where) for name in generators
+        pl.Series([name] * frame.height) if is_anonymous else label_column(frame, name, where=where)
+        for name in generators
     ]
     texts = [_texts(frame, name) for name in ("output_1", "output_2")]
-    rater, people = _annotators(frame, anonymous=anonymous, where=where)
+    rater, is_human = _annotators(frame, is_anonymous=is_anonymous, where=where)
     verdict = without_empty(label_column(frame, "preference", where=where, empty=True)).replace("", UNPARSED)
     value = verdict.cast(pl.Float64, strict=False)
-    draw = value == 0
-    value = value.set(~value.is_between(1, 2).fill_null(False), None).set(draw.fill_null(False), 1.5)
+    is_draw = value == 0
+    value = value.set(~value.is_between(1, 2).fill_null(False), None).set(is_draw.fill_null(False), 1.5)
     item = _items(instruction, systems, texts)
     table = pl.DataFrame(
         {
@@ -76,21 +81,22 @@ def read_alpacaeval(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Stu
             "preference": (1.5 - value).sign(),
         }
     )
-    if not people:  # a preference of a judge is 1 + the probability of the second output
+    if not is_human:  # a preference of a judge is 1 + the probability of the second output
         table = table.with_columns(
             p_a=2 - value, p_tie=pl.when(value.is_null()).then(None).otherwise(0.0), p_b=value - 1
         )
-    old = int(draw.sum())
+    n_old_draws = int(is_draw.sum())
     notes = noted(
         (
             "no-generators",
-            anonymous,
+            is_anonymous,
             f"{where}: generators are not named; the systems are called output_1 and output_2",
         ),
         (
             "old-draw",
-            old,
-            f"{where}: {old} preferences are 0, the code of older versions of AlpacaEval for a draw, and count as ties",
+            n_old_draws,
+            f"{where}: {n_old_draws} preferences are 0, the code of older versions of AlpacaEval for a draw, and "
+            "count as ties",
         ),
     )
     groups = label_column(frame, "dataset", where=where, empty=True)
@@ -102,7 +108,7 @@ def read_alpacaeval(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Stu
         allowed=ALLOWED,
         failure=UNPARSED,
         items=pl.DataFrame({"item": item, "group": groups, "dataset": groups, "cluster": cluster}),
-        kind="human" if people else "",
+        kind="human" if is_human else "",
         outputs=outputs_of(
             (row for system, text in zip(systems, texts, strict=True) for row in zip(item, system, text, strict=True)),
             zip(item, instruction, strict=True),
@@ -114,14 +120,14 @@ def read_alpacaeval(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Stu
 def _graded(value: pl.Series, second: pl.Series, *, where: str) -> list[Note]:
     """A note on preferences between 1 and 2, which are rounded to the preferred output."""
     values = value.drop_nulls()
-    between = int((~values.is_in([1.0, 1.5, 2.0])).sum())
-    rate = f", {100 * (values.mean() - 1):.1f} %" if between and second.n_unique() == 1 else ""  # type: ignore[operator]
+    n_between = int((~values.is_in([1.0, 1.5, 2.0])).sum())
+    rate_text = f", {100 * (values.mean() - 1):.1f} %" if n_between and second.n_unique() == 1 else ""  # type: ignore[operator]
     message = (
-        f"{where}: {between} of {values.len()} preferences are not whole numbers and are rounded to the preferred "
+        f"{where}: {n_between} of {values.len()} preferences are not whole numbers and are rounded to the preferred "
         "output. The table 'reference' of leaderboard has the win rate without rounding, as AlpacaEval defines it "
-        f"(mean of preference - 1{rate})"
+        f"(mean of preference - 1{rate_text})"
     )
-    return noted(("graded-preference", between, message))
+    return noted(("graded-preference", n_between, message))
 
 
 def _texts(frame: pl.DataFrame, name: str) -> pl.Series:
@@ -130,13 +136,13 @@ def _texts(frame: pl.DataFrame, name: str) -> pl.Series:
     return frame[name].cast(pl.String, strict=False)
 
 
-def _annotators(frame: pl.DataFrame, *, anonymous: bool, where: str) -> tuple[pl.Series, bool]:
+def _annotators(frame: pl.DataFrame, *, is_anonymous: bool, where: str) -> tuple[pl.Series, bool]:
     """The annotators, and whether the annotators are human. Only files of human annotations have numbers as
     annotators."""
     column = next((name for name in ("annotator", "annotator_index") if name in frame.columns), None)
     if column is None:
-        name = "human" if anonymous else "annotator"
-        return pl.Series("rater", [name] * frame.height), anonymous
+        name = "human" if is_anonymous else "annotator"
+        return pl.Series("rater", [name] * frame.height), is_anonymous
     labels = label_column(frame, column, where=where).alias("rater")
     if labels.str.contains(r"^[0-9]+$").all():
         return "human_" + labels, True
@@ -146,21 +152,21 @@ def _annotators(frame: pl.DataFrame, *, anonymous: bool, where: str) -> tuple[pl
 def _items(instruction: pl.Series, systems: list[pl.Series], texts: list[pl.Series]) -> pl.Series:
     """The instruction of each row. If a system has several texts for an instruction, an id of the two texts is
     added."""
-    long = pl.concat(
+    text_rows = pl.concat(
         [
             pl.DataFrame({"instruction": instruction, "system": column, "text": text})
             for column, text in zip(systems, texts, strict=True)
         ]
     )
-    several = long.drop_nulls("text").group_by("instruction", "system").agg(pl.col("text").n_unique())
-    clashing = several.filter(pl.col("text") > 1)["instruction"].unique()
-    marks = [
-        f"{column} #{sha256(repr(pair).encode()).hexdigest()[:6]}" if clash else column
-        for column, pair, clash in zip(
-            instruction, zip(*texts, strict=True), instruction.is_in(clashing.implode()), strict=True
+    n_texts = text_rows.drop_nulls("text").group_by("instruction", "system").agg(pl.col("text").n_unique())
+    ambiguous = n_texts.filter(pl.col("text") > 1)["instruction"].unique()
+    item_labels = [
+        f"{column} #{sha256(repr(pair).encode()).hexdigest()[:6]}" if is_ambiguous else column
+        for column, pair, is_ambiguous in zip(
+            instruction, zip(*texts, strict=True), instruction.is_in(ambiguous.implode()), strict=True
         )
     ]
-    return pl.Series("item", marks, dtype=pl.String)
+    return pl.Series("item", item_labels, dtype=pl.String)
 
 
 def read_results(path: Path, *, part: str | None, invalid: Invalid) -> Study:
@@ -178,10 +184,10 @@ def read_results(path: Path, *, part: str | None, invalid: Invalid) -> Study:
         read_alpacaeval(table.frame, where=str(file.relative_to(path)), invalid=invalid)
     names = {name for columns in COLUMNS for name in columns} | set(MORE)
     frames = [table.frame.select(name for name in table.frame.columns if name in names) for _, table in tables]
-    frames, renamed = _named_by_folder(files, frames)
+    frames, renamed_texts = _named_by_folder(files, frames)
     study = read_alpacaeval(pl.concat(frames, how="diagonal"), where=path.name, invalid=invalid)
-    message = f"{path.name}: systems are named after their folders ({listed(renamed, limit=3)})"
-    study = replace(study, notes=(*study.notes, *noted(("folder-name", len(renamed), message))))
+    message = f"{path.name}: systems are named after their folders ({listed(renamed_texts, limit=3)})"
+    study = replace(study, notes=(*study.notes, *noted(("folder-name", len(renamed_texts), message))))
     return replace(study, digest=sha256("".join(table.digest for _, table in tables).encode()).hexdigest()[:16])
 
 
@@ -193,15 +199,15 @@ def _named_by_folder(files: Sequence[Path], frames: Sequence[pl.DataFrame]) -> t
         {str(name) for column in names for name in frame[column].unique()}
         for names, frame in zip(columns, frames, strict=True)
     ]
-    shared = set.intersection(*systems) if len(systems) > 1 else set()
-    result, renamed = [], []
-    for file, frame, names, pair in zip(files, frames, columns, systems, strict=True):
-        folder, single = file.parent.parent.name, pair - shared
-        if len(single) == 1 and len(pair) == 2 and folder not in pair:
-            frame = frame.with_columns(pl.col(names).cast(pl.String).replace({next(iter(single)): folder}))
-            renamed.append(f"{next(iter(single))} is {folder}")
-        result.append(frame)
-    return result, renamed
+    common_systems = set.intersection(*systems) if len(systems) > 1 else set()
+    renamed_frames, renamed_texts = [], []
+    for file, frame, names, folder_systems in zip(files, frames, columns, systems, strict=True):
+        folder, own_systems = file.parent.parent.name, folder_systems - common_systems
+        if len(own_systems) == 1 and len(folder_systems) == 2 and folder not in folder_systems:
+            frame = frame.with_columns(pl.col(names).cast(pl.String).replace({next(iter(own_systems)): folder}))
+            renamed_texts.append(f"{next(iter(own_systems))} is {folder}")
+        renamed_frames.append(frame)
+    return renamed_frames, renamed_texts
 
 
 def _files(path: Path) -> list[Path]:

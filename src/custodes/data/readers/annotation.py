@@ -117,85 +117,90 @@ def read_annotation(path: Path, *, part: str | None, invalid: Invalid) -> Study:
 def study_of(opened: sqlite3.Connection, where: str) -> Study:
     """The study that one transaction of a connection reads; see `read_annotation`."""
     frames = _frames(opened, where)
-    people, answers = opened.execute(EXCLUDED).fetchone()
-    cost, unit = opened.execute(PAID).fetchone() or (None, None)
-    (peeked,), (marked,) = (opened.execute(query).fetchone() for query in (PEEKED, MARKED))
+    n_excluded_people, n_excluded = opened.execute(EXCLUDED).fetchone()
+    cost, currency = opened.execute(PAID).fetchone() or (None, None)
+    (n_peeked,), (n_marked,) = (opened.execute(query).fetchone() for query in (PEEKED, MARKED))
     battles, ratings, metric = frames["battles"], frames["ratings"], frames["metric"]
-    waiting = battles.join(frames["waiting"], on=COMPARED, how="semi").height
+    n_waiting = battles.join(frames["waiting"], on=COMPARED, how="semi").height
     battles = battles.join(frames["waiting"], on=COMPARED, how="anti", maintain_order="left")
     if not frames["battles"].height and not ratings.height and not frames["outputs"].height:
         raise InputError(f"{where}: the study has no texts and no answers yet; read it again later")
-    preferences, second, verdict_notes = _verdicts(pl.concat([battles, metric], how="diagonal"), where)
-    nothing = Study(raters=Raters.infer({}))
-    scored = read_ratings(ratings, where=where, invalid="error") if ratings.height else nothing
-    answered = pl.concat([battles.select("rater"), ratings.select("rater")])
-    people_rows = frames["raters"].join(answered, on="rater", how="semi", maintain_order="left")
+    preferences, second_preferences, verdict_notes = _verdicts(pl.concat([battles, metric], how="diagonal"), where)
+    empty_study = Study(raters=Raters.infer({}))
+    score_study = read_ratings(ratings, where=where, invalid="error") if ratings.height else empty_study
+    answered_raters = pl.concat([battles.select("rater"), ratings.select("rater")])
+    people_rows = frames["raters"].join(answered_raters, on="rater", how="semi", maintain_order="left")
     raters = Raters.infer({**dict.fromkeys(people_rows["rater"], "human"), **dict.fromkeys(metric["rater"], "metric")})
     if people_rows.height:
         raters, _ = raters.described(
-            people_rows.with_columns(person=pl.lit("true"), cost=cost or None, cost_unit=pl.lit(unit if cost else None))
+            people_rows.with_columns(
+                person=pl.lit("true"), cost=cost or None, cost_unit=pl.lit(currency if cost else None)
+            )
         )
     outputs = Outputs.of(frames["outputs"], _with_lists(frames["sources"], where)) if frames["outputs"].height else None
     items, _ = Items.make(frames["items"], where=where)
-    again = _units(second.frame, "system_a", "system_b") + _units(scored.second_ratings.frame, "system")
+    n_second = _units(second_preferences.frame, "system_a", "system_b") + _units(
+        score_study.second_ratings.frame, "system"
+    )
     notes = noted(
         (
             "excluded-annotators",
-            answers,
-            f"{where}: {answers} answers of excluded annotators ({people}) are left out; interim "
+            n_excluded,
+            f"{where}: {n_excluded} answers of excluded annotators ({n_excluded_people}) are left out; interim "
             "analyses are not recomputed",
         ),
         (
             INCOMPLETE_LOOKS,
-            waiting,
-            f"{where}: {waiting} answers to incomplete interim analyses are left out; they count as soon as "
+            n_waiting,
+            f"{where}: {n_waiting} answers to incomplete interim analyses are left out; they count as soon as "
             "the interim analysis is complete",
         ),
         (
             "second-opinions",
-            again,
-            f"{where}: {again} second ratings by the same annotator serve only to measure the consistency of "
+            n_second,
+            f"{where}: {n_second} second ratings by the same annotator serve only to measure the consistency of "
             "annotators and are not used to compare systems",
         ),
         (
             "peeked",
-            peeked,
-            f"{where}: the owner looked at the estimates {peeked} times between interim analyses; "
+            n_peeked,
+            f"{where}: the owner looked at the estimates {n_peeked} times between interim analyses; "
             "if the owner stops because of an estimate, the rate of false decisions is up to five times the stated "
             "rate",
         ),
         (
             "marked",
-            marked,
-            f"{where}: for {marked} comparisons an annotator displayed the differing words, which may draw attention "
+            n_marked,
+            f"{where}: for {n_marked} comparisons an annotator displayed the differing words, which may draw attention "
             f"to wording rather than content",
         ),
     )
     return Study(
-        ratings=scored.ratings,
+        ratings=score_study.ratings,
         preferences=preferences,
-        second=second,
-        second_ratings=scored.second_ratings,
+        second=second_preferences,
+        second_ratings=score_study.second_ratings,
         looks=turned_looks(frames["looks"]),
         raters=raters,
         items=items,
         outputs=outputs,
-        notes=(*verdict_notes, *scored.notes, *notes),
+        notes=(*verdict_notes, *score_study.notes, *notes),
         name=where,
         digest=digest_of(*(frame.write_ndjson() for frame in frames.values())),
     )
 
 
-def _frames(opened: sqlite3.Connection, where: str) -> dict[str, pl.DataFrame]:
+def _frames(connection: sqlite3.Connection, where: str) -> dict[str, pl.DataFrame]:
     """The rows of the views, of incomplete interim analyses (`waiting`) and of the verdicts of the metric."""
-    there = {name for (name,) in opened.execute("SELECT name FROM sqlite_master WHERE type = 'view'")}
-    lacking = [name for name in (*VIEWS, "answers") if name not in there]
-    for view in sorted(there.intersection(VIEWS)):  # SQLite treats the quoted name of a missing column as a text
-        present = {name for (name,) in opened.execute("SELECT name FROM pragma_table_info(?)", (view,))}
-        lacking += [f"{view}.{name}" for name in VIEWS[view] if name not in present]
-    if lacking:
+    view_names = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'view'")}
+    missing_names = [name for name in (*VIEWS, "answers") if name not in view_names]
+    for view in sorted(view_names.intersection(VIEWS)):  # SQLite treats the quoted name of a missing column as a text
+        column_names = {name for (name,) in connection.execute("SELECT name FROM pragma_table_info(?)", (view,))}
+        missing_names += [f"{view}.{name}" for name in VIEWS[view] if name not in column_names]
+    if missing_names:
         raise InputError(
-            f"{where}: {listed(lacking)} is missing, so another version of custodes wrote this file; update custodes"
+            f"{where}: {listed(missing_names)} is missing, so another version of custodes wrote this file; update "
+            "custodes"
         )
     queries: dict[str, tuple[str, Mapping[str, Any]]] = {
         view: (f"SELECT {', '.join(f'[{name}]' for name in schema)} FROM {view}", schema)
@@ -204,7 +209,7 @@ def _frames(opened: sqlite3.Connection, where: str) -> dict[str, pl.DataFrame]:
     queries["waiting"] = (WAITING, dict.fromkeys(COMPARED, pl.String))
     queries["metric"] = (METRIC, {name: VIEWS["battles"][name] for name in METRIC_COLUMNS})
     frames = {
-        name: pl.DataFrame(opened.execute(query).fetchall(), schema=schema, orient="row", strict=False)
+        name: pl.DataFrame(connection.execute(query).fetchall(), schema=schema, orient="row", strict=False)
         for name, (query, schema) in queries.items()
     }
     if (frames["sources"]["references"] == "[]").all():
@@ -231,15 +236,15 @@ def _verdicts(rows: pl.DataFrame, where: str) -> tuple[Preferences, Preferences,
     if not rows.height:
         return Preferences.empty(), Preferences.empty(), []
     verdicts, notes = Preferences.make(rows, where=where, ignore=("kind", "role"))
-    second = second_rows(rows, where=where)
-    assert second is not None
-    refused = rows.filter(pl.col("preference").is_null())
+    is_second = second_rows(rows, where=where)
+    assert is_second is not None
+    refused_rows = rows.filter(pl.col("preference").is_null())
     message = (
-        f"{where}: {refused.height} comparisons could not be rated by the annotator and count as "
-        f"not rated ({counted(refused['invalid'])})"
+        f"{where}: {refused_rows.height} comparisons could not be rated by the annotator and count as "
+        f"not rated ({counted(refused_rows['invalid'])})"
     )
     notes = [replace(note, message=message) if note.rule == INVALID else note for note in notes]
-    return *verdicts.parted(second, rows["preference"].is_not_null()), notes
+    return *verdicts.parted(is_second, rows["preference"].is_not_null()), notes
 
 
 def read_interim_analyses(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:

@@ -65,9 +65,9 @@ def read_arena(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
     unknown, as these files do not record it.
     """
     question = fitting_columns(frame, COLUMNS, where=where)[0]
-    unused = frame.drop(question, *READ, *MARKS, *METADATA, strict=False)
-    turn = not set(COUNTS_TURNS) & set(frame.columns)
-    items = items_of(frame, where=where, question=question, turn=turn)
+    unused_columns = frame.drop(question, *READ, *MARKS, *METADATA, strict=False)
+    has_rated_turn = not set(COUNTS_TURNS) & set(frame.columns)
+    items = items_of(frame, where=where, question=question, turn=has_rated_turn)
     rater, notes = _raters(frame, where=where)
     verdict = _one_hot(frame, where=where) if "winner" not in frame.columns else frame["winner"]
     verdict = label_column(frame.with_columns(winner=verdict), "winner", where=where, empty=True)
@@ -80,9 +80,11 @@ def read_arena(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
         ]
     )
     verdicts, order_notes = judged(table, frame, where=where, column="winner")
-    notes += noted(("unused-columns", unused.width, f"{where}: columns not used: {listed(unused.columns)}"))
-    notes += in_each_row(frame, question, [*unused.columns, "prompt"], where=where)
-    turns = label_column(frame if turn else frame.select(PAIR), "turn", where=where, empty=True)
+    notes += noted(
+        ("unused-columns", unused_columns.width, f"{where}: columns not used: {listed(unused_columns.columns)}")
+    )
+    notes += in_each_row(frame, question, [*unused_columns.columns, "prompt"], where=where)
+    turns = label_column(frame if has_rated_turn else frame.select(PAIR), "turn", where=where, empty=True)
     texts, sources = _texts(frame, table, turns.cast(pl.Int64, strict=False).fill_null(0), where=where)
     return log_study(
         verdicts,
@@ -90,7 +92,7 @@ def read_arena(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
         invalid=invalid,
         allowed=words.ALLOWED,
         likely=partial(words.likely, systems=set(table["system_a"]) | set(table["system_b"])),
-        unused=unused,
+        unused=unused_columns,
         items=items.with_columns(label_column(frame, "language", where=where, empty=True).alias("group")),
         kind=lambda rater: next((kind for kind, starts in KINDS.items() if rater.lower().startswith(starts)), ""),
         outputs=outputs_of(texts, sources)[0],
@@ -102,25 +104,25 @@ def _raters(frame: pl.DataFrame, *, where: str) -> tuple[pl.Series, list[Note]]:
     """The raters, and notes on the raters."""
     if "judge" not in frame.columns:
         refuse_nameless(frame, where=where)
-        assumed = f"{where}: there is no column 'judge', so all verdicts are attributed to one annotator, 'human'"
-        return pl.Series("rater", ["human"] * frame.height), noted(("rater-assumed", True, assumed))
-    named = judges(frame, where=where)
-    users = named.str.starts_with(f"{USERS}_")
-    count = named.filter(users).n_unique()
-    together = f"{where}: {count} users of the arena are treated as one rater, {USERS!r}"
-    return named.set(users, USERS), noted(("users-together", count, together))
+        assumed_text = f"{where}: there is no column 'judge', so all verdicts are attributed to one annotator, 'human'"
+        return pl.Series("rater", ["human"] * frame.height), noted(("rater-assumed", True, assumed_text))
+    judge_names = judges(frame, where=where)
+    is_user = judge_names.str.starts_with(f"{USERS}_")
+    n_users = judge_names.filter(is_user).n_unique()
+    users_text = f"{where}: {n_users} users of the arena are treated as one rater, {USERS!r}"
+    return judge_names.set(is_user, USERS), noted(("users-together", n_users, users_text))
 
 
 def _one_hot(frame: pl.DataFrame, *, where: str) -> pl.Series:
     """The winner, from three columns of 0 and 1. If not exactly one cell is 1, the result is a text such as '1/1/0'."""
     flags = [label_column(frame, name, where=where, empty=True) for name in ONE_HOT]
-    words_of = [
+    winners = [
         next(iter(ONE_HOT[name] for name, flag in zip(ONE_HOT, row, strict=True) if flag == "1"), "")
         if sorted(row) == ["0", "0", "1"]
         else f"{'/'.join(row)}"
         for row in zip(*flags, strict=True)
     ]
-    return pl.Series("winner", words_of)
+    return pl.Series("winner", winners)
 
 
 def _texts(

@@ -35,14 +35,14 @@ def read_arenahard(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Stud
     game has no verdict.
     """
     question = fitting_columns(frame, COLUMNS, where=where)[0]
-    named = BASELINE in frame.columns
+    has_baseline = BASELINE in frame.columns
     rows = pl.DataFrame(
         [
             pl.Series("row", range(1, frame.height + 1)),
             label_column(frame, question, where=where).alias("item"),
             label_column(frame, "model", where=where).alias("system_a"),
             label_column(frame, BASELINE, where=where).alias("system_b")
-            if named
+            if has_baseline
             else pl.Series("system_b", [BASELINE] * frame.height),
             judges(frame, where=where),
         ]
@@ -60,7 +60,9 @@ def read_arenahard(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Stud
     table = table.with_columns(preference=preference).with_columns(
         preference=pl.when(pl.col("order") == "ba").then(-pl.col("preference")).otherwise("preference")
     )
-    unnamed = f"{where}: the log does not name the baseline (gpt-4-0314 by default), which is called {BASELINE!r} here"
+    unnamed_text = (
+        f"{where}: the log does not name the baseline (gpt-4-0314 by default), which is called {BASELINE!r} here"
+    )
     return log_study(
         table,
         where=where,
@@ -69,7 +71,7 @@ def read_arenahard(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Stud
         failure=NO_SCORE,
         items=rows.select("item", label_column(frame, "category", where=where, empty=True).alias("group")),
         kind="metric",
-        notes=noted(("baseline-unnamed", not named, unnamed)),
+        notes=noted(("baseline-unnamed", not has_baseline, unnamed_text)),
     )
 
 

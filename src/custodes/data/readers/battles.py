@@ -57,27 +57,27 @@ def read_battles(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
     """
     if "judge" in frame.columns and "rater" not in frame.columns:
         frame = frame.rename({"judge": "rater"})
-    present = set(frame.columns)
-    needed = max(COLUMNS, key=lambda columns: (len(set(columns) & present), columns == COLUMNS[1]))
-    _, left, right, column = needed
-    for same in SAME:
-        if set(same) <= present:
-            raise InputError(f"{where}: columns {same[0]!r} and {same[1]!r} have the same meaning; remove one")
-    rated = "rater" in frame.columns or "kind" in frame.columns
-    required = (*needed, "rater") if rated else needed
-    if not rated:
+    present_columns = set(frame.columns)
+    verdict_columns = max(COLUMNS, key=lambda columns: (len(set(columns) & present_columns), columns == COLUMNS[1]))
+    _, first_column, second_column, column = verdict_columns
+    for synonyms in SAME:
+        if set(synonyms) <= present_columns:
+            raise InputError(f"{where}: columns {synonyms[0]!r} and {synonyms[1]!r} have the same meaning; remove one")
+    has_raters = "rater" in frame.columns or "kind" in frame.columns
+    required = (*verdict_columns, "rater") if has_raters else verdict_columns
+    if not has_raters:
         refuse_nameless(frame, where=where)
-    second = second_rows(frame, where=where)
-    taken = OPTIONAL if second is None else (*OPTIONAL, "role")
-    notes = check_columns(frame, where=where, required=required, optional=taken)
+    is_second = second_rows(frame, where=where)
+    known_columns = OPTIONAL if is_second is None else (*OPTIONAL, "role")
+    notes = check_columns(frame, where=where, required=required, optional=known_columns)
     optional = [name for name in ("aspect", "repeat") if name in frame.columns]
     table = pl.DataFrame(
         [
             label_column(frame, "item", where=where),
-            label_column(frame, left, where=where).alias("system_a"),
-            label_column(frame, right, where=where).alias("system_b"),
+            label_column(frame, first_column, where=where).alias("system_a"),
+            label_column(frame, second_column, where=where).alias("system_b"),
             label_column(frame, "rater", where=where)
-            if rated
+            if has_raters
             else pl.repeat("human", frame.height, eager=True).alias("rater"),
             *(label_column(frame, name, where=where, empty=True) for name in optional),
             without_empty(label_column(frame, column, where=where, empty=True)).alias("verdict"),
@@ -87,118 +87,125 @@ def read_battles(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
     )
     verdicts, order_notes = judged(table, frame, where=where, column=column)
     systems = set(pl.concat([table["system_a"].unique(), table["system_b"].unique()]))
-    guess = partial(likely, systems=systems)
-    unused = [name for name in frame.columns if name not in (*required, *taken)]
-    preferences, counted = read_verdicts(
-        verdicts, where=where, allowed=words.ALLOWED, invalid=invalid, likely=guess, unused=unused
+    suggest_word = partial(likely, systems=systems)
+    unused_columns = [name for name in frame.columns if name not in (*required, *known_columns)]
+    preferences, verdict_notes = read_verdicts(
+        verdicts, where=where, allowed=words.ALLOWED, invalid=invalid, likely=suggest_word, unused=unused_columns
     )
-    assumed = f"{where}: there is no column 'rater', so all verdicts are attributed to one annotator, 'human'"
+    assumed_text = f"{where}: there is no column 'rater', so all verdicts are attributed to one annotator, 'human'"
     notes += [
         *order_notes,
-        *counted,
-        *in_each_row(frame, "item", unused, where=where),
-        *noted(("rater-assumed", not rated, assumed)),
+        *verdict_notes,
+        *in_each_row(frame, "item", unused_columns, where=where),
+        *noted(("rater-assumed", not has_raters, assumed_text)),
     ]
-    kinds = rater_kinds(frame, where=where) if rated else {"human": "human"}
-    again = Preferences.empty()
-    if second is not None:
-        preferences, again = preferences.parted(second, verdicts["preference"].is_not_null())
-    return Study(preferences=preferences, second=again, raters=Raters.infer(kinds), notes=tuple(notes), name=where)
+    kinds = rater_kinds(frame, where=where) if has_raters else {"human": "human"}
+    second_preferences = Preferences.empty()
+    if is_second is not None:
+        preferences, second_preferences = preferences.parted(is_second, verdicts["preference"].is_not_null())
+    return Study(
+        preferences=preferences, second=second_preferences, raters=Raters.infer(kinds), notes=tuple(notes), name=where
+    )
 
 
 def judged(table: pl.DataFrame, frame: pl.DataFrame, *, where: str, column: str) -> tuple[pl.DataFrame, list[Note]]:
     """`table` (item, system_a, system_b, rater, verdict, optional aspect and repeat), completed by `preference` and
     `order`."""
     verdict = table["verdict"].alias(column)
-    written = set(frame.columns) >= WRITTEN
-    reading = what_is_said(verdict, table["system_a"], table["system_b"], where=where, written=written)
-    order, notes = shown_first(table, frame, where=where, written=written)
-    places = reading.place.is_not_null()
+    is_own_format = set(frame.columns) >= WRITTEN
+    reading = what_is_said(verdict, table["system_a"], table["system_b"], where=where, written=is_own_format)
+    order, notes = shown_first(table, frame, where=where, written=is_own_format)
+    is_position = reading.place.is_not_null()
     if "order" in frame.columns and (order != 0).any():
         refuse(
-            places & (order == 0),
-            lambda rows, at: (
-                f"{where}: {column} {table['verdict'][at]!r} in row {rows} names a position, but the presentation "
-                "order of this row is unknown; give the order, or name the system"
+            is_position & (order == 0),
+            lambda rows, row_index: (
+                f"{where}: {column} {table['verdict'][row_index]!r} in row {rows} names a position, but the "
+                "presentation order of this row is unknown; give the order, or name the system"
             ),
         )
     # If cells name positions and there is no column of orders, the columns of systems are in displayed order.
-    order = order.set(places & (order == 0), 1.0)
-    preference = reading.preference.set(places & (order < 0), None).fill_null(-reading.place)
+    order = order.set(is_position & (order == 0), 1.0)
+    preference = reading.preference.set(is_position & (order < 0), None).fill_null(-reading.place)
     verdicts = table.with_columns(preference=preference, order=order.replace_strict(ORDERS, return_dtype=pl.String))
-    both_bad = int(reading.both_bad.sum())
+    n_both_bad = int(reading.both_bad.sum())
     return verdicts, [
         *notes,
         *_unsure_note(verdicts, reading.unsure, where=where, column=column),
-        *noted(("both-bad", both_bad, f'{where}: {both_bad} verdicts "both bad" count as ties')),
+        *noted(("both-bad", n_both_bad, f'{where}: {n_both_bad} verdicts "both bad" count as ties')),
     ]
 
 
 def refuse_nameless(frame: pl.DataFrame, *, where: str) -> None:
     """Raise `InputError` if an unused column may name the raters. Otherwise all verdicts would be attributed to one
     annotator."""
-    who = next(iter(may_say_who([name for name in frame.columns if frame[name].null_count() < frame.height])), None)
-    if who is not None:
+    rater_column = next(
+        iter(may_say_who([name for name in frame.columns if frame[name].null_count() < frame.height])), None
+    )
+    if rater_column is not None:
         raise InputError(
-            f"{where}: no column is the rater, but {who!r} may name the raters; try {option('rater', who)} (in "
-            f"Python columns={{'rater': {who!r}}}), or remove the column if one person gave all "
-            "verdicts"
+            f"{where}: no column is the rater, but {rater_column!r} may name the raters; try "
+            f"{option('rater', rater_column)} (in Python columns={{'rater': {rater_column!r}}}), or remove the column "
+            "if one person gave all verdicts"
         )
 
 
 def in_each_row(frame: pl.DataFrame, item: str, unused: Sequence[str], *, where: str) -> list[Note]:
     """A note for the case that each row is a different item and the values of an unused column of items repeat."""
     columns = [name for name in unused if name in frame.columns and not frame[name].dtype.is_nested()]
-    again = [name for name in named("item", columns) if 1 < frame[name].n_unique() <= frame.height / 2]
-    if not again or frame[item].n_unique() < frame.height:
+    repeating_columns = [name for name in named("item", columns) if 1 < frame[name].n_unique() <= frame.height / 2]
+    if not repeating_columns or frame[item].n_unique() < frame.height:
         return []
     message = (
-        f"{where}: {item} differs in every row, but values of {again[0]!r} repeat; if {again[0]!r} is the "
-        f"item, try {option('item', again[0])}"
+        f"{where}: {item} differs in every row, but values of {repeating_columns[0]!r} repeat; if "
+        f"{repeating_columns[0]!r} is the item, try {option('item', repeating_columns[0])}"
     )
     return noted(("item-in-each-row", True, message))
 
 
 def may_say_who(columns: Sequence[str]) -> list[str]:
     """Columns that may hold names of raters, such as `annotator` and `judge_name`."""
-    bare = {name: re.sub(r"_(name|id|model)$", "", normalised(name)) for name in columns}
-    return [name for name in columns if {bare[name], normalised(name)} & {"judge", *NAMES["rater"]}]
+    bare_names = {name: re.sub(r"_(name|id|model)$", "", normalised(name)) for name in columns}
+    return [name for name in columns if {bare_names[name], normalised(name)} & {"judge", *NAMES["rater"]}]
 
 
 def _unsure_note(verdicts: pl.DataFrame, unsure: pl.Series, *, where: str, column: str) -> list[Note]:
     """A note for the case that A or 1 was read as a column, and the displayed order may differ from the order of the
     columns."""
-    turned = unsure & (verdicts["order"] == "ba")
-    if not turned.any():
+    is_turned = unsure & (verdicts["order"] == "ba")
+    if not is_turned.any():
         return []
-    forward = pl.when(pl.col("system_a") < pl.col("system_b")).then(1.0).otherwise(-1.0)
+    direction = pl.when(pl.col("system_a") < pl.col("system_b")).then(1.0).otherwise(-1.0)
     comparisons = verdicts.drop_nulls("preference").with_columns(
         low=pl.min_horizontal("system_a", "system_b"),
         high=pl.max_horizontal("system_a", "system_b"),
-        taken=pl.col("preference") * forward,
+        taken=pl.col("preference") * direction,
         place=pl.col("preference")
-        * forward
-        * turned.filter(verdicts["preference"].is_not_null()).replace_strict(SIGNS),
+        * direction
+        * is_turned.filter(verdicts["preference"].is_not_null()).replace_strict(SIGNS),
     )
     keys = [name for name in ("item", "low", "high", "rater", "aspect", "repeat") if name in comparisons.columns]
-    twice = comparisons.group_by(keys).agg(pl.len(), pl.col("taken", "place").n_unique() > 1).filter(pl.col("len") > 1)
-    shares = twice.select(pl.col("taken", "place").mean()).row(0)
-    words_seen = ", ".join(verdicts.filter(unsure)["verdict"].unique(maintain_order=True).head(2))
-    so, otherwise = shares if twice.height else (0.0, 0.0)
-    either = (
-        f"{100 * so:.0f} % of comparisons have contradictory verdicts in this reading, and {100 * otherwise:.0f} % "
-        "if the cells mean the position"
+    repeated_comparisons = (
+        comparisons.group_by(keys).agg(pl.len(), pl.col("taken", "place").n_unique() > 1).filter(pl.col("len") > 1)
     )
-    if twice.height >= FEW and so >= max(CONTRADICTED, CLEARER * otherwise):
+    contradiction_rates = repeated_comparisons.select(pl.col("taken", "place").mean()).row(0)
+    words_seen = ", ".join(verdicts.filter(unsure)["verdict"].unique(maintain_order=True).head(2))
+    column_rate, position_rate = contradiction_rates if repeated_comparisons.height else (0.0, 0.0)
+    rates_text = (
+        f"{100 * column_rate:.0f} % of comparisons have contradictory verdicts in this reading, and "
+        f"{100 * position_rate:.0f} % if the cells mean the position"
+    )
+    if repeated_comparisons.height >= FEW and column_rate >= max(CONTRADICTED, CLEARER * position_rate):
         raise InputError(
-            f"{where}: {column} {words_seen} may be a column or a position and was read as a column ({either}). "
+            f"{where}: {column} {words_seen} may be a column or a position and was read as a column ({rates_text}). "
             "Write left and right for positions, or model_a and model_b for columns"
         )
     message = (
         f"{where}: {column} {words_seen} is read as the name of a column, whatever the presentation "
-        f"order{f' ({either})' if twice.height else ''}; if positions are meant, write left and right"
+        f"order{f' ({rates_text})' if repeated_comparisons.height else ''}; if positions are meant, write left and "
+        "right"
     )
-    return noted(("place-or-column", int(turned.sum()), message))
+    return noted(("place-or-column", int(is_turned.sum()), message))
 
 
 READER = TableReader(name="battles", columns=COLUMNS, make=read_battles)

@@ -74,42 +74,49 @@ def read_every_eval_ever(files: Sequence[Path], *, where: str, invalid: Invalid)
     for file in files:
         for number, line in enumerate(records.load(file, file.name).split(b"\n"), start=1):
             if line.strip():
-                place = f"{file.name}, line {number}"
-                record = parsed(line, dict[str, Any], where=place, what=WHAT)
-                _add(records, laid_out(record, SAMPLE, where=place, what=WHAT), results, several=len(datasets) > 1)
+                location = f"{file.name}, line {number}"
+                record = parsed(line, dict[str, Any], where=location, what=WHAT)
+                _add(
+                    records,
+                    laid_out(record, SAMPLE, where=location, what=WHAT),
+                    results,
+                    has_several_datasets=len(datasets) > 1,
+                )
     return records.study()
 
 
-def _add(records: LogRecords, sample: Any, results: dict[tuple[str, str], Any], *, several: bool) -> None:
+def _add(records: LogRecords, sample: Any, results: dict[tuple[str, str], Any], *, has_several_datasets: bool) -> None:
     """Add the score and the texts in one line to the records."""
-    names = (sample.evaluation_result_id, sample.evaluation_name)
-    result = next((results[key] for name in names if (key := (sample.evaluation_id, name)) in results), None)
+    result_keys = (sample.evaluation_result_id, sample.evaluation_name)
+    result = next((results[key] for name in result_keys if (key := (sample.evaluation_id, name)) in results), None)
     details = {} if result is None else result.metric_config.additional_details
     metric = None if result is None else result.metric_config.metric_name
     rater = details.get("rater") or metric or sample.evaluation_name
-    item = f"{result.source_data.dataset_name}/{sample.sample_id}" if several and result else sample.sample_id
+    item = (
+        f"{result.source_data.dataset_name}/{sample.sample_id}" if has_several_datasets and result else sample.sample_id
+    )
     repeat = str((sample.metadata or {}).get("repeat", "0"))
     records.kinds.setdefault(rater, details.get("kind", "metric"))
     aspect = details.get("aspect", "")
     records.scores.append((item, sample.model_id, rater, aspect, repeat, sample.evaluation.score))
     if result is not None and result.metric_config.lower_is_better:
         records.lower.add(rater)
-    turns = [turn.content for turn in sample.messages or [] if turn.role == "assistant" and turn.content]
-    texts = list(sample.output.raw) if sample.output else turns[-1:]
+    answers = [turn.content for turn in sample.messages or [] if turn.role == "assistant" and turn.content]
+    texts = list(sample.output.raw) if sample.output else answers[-1:]
     records.texts.append((item, sample.model_id, texts[0] if texts and texts[0] else None))
     records.sources.append((item, sample.input.raw or "", list(sample.input.reference)))
 
 
 def _results(folders: set[Path]) -> dict[tuple[str, str], Any]:
     """The aggregate results in the folders, by evaluation and by id or name of the result."""
-    results: dict[tuple[str, str], Any] = {}
+    result_of_key: dict[tuple[str, str], Any] = {}
     for path in (path for folder in sorted(folders) for path in sorted(folder.glob("*.json"))):
         if has_keys(path, "evaluation_id", "evaluation_results"):
-            run = parsed(log_bytes(path), RESULTS, where=path.name, what="an aggregate file of Every Eval Ever")
-            for result in run.evaluation_results:
+            aggregate = parsed(log_bytes(path), RESULTS, where=path.name, what="an aggregate file of Every Eval Ever")
+            for result in aggregate.evaluation_results:
                 for name in filter(None, (result.evaluation_name, result.evaluation_result_id)):
-                    results[run.evaluation_id, name] = result
-    return results
+                    result_of_key[aggregate.evaluation_id, name] = result
+    return result_of_key
 
 
 def write_every_eval_ever(study: Study, into: Path) -> Iterator[Path]:
@@ -127,28 +134,28 @@ def write_every_eval_ever(study: Study, into: Path) -> Iterator[Path]:
     if study.outputs is not None:
         texts = {(item, system): text for item, system, text in study.outputs.texts.iter_rows()}
         sources = {row["item"]: row for row in study.outputs.sources.iter_rows(named=True)}
-    stamp = f"{time.time():.0f}"
+    timestamp = f"{time.time():.0f}"
     for (system,), rows in ratings.group_by("system", maintain_order=True):
-        run = f"{study.name}/{system}/{stamp}"
+        run = f"{study.name}/{system}/{timestamp}"
         developer, _, model = str(system).rpartition("/")
-        name = UUID(bytes=hashlib.sha256(run.encode()).digest()[:16], version=4)
-        path = "/".join(map(_plain, (study.name, developer or "unknown", model, str(name))))
+        uuid = UUID(bytes=hashlib.sha256(run.encode()).digest()[:16], version=4)
+        relative_path = "/".join(map(_plain, (study.name, developer or "unknown", model, str(uuid))))
         lines = [
             _sample(row, run, texts.get((row["item"], row["system"]), ""), sources.get(row["item"], {}))
             for row in rows.iter_rows(named=True)
         ]
         samples = b"".join(msgspec.json.encode(line) + b"\n" for line in lines)
-        details = {
+        samples_details = {
             "format": "jsonl",
-            "file_path": f"data/{path}_samples.jsonl",
+            "file_path": f"data/{relative_path}_samples.jsonl",
             "hash_algorithm": "sha256",
             "checksum": hashlib.sha256(samples).hexdigest(),
             "total_rows": len(lines),
         }
-        aggregate = _aggregate(study, rows, run, stamp) | {"detailed_evaluation_results": details}
-        place = make_folder(into / Path(path).parent) / Path(path).name
-        yield write_atomically(f"{place}_samples.jsonl", samples)
-        yield write_atomically(f"{place}.json", msgspec.json.encode(aggregate))
+        aggregate = _aggregate(study, rows, run, timestamp) | {"detailed_evaluation_results": samples_details}
+        base_path = make_folder(into / Path(relative_path).parent) / Path(relative_path).name
+        yield write_atomically(f"{base_path}_samples.jsonl", samples)
+        yield write_atomically(f"{base_path}.json", msgspec.json.encode(aggregate))
 
 
 def _plain(name: str) -> str:

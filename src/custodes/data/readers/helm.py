@@ -64,25 +64,30 @@ def read_helm(files: Sequence[Path], *, where: str, invalid: Invalid) -> Study:
     different training examples are repeats.
     """
     records = LogRecords(where=where)
-    splits: Counter[str] = Counter()
+    split_counts: Counter[str] = Counter()
     for folder in sorted(file.parent for file in files):
         names = [name for name in LAYOUTS if (folder / name).is_file()]
-        missing = {SPEC, STATS}.difference(names)
-        if missing:
-            raise InputError(f"{where}: {folder.name} lacks {listed(sorted(missing))}; {WHAT} needs {SPEC} and {STATS}")
-        data = {name: records.load(folder / name, f"{folder.name}/{name}") for name in names}
-        run = {name: parsed(data[name], LAYOUTS[name], where=f"{folder.name}/{name}", what=WHAT) for name in names}
-        model, task = run[SPEC].adapter_spec.model, _without_model(run[SPEC].name)
+        missing_files = {SPEC, STATS}.difference(names)
+        if missing_files:
+            raise InputError(
+                f"{where}: {folder.name} lacks {listed(sorted(missing_files))}; {WHAT} needs {SPEC} and {STATS}"
+            )
+        content_of_file = {name: records.load(folder / name, f"{folder.name}/{name}") for name in names}
+        parsed_files = {
+            name: parsed(content_of_file[name], LAYOUTS[name], where=f"{folder.name}/{name}", what=WHAT)
+            for name in names
+        }
+        model, task = parsed_files[SPEC].adapter_spec.model, _without_model(parsed_files[SPEC].name)
         records.run(task, model, str(folder))
-        for instance in run[STATS]:
+        for instance in parsed_files[STATS]:
             item = _item(task, instance.instance_id, instance.perturbation)
             for stat in instance.stats:
                 if stat.name.split not in ("test", None):
-                    splits[stat.name.split] += 1
+                    split_counts[stat.name.split] += 1
                     continue
                 records.groups.setdefault(item, task)
                 records.score(item, model, stat.name.name, stat.mean, repeat=str(instance.train_trial_index))
-        for request in run[STATE].request_states if STATE in run else ():
+        for request in parsed_files[STATE].request_states if STATE in parsed_files else ():
             instance = request.instance
             item = _item(task, instance.id, instance.perturbation)
             if request.reference_index is not None or item not in records.groups:
@@ -94,8 +99,8 @@ def read_helm(files: Sequence[Path], *, where: str, invalid: Invalid) -> Study:
     notes = noted(
         (
             "other-splits",
-            splits.total(),
-            f"{where}: {splits.total()} statistics of other splits are not read ({listed(splits)})",
+            split_counts.total(),
+            f"{where}: {split_counts.total()} statistics of other splits are not read ({listed(split_counts)})",
         ),
         (
             "direction-unknown",
@@ -114,8 +119,10 @@ def _item(task: str, instance: Label, perturbation: Any) -> str:
 def _without_model(name: str) -> str:
     """The name of a run without the model arguments. This name is equal for runs of different models."""
     scenario, _, arguments = name.partition(":")
-    others = [word for word in arguments.split(",") if word and not word.startswith(("model=", "model_deployment="))]
-    return f"{scenario}:{','.join(others)}" if others else scenario
+    other_arguments = [
+        word for word in arguments.split(",") if word and not word.startswith(("model=", "model_deployment="))
+    ]
+    return f"{scenario}:{','.join(other_arguments)}" if other_arguments else scenario
 
 
 READER = log_reader(

@@ -50,15 +50,15 @@ def read_inspect_ai(files: Sequence[Path], *, where: str, invalid: Invalid) -> S
     Epochs are repeats. The group is the task. The text is the last answer of the model.
     """
     records = LogRecords(where=where)
-    unfinished: list[str] = []
-    words: dict[str, Counter[str]] = defaultdict(Counter)
-    lists: Counter[str] = Counter()
+    unfinished_logs: list[str] = []
+    text_counts: dict[str, Counter[str]] = defaultdict(Counter)
+    list_counts: Counter[str] = Counter()
     for file in files:
         log, samples = _parsed_log(file, records.load(file, file.name))
         task, model = log.eval.task, log.eval.model
         records.run(task, model, file.name)
         if log.status != "success":
-            unfinished.append(f"{file.name} ({log.status})")
+            unfinished_logs.append(f"{file.name} ({log.status})")
         for sample in samples:
             item = f"{task}/{label(sample.id)}"
             records.groups.setdefault(item, task)
@@ -69,33 +69,35 @@ def read_inspect_ai(files: Sequence[Path], *, where: str, invalid: Invalid) -> S
                 text = _plain(sample.output.choices[0].message.content, sample.attachments)
                 records.texts.append((item, model, text))
             for scorer, score in (sample.scores or {}).items():
-                parts = score.value if isinstance(score.value, dict) else {"": score.value}
-                for name, value in parts.items():
+                value_of_name = score.value if isinstance(score.value, dict) else {"": score.value}
+                for name, value in value_of_name.items():
                     rater = f"{scorer}/{name}" if name else scorer
                     numeric = number(value, GRADES)
                     if isinstance(value, list | dict):
-                        lists[rater] += 1
+                        list_counts[rater] += 1
                     elif numeric is None and value is not None:
-                        words[rater][str(value)[:40]] += 1
+                        text_counts[rater][str(value)[:40]] += 1
                     else:
                         records.score(item, model, rater, numeric, repeat=str(sample.epoch))
-    mixed = {rater: counts for rater, counts in words.items() if rater in records.kinds}
-    lost = sum(counts.total() for counts in mixed.values())
-    if mixed and invalid == "error":
-        examples = listed((f"{rater} {value!r}" for rater, counts in mixed.items() for value in counts), limit=3)
+    mixed_counts = {rater: counts for rater, counts in text_counts.items() if rater in records.kinds}
+    n_lost = sum(counts.total() for counts in mixed_counts.values())
+    if mixed_counts and invalid == "error":
+        examples = listed((f"{rater} {value!r}" for rater, counts in mixed_counts.items() for value in counts), limit=3)
         raise InputError(
-            f"{where}: {lost} scores are text although their scorer also gives numbers ({examples}); allowed: "
+            f"{where}: {n_lost} scores are text although their scorer also gives numbers ({examples}); allowed: "
             f"numbers and {', '.join(word.upper() if len(word) == 1 else word for word in GRADES)}. To drop and "
             "count these scores, use --invalid drop (in Python invalid='drop')"
         )
-    not_numbers = lists + Counter({rater: counts.total() for rater, counts in words.items() if rater not in mixed})
+    not_numbers = list_counts + Counter(
+        {rater: counts.total() for rater, counts in text_counts.items() if rater not in mixed_counts}
+    )
     notes = noted(
         (
             "unfinished-log",
-            len(unfinished),
-            f"{where}: logs of runs that did not finish successfully: {listed(unfinished)}",
+            len(unfinished_logs),
+            f"{where}: logs of runs that did not finish successfully: {listed(unfinished_logs)}",
         ),
-        ("unreadable-score", lost, f"{where}: {lost} scores are text without a numeric meaning and were dropped"),
+        ("unreadable-score", n_lost, f"{where}: {n_lost} scores are text without a numeric meaning and were dropped"),
         (
             "score-not-number",
             not_numbers.total(),
@@ -121,12 +123,12 @@ def _parsed_log(file: Path, data: bytes) -> tuple[Any, Iterable[Any]]:
     if header is None:
         raise InputError(f"{file.name}: contains neither {HEADERS[0]} nor {HEADERS[1]}, so it is not {WHAT}")
 
-    def member(name: str, kind: Any) -> Any:
+    def read_member(name: str, kind: Any) -> Any:
         where = f"{file.name}, {name}"
         return parsed(zip_member(archive, name, where), kind, where=where, what=WHAT)
 
     samples = (name for name in members if name.startswith("samples/") and name.endswith(".json"))
-    return member(header, LOG), (member(name, SAMPLE) for name in samples)
+    return read_member(header, LOG), (read_member(name, SAMPLE) for name in samples)
 
 
 def _plain(content: Any, attachments: dict[str, str]) -> str:

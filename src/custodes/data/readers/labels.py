@@ -42,25 +42,25 @@ def read_labels(frame: pl.DataFrame, layout: LabelLayout, *, where: str, guessed
     InputError
         For an output that occurs twice, and for invalid labels.
     """
-    places = _places(frame, layout, where=where)
-    labels, notes = (_long if layout.label else _wide)(frame, places, layout, where=where)
+    keys = _places(frame, layout, where=where)
+    labels, notes = (_long if layout.label else _wide)(frame, keys, layout, where=where)
     study = _study(labels, notes, where=where)
     systems = layout.systems if len(layout.systems) == 1 else ()
-    unused = [name for name in frame.columns if name not in {*layout.used, *systems, "item", "system"}]
-    rest = [name for name in unused if not frame[name].dtype.is_nested()]
-    attributes = pl.concat([places.select("item", "system"), frame.select(rest)], how="horizontal")
+    unused_columns = [name for name in frame.columns if name not in {*layout.used, *systems, "item", "system"}]
+    slice_columns = [name for name in unused_columns if not frame[name].dtype.is_nested()]
+    attributes = pl.concat([keys.select("item", "system"), frame.select(slice_columns)], how="horizontal")
     if layout.label or layout.repeat:
         attributes = attributes.unique(["item", "system"], keep="first", maintain_order=True)
     facts = {"cluster": layout.cluster, "probability": layout.probability, "n_outputs": layout.n_outputs}
     columns = frame.select(pl.col(name).alias(role) for role, name in facts.items() if name)
     if columns.width:
-        study = study.describe(items=item_facts(places, columns, where=where), items_name=where)
-    parts = [
+        study = study.describe(items=item_facts(keys, columns, where=where), items_name=where)
+    message_parts = [
         f"system: {' and '.join(layout.systems)}" if len(layout.systems) > 1 else "",
         "" if layout.item else "item: number of the row",
-        f"other columns are slices ({listed(rest, limit=4)})" if rest else "",
+        f"other columns are slices ({listed(slice_columns, limit=4)})" if slice_columns else "",
     ]
-    message = f"{where}: read as labels with {layout}" + "".join(f"; {part}" for part in parts if part)
+    message = f"{where}: read as labels with {layout}" + "".join(f"; {part}" for part in message_parts if part)
     return replace(
         study,
         attributes=attributes,
@@ -71,13 +71,13 @@ def read_labels(frame: pl.DataFrame, layout: LabelLayout, *, where: str, guessed
 
 def _places(frame: pl.DataFrame, layout: LabelLayout, *, where: str) -> pl.DataFrame:
     """The item, the system and the repeat of each row."""
-    numbers = pl.Series("item", [], dtype=pl.String)
+    row_numbers = pl.Series("item", [], dtype=pl.String)
     if not layout.item:
-        numbers = pl.int_range(1, frame.height + 1, eager=True).cast(pl.String).alias("item")
-    item = label_column(frame, layout.item, where=where).alias("item") if layout.item else numbers
-    parts = [label_column(frame, name, where=where) for name in layout.systems]
-    if parts:
-        system = pl.DataFrame(parts).select(pl.concat_str(pl.all(), separator=" ").alias("system")).to_series()
+        row_numbers = pl.int_range(1, frame.height + 1, eager=True).cast(pl.String).alias("item")
+    item = label_column(frame, layout.item, where=where).alias("item") if layout.item else row_numbers
+    system_parts = [label_column(frame, name, where=where) for name in layout.systems]
+    if system_parts:
+        system = pl.DataFrame(system_parts).select(pl.concat_str(pl.all(), separator=" ").alias("system")).to_series()
     else:
         stem = where.removesuffix(".gz").rpartition(".")[0] or where
         system = pl.repeat(stem, frame.height, dtype=pl.String, eager=True).alias("system")
@@ -87,37 +87,40 @@ def _places(frame: pl.DataFrame, layout: LabelLayout, *, where: str) -> pl.DataF
     return pl.DataFrame([item, system, repeat])
 
 
-def _wide(frame: pl.DataFrame, places: pl.DataFrame, layout: LabelLayout, *, where: str) -> Labels:
+def _wide(frame: pl.DataFrame, keys: pl.DataFrame, layout: LabelLayout, *, where: str) -> Labels:
     """The labels of a table with a column for each rater."""
     hint = "one row per output; name another column with item=NAME, or number the runs in a column with repeat=NAME"
-    check_unique(places, ["item", "system", "repeat"], where=where, what="output", hint=hint)
+    check_unique(keys, ["item", "system", "repeat"], where=where, what="output", hint=hint)
     tables = []
     for kind, names in (("human", layout.human), ("metric", layout.metrics)):
         for name in names:
             rater, aspect = layout.criteria.get(name, (name, ""))
             labels = {"rater": pl.lit(rater), "aspect": pl.lit(aspect), "kind": pl.lit(kind)}
-            table = places.with_columns(word=label_words(frame[name]), **labels)
+            table = keys.with_columns(word=label_words(frame[name]), **labels)
             if kind == "human":  # a human label repeated for every run of a judge was given once
-                once = table.drop_nulls("word").unique(["item", "system", "word"], keep="first", maintain_order=True)
-                repeats = once.select("item", "system").is_duplicated().any()
-                table = once if once.height and not repeats else table
+                distinct_labels = table.drop_nulls("word").unique(
+                    ["item", "system", "word"], keep="first", maintain_order=True
+                )
+                has_repeats = distinct_labels.select("item", "system").is_duplicated().any()
+                table = distinct_labels if distinct_labels.height and not has_repeats else table
             tables.append(table)
     return pl.concat(tables), []
 
 
-def _long(frame: pl.DataFrame, places: pl.DataFrame, layout: LabelLayout, *, where: str) -> Labels:
+def _long(frame: pl.DataFrame, keys: pl.DataFrame, layout: LabelLayout, *, where: str) -> Labels:
     """The labels of a table with one row per label. A rater of two kinds raises `InputError`."""
-    table = places.with_columns(
+    table = keys.with_columns(
         label_column(frame, layout.rater or layout.kind, where=where).alias("rater"),
         aspect=label_column(frame, layout.aspect, where=where, empty=True) if layout.aspect else pl.lit(""),
         kind=label_words(frame[layout.kind]).replace_strict(KINDS, default=""),
         word=label_words(frame[layout.label]),
     )
-    kinds_of = table.select("rater", "kind").unique(maintain_order=True)
-    both = kinds_of.filter(pl.col("rater").is_duplicated())["rater"].unique()
-    if both.len():
+    kind_pairs = table.select("rater", "kind").unique(maintain_order=True)
+    raters_of_two_kinds = kind_pairs.filter(pl.col("rater").is_duplicated())["rater"].unique()
+    if raters_of_two_kinds.len():
         raise InputError(
-            f"{where}: rater {both[0]!r} has labels of kind human and of kind metric; give each rater one kind"
+            f"{where}: rater {raters_of_two_kinds[0]!r} has labels of kind human and of kind metric; give each rater "
+            "one kind"
         )
     hint = "number the runs in a column, as in repeat=NAME"
     check_unique(table, ["item", "system", "rater", "aspect", "repeat"], where=where, what="label", hint=hint)
@@ -128,27 +131,29 @@ def _long(frame: pl.DataFrame, places: pl.DataFrame, layout: LabelLayout, *, whe
 
 def _study(labels: pl.DataFrame, notes: list[Note], *, where: str) -> Study:
     """The study of a table with a row per label: item, system, repeat, rater, aspect, kind and word."""
-    rows, scales = [], dict[str, LabelScale]()
-    for (aspect,), part in labels.group_by("aspect", maintain_order=True):
-        by_rater = {str(rater): table for (rater,), table in part.group_by("rater", maintain_order=True)}
+    rows, scale_of_aspect = [], dict[str, LabelScale]()
+    for (aspect,), aspect_rows in labels.group_by("aspect", maintain_order=True):
+        by_rater = {str(rater): table for (rater,), table in aspect_rows.group_by("rater", maintain_order=True)}
         words = {rater: table["word"].alias(rater) for rater, table in by_rater.items()}
-        gold = part.filter(pl.col("kind") == "human")["rater"].unique(maintain_order=True).to_list()
-        scales[str(aspect)] = scale = scale_of(words, gold=gold, where=where)
+        gold = aspect_rows.filter(pl.col("kind") == "human")["rater"].unique(maintain_order=True).to_list()
+        scale_of_aspect[str(aspect)] = scale = scale_of(words, gold=gold, where=where)
         for rater, table in by_rater.items():
-            values = codes(words[rater], table["rater"], scale)
-            notes += _unread(words[rater], values, rater, scale, where=where)
-            rows.append(table.with_columns(score=values).select(list(SCHEMA)).drop_nulls("score"))
+            label_codes = codes(words[rater], table["rater"], scale)
+            notes += _unread(words[rater], label_codes, rater, scale, where=where)
+            rows.append(table.with_columns(score=label_codes).select(list(SCHEMA)).drop_nulls("score"))
     ratings = pl.concat(rows)
     if ratings.is_empty():
         raise InputError(f"{where}: no row has a label; give at least one")
-    kinds = dict(labels.select("rater", "kind").unique(maintain_order=True).iter_rows())
-    kinds = {name: kind or ("human" if looks_human(name) else "metric") for name, kind in kinds.items()}
-    silent = [name for name in kinds if not ratings.filter(pl.col("rater") == name).height]
-    notes += noted(("rater-without-labels", len(silent), f"{where}: columns without a label: {listed(silent)}"))
+    kind_of_rater = dict(labels.select("rater", "kind").unique(maintain_order=True).iter_rows())
+    kind_of_rater = {name: kind or ("human" if looks_human(name) else "metric") for name, kind in kind_of_rater.items()}
+    silent_raters = [name for name in kind_of_rater if not ratings.filter(pl.col("rater") == name).height]
+    notes += noted(
+        ("rater-without-labels", len(silent_raters), f"{where}: columns without a label: {listed(silent_raters)}")
+    )
     return Study(
         ratings=Ratings(frame=ratings.select(pl.col(name).cast(kind) for name, kind in SCHEMA.items())),
-        raters=Raters.infer({name: kind for name, kind in kinds.items() if name not in silent}),
-        labels=scales,
+        raters=Raters.infer({name: kind for name, kind in kind_of_rater.items() if name not in silent_raters}),
+        labels=scale_of_aspect,
         notes=tuple(notes),
         name=where,
     )
@@ -156,9 +161,9 @@ def _study(labels: pl.DataFrame, notes: list[Note], *, where: str) -> Study:
 
 def _unread(words: pl.Series, values: pl.Series, rater: str, scale: LabelScale, *, where: str) -> list[Note]:
     """A note on words of a rater that are not labels of the scale."""
-    lost = words.filter(values.is_null() & words.is_not_null())
+    unknown_words = words.filter(values.is_null() & words.is_not_null())
     message = (
-        f"{where}: {lost.len()} labels of {rater} are not among {listed(scale.words)} and count as not labelled "
-        f"({listed(lost.unique(maintain_order=True), limit=3)})"
+        f"{where}: {unknown_words.len()} labels of {rater} are not among {listed(scale.words)} and count as not "
+        f"labelled ({listed(unknown_words.unique(maintain_order=True), limit=3)})"
     )
-    return noted(("unknown-label", lost.len(), message))
+    return noted(("unknown-label", unknown_words.len(), message))

@@ -27,10 +27,10 @@ def read_llmbar(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
     """
     check_columns(frame, where=where, required=COLUMNS, optional=("repeat",))
     labels = {name: label_column(frame, name, where=where) for name in COLUMNS[:4]}
-    run = pl.DataFrame([*labels.values(), label_column(frame, "repeat", where=where, empty=True)])
+    judgments = pl.DataFrame([*labels.values(), label_column(frame, "repeat", where=where, empty=True)])
     hint = "number the runs of a judge in a column 'repeat', or remove the duplicate row"
-    check_unique(run, run.columns, where=where, what="judgment", hint=hint)
-    rows = run.select(
+    check_unique(judgments, judgments.columns, where=where, what="judgment", hint=hint)
+    rows = judgments.select(
         item=pl.concat_str("dataset", "item", separator="/"),
         system_a=pl.lit("output_1"),
         system_b=pl.lit("output_2"),
@@ -38,16 +38,18 @@ def read_llmbar(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
         repeat="repeat",
         row=pl.int_range(1, pl.len() + 1),
     )
-    judged = [
+    judgment_tables = [
         rows.with_columns(order=pl.lit(order), verdict=label_column(frame, name, where=where, empty=True))
         for name, order in ORDERS.items()
     ]
     gold = _gold(rows, label_column(frame, "gold", where=where), where=where)
-    table = pl.concat([*judged, gold.select(judged[0].columns)]).with_columns(
+    table = pl.concat([*judgment_tables, gold.select(judgment_tables[0].columns)]).with_columns(
         preference=pl.col("verdict").replace_strict(WINNERS, default=None, return_dtype=pl.Float64)
     )
     preferences, notes = read_verdicts(table, where=where, allowed="1 (output_1), 2 (output_2)", invalid=invalid)
-    datasets = pl.DataFrame([rows["item"], run["dataset"].alias("group"), run["dataset"]]).unique(maintain_order=True)
+    datasets = pl.DataFrame([rows["item"], judgments["dataset"].alias("group"), judgments["dataset"]]).unique(
+        maintain_order=True
+    )
     items, _ = Items.make(datasets, where=where)
     judges = rows["rater"].unique(maintain_order=True)
     if GOLD in judges:

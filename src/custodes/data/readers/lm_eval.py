@@ -60,44 +60,45 @@ def read_lm_eval(files: Sequence[Path], *, where: str, invalid: Invalid) -> Stud
     better.
     """
     records = LogRecords(where=where)
-    upward: dict[str, dict[bool, str]] = {}
-    unnamed: dict[str, None] = {}
+    task_of_direction: dict[str, dict[bool, str]] = {}
+    folder_systems: dict[str, None] = {}
     not_numbers: Counter[str] = Counter()
-    latest: dict[tuple[Path, str], Path] = {}
-    older: list[str] = []
+    latest_file: dict[tuple[Path, str], Path] = {}
+    older_files: list[str] = []
     for file in sorted(files):  # in the order of their dates
         match = NAME.fullmatch(file.name)
         key = (file.parent, match["task"] if match else file.stem)
-        older += [latest[key].name] if key in latest else []
-        latest[key] = file
-    for (_, task), file in latest.items():
+        older_files += [latest_file[key].name] if key in latest_file else []
+        latest_file[key] = file
+    for (_, task), file in latest_file.items():
         results = _results(file)
         model = results.model_name or file.resolve().parent.name
         if not results.model_name:
-            unnamed[model] = None
+            folder_systems[model] = None
         directions = results.higher_is_better.get(task, {})
         raters = _add_samples(file, task, model, records, not_numbers)
         for rater, metric in raters.items():
-            up = directions.get(metric.split("/")[0])
-            if up is not None:
-                upward.setdefault(rater, {})[up] = task
-    for rater, tasks in upward.items():
+            is_upward = directions.get(metric.split("/")[0])
+            if is_upward is not None:
+                task_of_direction.setdefault(rater, {})[is_upward] = task
+    for rater, tasks in task_of_direction.items():
         if len(tasks) > 1:
             raise InputError(
                 f"{where}: for {rater}, higher is better in {tasks[True]} and lower is better in "
                 f"{tasks[False]}; read these tasks separately"
             )
-    records.lower = {rater for rater, tasks in upward.items() if False in tasks}
+    records.lower = {rater for rater, tasks in task_of_direction.items() if False in tasks}
     notes = noted(
         (
             "older-runs",
-            len(older),
-            f"{where}: only the last of several runs is read; these files are not read: {listed(older)}",
+            len(older_files),
+            f"{where}: only the last of several runs is read; these files are not read: {listed(older_files)}",
         ),
         (
             "system-from-folder",
-            len(unnamed),
-            f"{where}: no results file names the model, so systems are named after their folders: {listed(unnamed)}",
+            len(folder_systems),
+            f"{where}: no results file names the model, so systems are named after their folders: "
+            f"{listed(folder_systems)}",
         ),
         (
             "score-not-number",
@@ -122,14 +123,14 @@ def _add_samples(file: Path, task: str, model: str, records: LogRecords, not_num
         records.texts.append((item, model, _text(sample.resps)))
         references = [sample.target] if isinstance(sample.target, str) and sample.target else []
         records.sources.append((item, _prompt(sample.arguments), references))
-        suffix = "" if sample.filter in ("", "none") else f"/{sample.filter}"
+        filter_suffix = "" if sample.filter in ("", "none") else f"/{sample.filter}"
         for metric in sample.metrics or [name for name in record if name not in KNOWN]:
             numeric = number(record.get(metric))
             if numeric is None and record.get(metric) is not None:
                 not_numbers[metric] += 1
             else:
-                records.score(item, model, metric + suffix, numeric)
-                raters[metric + suffix] = metric
+                records.score(item, model, metric + filter_suffix, numeric)
+                raters[metric + filter_suffix] = metric
     if not raters and not not_numbers:
         raise InputError(
             f"{file.name}: no line has a metric; a metric is any key other than {listed(sorted(KNOWN), limit=3)}"
@@ -155,11 +156,15 @@ def _results(file: Path) -> Any:
     """The results file that belongs to a sample file. This is the results file of the same date, or otherwise the last
     results file in the folder."""
     match = NAME.fullmatch(file.name)
-    sidecars = sorted(file.parent.glob("results_*.json"))
-    results = [path for path in sidecars if match and path.name == f"results_{match['date']}.json"] or sidecars
-    if not results:
+    results_files = sorted(file.parent.glob("results_*.json"))
+    matching_files = [
+        path for path in results_files if match and path.name == f"results_{match['date']}.json"
+    ] or results_files
+    if not matching_files:
         return RESULTS()
-    return parsed(log_bytes(results[-1]), RESULTS, where=results[-1].name, what="results of lm-evaluation-harness")
+    return parsed(
+        log_bytes(matching_files[-1]), RESULTS, where=matching_files[-1].name, what="results of lm-evaluation-harness"
+    )
 
 
 READER = log_reader(

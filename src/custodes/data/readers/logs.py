@@ -52,14 +52,14 @@ def layout(fields: Any) -> Any:
         return fields
     if list(fields) == [str]:
         return dict[str, layout(fields[str])]  # type: ignore[misc]
-    parts: list[Any] = []
+    struct_fields: list[Any] = []
     for name, part in fields.items():
         if isinstance(part, tuple):
-            kind, default = layout(part[0]), part[1]
-            parts.append((name, kind | None if default is None else kind, default))
+            field_type, default = layout(part[0]), part[1]
+            struct_fields.append((name, field_type | None if default is None else field_type, default))
         else:
-            parts.append((name, layout(part)))
-    return prepare_decoder(msgspec.defstruct("Layout", parts, kw_only=True))
+            struct_fields.append((name, layout(part)))
+    return prepare_decoder(msgspec.defstruct("Layout", struct_fields, kw_only=True))
 
 
 def log_bytes(path: Path) -> bytes:
@@ -114,8 +114,8 @@ def has_keys(path: Path, *keys: str) -> bool:
     if path.suffix.lower() == ".json":
         return top_keys(path).issuperset(keys)
     with path.open("rb") as stream:
-        head = stream.read(HEAD)
-    return all(f'"{key}"'.encode() in head for key in keys)
+        first_bytes = stream.read(HEAD)
+    return all(f'"{key}"'.encode() in first_bytes for key in keys)
 
 
 def holds_records(path: Path) -> bool:
@@ -128,8 +128,8 @@ def holds_records(path: Path) -> bool:
 
 def label(value: Label) -> str:
     """An identifier as a label: integers without a decimal point."""
-    whole = isinstance(value, float) and math.isfinite(value) and value == int(value)
-    return str(int(value) if whole else value).strip()
+    is_whole = isinstance(value, float) and math.isfinite(value) and value == int(value)
+    return str(int(value) if is_whole else value).strip()
 
 
 @dataclass(kw_only=True)
@@ -160,9 +160,10 @@ class LogRecords:
     def run(self, task: str, model: str, source: str) -> None:
         """Register a run. A second run of the same model on the same task raises `InputError`."""
         if (task, model) in self.runs:
-            first = self.runs[task, model]
+            first_source = self.runs[task, model]
             raise InputError(
-                f"{self.where}: {first} and {source} are both runs of {model} on {task}; give only one of these runs"
+                f"{self.where}: {first_source} and {source} are both runs of {model} on {task}; give only one of "
+                "these runs"
             )
         self.runs[task, model] = source
 
@@ -182,21 +183,22 @@ class LogRecords:
             items = pl.DataFrame(
                 list(self.groups.items()), schema={"item": pl.String, "group": pl.String}, orient="row"
             )
-            outputs, different_texts = outputs_of(self.texts, self.sources)
+            outputs, n_different_texts = outputs_of(self.texts, self.sources)
         except UnicodeEncodeError:
             raise InputError(
                 f"{self.where}: holds an unpaired surrogate (\\ud800 to \\udfff), which is not valid "
                 "text; correct the text"
             ) from None
-        missing = scores["score"].null_count()
-        if missing == scores.height and not (preferences and preferences.frame.height):
+        n_missing = scores["score"].null_count()
+        if n_missing == scores.height and not (preferences and preferences.frame.height):
             raise InputError(f"{self.where}: no sample has a score; give logs with scores")
-        repeated = scores.filter(pl.struct(KEY).is_duplicated())
-        if repeated.height:
-            first = repeated.row(0, named=True)
+        duplicates = scores.filter(pl.struct(KEY).is_duplicated())
+        if duplicates.height:
+            first_duplicate = duplicates.row(0, named=True)
             raise InputError(
-                f"{self.where}: {first['rater']} scored item {first['item']!r} of {first['system']} more "
-                f"than once ({repeated.height} such scores); give one run of each system"
+                f"{self.where}: {first_duplicate['rater']} scored item {first_duplicate['item']!r} of "
+                f"{first_duplicate['system']} more than once ({duplicates.height} such scores); give one run of each "
+                "system"
             )
         raters = Raters.infer(self.kinds).frame.with_columns(higher_is_better=~pl.col("rater").is_in([*self.lower]))
         return Study(
@@ -208,11 +210,15 @@ class LogRecords:
             notes=(
                 *notes,
                 *noted(
-                    ("missing-score", missing, f"{self.where}: {missing} scores are missing and count as not rated"),
+                    (
+                        "missing-score",
+                        n_missing,
+                        f"{self.where}: {n_missing} scores are missing and count as not rated",
+                    ),
                     (
                         "spare-texts",
-                        different_texts,
-                        f"{self.where}: {different_texts} texts differ from an earlier text of the same output "
+                        n_different_texts,
+                        f"{self.where}: {n_different_texts} texts differ from an earlier text of the same output "
                         "and are ignored",
                     ),
                 ),

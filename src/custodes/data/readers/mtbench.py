@@ -31,12 +31,12 @@ def read_mtbench(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
 
     The rater is the judging model. The name of the prompt is omitted, since prompts differ by category and turn.
     """
-    pairs = "model_1" in frame.columns or set(PAIR) <= set(frame.columns)
-    check_columns(frame, where=where, required=PAIR if pairs else SINGLE, optional=frame.columns)
+    is_pairwise = "model_1" in frame.columns or set(PAIR) <= set(frame.columns)
+    check_columns(frame, where=where, required=PAIR if is_pairwise else SINGLE, optional=frame.columns)
     items = items_of(frame, where=where)
     rater = judges(frame, where=where) if "judge" in frame.columns else pl.Series("rater", ["judge"] * frame.height)
     keys = pl.DataFrame([items["item"], rater])
-    if pairs:
+    if is_pairwise:
         return log_study(
             _games(frame, keys, where=where),
             where=where,
@@ -59,8 +59,8 @@ def _games(frame: pl.DataFrame, keys: pl.DataFrame, *, where: str) -> pl.DataFra
         label_column(frame, name, where=where).alias(f"system_{x}") for name, x in (("model_1", "a"), ("model_2", "b"))
     ]
     # If a log compares scores, the judge saw no pair, and the second game is a copy of the first game.
-    scored = label_column(frame, "m1_score", where=where, empty=True) != ""
-    rows = keys.with_columns(*systems, row=pl.int_range(1, pl.len() + 1), scored=scored)
+    is_scored = label_column(frame, "m1_score", where=where, empty=True) != ""
+    rows = keys.with_columns(*systems, row=pl.int_range(1, pl.len() + 1), scored=is_scored)
     games = [
         rows.with_columns(
             verdict=without_empty(label_column(frame, name, where=where, empty=True)),
@@ -75,26 +75,26 @@ def _games(frame: pl.DataFrame, keys: pl.DataFrame, *, where: str) -> pl.DataFra
 def _scores(frame: pl.DataFrame, keys: pl.DataFrame, *, where: str) -> tuple[Ratings, list[Note]]:
     """The scores of single answers. The log has -1 if the reply of the judge had no score."""
     score = number_column(frame, "score", where=where)
-    failed = score == -1
+    is_failed = score == -1
     rows = keys.with_columns(
-        label_column(frame, "model", where=where).alias("system"), score=score.set(failed.fill_null(False), None)
+        label_column(frame, "model", where=where).alias("system"), score=score.set(is_failed.fill_null(False), None)
     ).with_columns(repeat=pl.int_range(pl.len()).over("item", "rater", "system"))
     ratings, notes = Ratings.make(rows, where=where)
-    count, empty, repeats = int(failed.sum()), score.null_count(), int((rows["repeat"] > 0).sum())
+    n_failed, n_empty, n_repeats = int(is_failed.sum()), score.null_count(), int((rows["repeat"] > 0).sum())
     return ratings, [
         *(note for note in notes if note.rule != "missing-score"),
         *noted(
-            ("missing-score", empty, f"{where}: {empty} rows have no score and count as not rated"),
+            ("missing-score", n_empty, f"{where}: {n_empty} rows have no score and count as not rated"),
             (
                 "judge-failed",
-                count,
-                f"{where}: {count} scores are -1, which means that the judge's reply had no score, and count as not "
+                n_failed,
+                f"{where}: {n_failed} scores are -1, which means that the judge's reply had no score, and count as not "
                 f"rated",
             ),
             (
                 "repeats",
-                repeats,
-                f"{where}: {repeats} further scores of the same rater and output are read as repeats",
+                n_repeats,
+                f"{where}: {n_repeats} further scores of the same rater and output are read as repeats",
             ),
         ),
     ]
@@ -109,10 +109,10 @@ def items_of(frame: pl.DataFrame, *, where: str, question: str = "question_id", 
             label_column(frame if turn else frame.select(question), "turn", where=where, empty=True),
         ]
     )
-    alone = pl.col("turn") == ""
+    is_single_turn = pl.col("turn") == ""
     return rows.select(
-        item=pl.when(alone).then("question").otherwise(pl.format("{}/turn {}", "question", "turn")),
-        cluster=pl.when(alone).then(pl.lit("")).otherwise("question"),
+        item=pl.when(is_single_turn).then("question").otherwise(pl.format("{}/turn {}", "question", "turn")),
+        cluster=pl.when(is_single_turn).then(pl.lit("")).otherwise("question"),
     )
 
 

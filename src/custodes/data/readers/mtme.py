@@ -48,11 +48,14 @@ def _unknown(path: Path, name: str) -> str:
     """Why a folder or tar cannot be read."""
     if not path.is_dir():
         return f"{name}: no test sets of mt-metrics-eval, as TESTSET/sources/LP.txt is missing; give a tar of test sets"
-    parts = sorted(part.name for part in path.iterdir() if not part.name.startswith("."))
-    if not parts:
+    entry_names = sorted(part.name for part in path.iterdir() if not part.name.startswith("."))
+    if not entry_names:
         return f"{name}: the folder is empty; give a folder or file with data"
-    entries = listed(parts, limit=5)
-    return f"{name}: the layout of this folder is unknown; give an entry of it ({entries}), or a known layout: {KNOWN}"
+    entries_text = listed(entry_names, limit=5)
+    return (
+        f"{name}: the layout of this folder is unknown; give an entry of it ({entries_text}), or a known layout: "
+        f"{KNOWN}"
+    )
 
 
 def read_mtme(path: Path, *, part: str | None, invalid: Invalid) -> Study:
@@ -65,10 +68,10 @@ def read_mtme(path: Path, *, part: str | None, invalid: Invalid) -> Study:
     sources = {(match[1] or "", match[2]) for match, _ in _members(path, SOURCE)}
     if not sources:
         raise InputError(_unknown(path, name))
-    shared = commonpath([PurePosixPath(root).parent for root, _ in sources])
+    common_folder = commonpath([PurePosixPath(root).parent for root, _ in sources])
     # Test sets by their path below the common folder. If `path` is itself a test set, its name is used.
     roots = {
-        (PurePosixPath(root).relative_to(shared) if root else PurePosixPath(name)).joinpath(pair).as_posix(): (
+        (PurePosixPath(root).relative_to(common_folder) if root else PurePosixPath(name)).joinpath(pair).as_posix(): (
             root,
             pair,
         )
@@ -76,8 +79,8 @@ def read_mtme(path: Path, *, part: str | None, invalid: Invalid) -> Study:
     }
     label = _chosen(roots, part, where=name)
     root, pair = roots[label]
-    place = re.escape(f"{root}/" if root else "")
-    pattern = re.compile(rf"(?:\./)?{place}((?:{'|'.join(PARTS)})/{re.escape(pair)}(?:\.[^/]+|/[^/]+))")
+    root_pattern = re.escape(f"{root}/" if root else "")
+    pattern = re.compile(rf"(?:\./)?{root_pattern}((?:{'|'.join(PARTS)})/{re.escape(pair)}(?:\.[^/]+|/[^/]+))")
     members = {match[1]: data for match, data in _members(path, pattern)}
     files = {file: utf8_text(members[file], file) for file in sorted(members)}
     return _study(files, pair, name=f"{name}::{label}")
@@ -86,15 +89,17 @@ def read_mtme(path: Path, *, part: str | None, invalid: Invalid) -> Study:
 def _chosen(labels: Collection[str], part: str | None, *, where: str) -> str:
     """The test set that a part names. A part is TESTSET/LP, TESTSET or LP, or has more path components if these names
     are ambiguous."""
-    fitting = [
+    fitting_labels = [
         label
         for label in labels
-        if part is None or any(f"/{end}".endswith(f"/{part}") for end in (label, label.rpartition("/")[0]))
+        if part is None or any(f"/{label_end}".endswith(f"/{part}") for label_end in (label, label.rpartition("/")[0]))
     ]
-    if part in labels or len(fitting) == 1:
-        return part if part in labels else fitting[0]  # type: ignore[return-value]
-    if part is None or fitting:
-        raise InputError(f"{where}: holds several test sets; select one with PATH::TESTSET/LP: {listed(fitting)}")
+    if part in labels or len(fitting_labels) == 1:
+        return part if part in labels else fitting_labels[0]  # type: ignore[return-value]
+    if part is None or fitting_labels:
+        raise InputError(
+            f"{where}: holds several test sets; select one with PATH::TESTSET/LP: {listed(fitting_labels)}"
+        )
     raise InputError(f"{where}: no test set {part!r}; test sets: {listed(labels)}{suggestion(part, labels)}")
 
 
@@ -108,13 +113,13 @@ def _members(path: Path, pattern: re.Pattern[str]) -> Iterator[tuple[re.Match[st
     if path.is_dir():
         for depth in ("", "*/", "*/*/"):
             for file in (
-                file for part in PARTS for below in ("*", "*/*") for file in path.glob(f"{depth}{part}/{below}")
+                file for part in PARTS for subpath in ("*", "*/*") for file in path.glob(f"{depth}{part}/{subpath}")
             ):
                 match = pattern.fullmatch(file.relative_to(path).as_posix())
                 if match and file.is_file():
                     yield match, b"" if file.name.endswith(SPARE) else file_bytes(file)
         return
-    size = 0
+    total_size = 0
     try:
         with tarfile.open(path) as tar:
             for member in tar:
@@ -125,8 +130,8 @@ def _members(path: Path, pattern: re.Pattern[str]) -> Iterator[tuple[re.Match[st
                     raise InputError(
                         f"{path.name}: {member.name} is larger than 512 MiB; unpack the tar and give the folder"
                     )
-                size += member.size
-                if size > LARGEST:
+                total_size += member.size
+                if total_size > LARGEST:
                     raise InputError(
                         f"{path.name}: a test set is larger than 2,048 MiB; unpack the tar and give the folder"
                     )
@@ -153,38 +158,41 @@ def _check_end(tar: tarfile.TarFile) -> None:
 def _study(files: Mapping[str, str], pair: str, *, name: str) -> Study:
     sources = _lines(files[f"sources/{pair}.txt"])
     segments = pl.Series("item", range(1, len(sources) + 1)).cast(pl.String)
-    kinds: dict[str, str] = {}
+    kind_of_rater: dict[str, str] = {}
     tables = [pl.DataFrame(schema={"item": pl.String, "system": pl.String, "score": pl.Float64, "rater": pl.String})]
     for file, text in files.items():
         match = re.fullmatch(rf"(human|metric)-scores/{re.escape(pair)}[./](.+)\.(seg|sys)\.score", file)
         if match:
-            kind, rater, level = match.groups()
-            if kinds.setdefault(rater, kind) != kind:
+            kind, rater, score_level = match.groups()
+            if kind_of_rater.setdefault(rater, kind) != kind:
                 raise InputError(f"{name}: {rater!r} has human and metric scores; rename one of the files")
-            scores = _scores(text, len(sources) if level == "seg" else 1, where=file, n_segments=len(sources))
-            item = pl.col("item") if level == "seg" else pl.lit("")
+            scores = _scores(text, len(sources) if score_level == "seg" else 1, where=file, n_segments=len(sources))
+            item = pl.col("item") if score_level == "seg" else pl.lit("")
             tables.append(scores.with_columns(item.alias("item"), rater=pl.lit(rater)))
     scores = pl.concat(tables)
-    spare = [file.rpartition("/")[2] for file in files if file.endswith(SPARE)]
-    missing = scores.filter(pl.col("score").is_null())
+    unused_files = [file.rpartition("/")[2] for file in files if file.endswith(SPARE)]
+    missing_scores = scores.filter(pl.col("score").is_null())
     notes = noted(
         (
             "missing-score",
-            missing.height,
-            f"{name}: {missing.height} scores are None and count as not rated ({counted(missing['rater'])})",
+            missing_scores.height,
+            f"{name}: {missing_scores.height} scores are None and count as not rated "
+            f"({counted(missing_scores['rater'])})",
         ),
-        ("unused-files", len(spare), f"{name}: files not used: {listed(spare)}"),
+        ("unused-files", len(unused_files), f"{name}: files not used: {listed(unused_files)}"),
     )
     ratings = scores.drop_nulls("score").with_columns(aspect=pl.lit(""), repeat=pl.lit("0"))
-    documents = f"documents/{pair}.docs"
+    documents_file = f"documents/{pair}.docs"
     items = Items.empty()
-    if documents in files:
-        table = _two_words(files[documents], ("group", "cluster"), where=documents, layout="DOMAIN<TAB>DOCUMENT")
-        _check_length(table.height, len(sources), where=documents)
-        items, _ = Items.make(table.with_columns(segments), where=documents)
+    if documents_file in files:
+        table = _two_words(
+            files[documents_file], ("group", "cluster"), where=documents_file, layout="DOMAIN<TAB>DOCUMENT"
+        )
+        _check_length(table.height, len(sources), where=documents_file)
+        items, _ = Items.make(table.with_columns(segments), where=documents_file)
     return Study(
         ratings=Ratings(frame=ratings.select(list(RATINGS))),
-        raters=Raters.infer(kinds),
+        raters=Raters.infer(kind_of_rater),
         items=items,
         outputs=_outputs(files, pair, segments, sources),
         notes=tuple(notes),
@@ -197,9 +205,9 @@ def _scores(text: str, n_lines: int, *, where: str, n_segments: int) -> pl.DataF
     """The item, system and score of each line in a file with `n_lines` lines per system."""
     table = _two_words(text, ("system", "score"), where=where, layout="SYSTEM<TAB>SCORE")
     counts = table["system"].value_counts(sort=True)
-    wrong = counts.filter(pl.col("count") != n_lines).sort("system")
-    if wrong.height:
-        system, count = wrong.row(0)
+    wrong_counts = counts.filter(pl.col("count") != n_lines).sort("system")
+    if wrong_counts.height:
+        system, count = wrong_counts.row(0)
         raise InputError(
             f"{where}: system {system!r} has {count} lines, expected {n_lines} (the source has {n_segments} lines, "
             f"this file {table.height} lines for {counts.height} systems, expected {counts.height * n_lines})"
@@ -240,9 +248,9 @@ def _two_words(text: str, names: tuple[str, str], *, where: str, layout: str) ->
     return words
 
 
-def _check_length(came: int, expected: int, *, where: str) -> None:
-    if came != expected:
-        raise InputError(f"{where}: {came} lines, expected {expected} (one per line of the source)")
+def _check_length(n_lines: int, n_expected: int, *, where: str) -> None:
+    if n_lines != n_expected:
+        raise InputError(f"{where}: {n_lines} lines, expected {n_expected} (one per line of the source)")
 
 
 def fits(path: Path) -> bool:

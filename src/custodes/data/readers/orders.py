@@ -58,66 +58,66 @@ def shown_first(table: pl.DataFrame, frame: pl.DataFrame, *, where: str, written
     """
     order = label_column(frame, "order", where=where, empty=True)
     words = order.str.to_lowercase().str.replace_all(MARKS, "")
-    flag = pl.select(pl.coalesce(_numbers(words, where=where), _looked_up(words, FLAGS))).to_series()
-    named = named_system(order, table["system_a"].str.strip_chars(), table["system_b"].str.strip_chars())
+    sign_by_flag = pl.select(pl.coalesce(_numbers(words, where=where), _looked_up(words, FLAGS))).to_series()
+    sign_by_name = named_system(order, table["system_a"].str.strip_chars(), table["system_b"].str.strip_chars())
     if written and order.is_in(WRITTEN).all():
-        named = named.clear(order.len())
-    order_sign = pl.select(pl.coalesce(named, _looked_up(words, NAMED), flag)).to_series()
-    unread = order_sign.is_null() & ~words.is_in(UNKNOWN) & (table["system_a"] != table["system_b"])
-    refuse_values(order, unread, where=where, allowed=ALLOWED)
+        sign_by_name = sign_by_name.clear(order.len())
+    order_sign = pl.select(pl.coalesce(sign_by_name, _looked_up(words, NAMED), sign_by_flag)).to_series()
+    is_unread = order_sign.is_null() & ~words.is_in(UNKNOWN) & (table["system_a"] != table["system_b"])
+    refuse_values(order, is_unread, where=where, allowed=ALLOWED)
     order_sign = order_sign.fill_null(0.0)
     if not repeated(table, ["item", "rater"]).any():  # no comparison occurs twice, so none in two orders
         return order_sign.alias("shown"), []
-    forward = pl.col("system_a") < pl.col("system_b")
+    is_forward = pl.col("system_a") < pl.col("system_b")
     rows = table.select(
         "rater",
         *(pl.col(name) if name in table.columns else pl.lit("").alias(name) for name in ("item", "aspect", "repeat")),
         low=pl.min_horizontal("system_a", "system_b"),
         high=pl.max_horizontal("system_a", "system_b"),
-        turn=pl.when(forward).then(1.0).otherwise(-1.0),
+        turn=pl.when(is_forward).then(1.0).otherwise(-1.0),
         stated=order_sign,
-        flagged=flag.is_not_null(),
-        free=flag.is_not_null() | (order_sign == 0),
+        flagged=sign_by_flag.is_not_null(),
+        free=sign_by_flag.is_not_null() | (order_sign == 0),
     )
     if not repeated(rows, COMPARISON).any():
         return order_sign.alias("shown"), []
     rows = rows.with_columns(facing=pl.col("turn").n_unique().over(COMPARISON) == 2)
-    same = (pl.col("stated") * pl.col("turn")).n_unique().over(COMPARISON) == 1
+    is_same_first = (pl.col("stated") * pl.col("turn")).n_unique().over(COMPARISON) == 1
     rows = rows.with_columns(
-        swapped=pl.col("facing") & same & pl.col("free"),
-        torn=pl.col("facing") & ~same,
-        against=pl.col("facing") & same & ~pl.col("free"),
+        swapped=pl.col("facing") & is_same_first & pl.col("free"),
+        torn=pl.col("facing") & ~is_same_first,
+        against=pl.col("facing") & is_same_first & ~pl.col("free"),
     )
     refuse(
         rows["against"],
-        lambda numbers, at: (
-            f"{where}: the names in rows {numbers} are swapped, but with order {order[at]!r} the same system was "
-            "shown first in all these rows. If the names are in the displayed order, write original and swapped"
+        lambda numbers, row_index: (
+            f"{where}: the names in rows {numbers} are swapped, but with order {order[row_index]!r} the same system "
+            "was shown first in all these rows. If the names are in the displayed order, write original and swapped"
         ),
     )
     if not rows["swapped"].any():
         return rows["stated"].alias("shown"), []
-    share = pl.col("swapped").filter(pl.struct(COMPARISON).is_first_distinct()).mean().over("rater")
-    by_flags = (pl.col("swapped") & pl.col("flagged")).any().over("rater") & pl.col("flagged")
-    as_named = (
+    swapped_rate = pl.col("swapped").filter(pl.struct(COMPARISON).is_first_distinct()).mean().over("rater")
+    has_flagged_swap = (pl.col("swapped") & pl.col("flagged")).any().over("rater") & pl.col("flagged")
+    is_as_named = (
         pl.col("free")
         & ~pl.col("torn").any().over("rater")
-        & (pl.col("swapped") | by_flags | ((share >= MOST) & pl.col("swapped").any().over("rater")))
+        & (pl.col("swapped") | has_flagged_swap | ((swapped_rate >= MOST) & pl.col("swapped").any().over("rater")))
     )
-    rows = rows.with_columns(shown=pl.when(as_named).then(1.0).otherwise("stated"))
-    pairs = rows.filter("swapped").select(COMPARISON).n_unique()
-    some = rows.filter(pl.col("swapped").any().over("rater"))
-    unknown = some.filter(pl.col("shown") == 0).height
-    rest = (
-        f"; the order of {unknown} further verdicts is unknown, as too few comparisons occur in both orders"
-        if unknown
+    rows = rows.with_columns(shown=pl.when(is_as_named).then(1.0).otherwise("stated"))
+    n_pairs = rows.filter("swapped").select(COMPARISON).n_unique()
+    rows_of_swapping_raters = rows.filter(pl.col("swapped").any().over("rater"))
+    n_unknown = rows_of_swapping_raters.filter(pl.col("shown") == 0).height
+    unknown_text = (
+        f"; the order of {n_unknown} further verdicts is unknown, as too few comparisons occur in both orders"
+        if n_unknown
         else ""
     )
     message = (
-        f"{where}: {pairs} comparisons occur as (A, B) and as (B, A) and are read as the two "
-        f"presentation orders; the system named first was shown first{rest}"
+        f"{where}: {n_pairs} comparisons occur as (A, B) and as (B, A) and are read as the two "
+        f"presentation orders; the system named first was shown first{unknown_text}"
     )
-    return rows["shown"], noted(("order-by-names", pairs, message))
+    return rows["shown"], noted(("order-by-names", n_pairs, message))
 
 
 def _looked_up(words: pl.Series, table: dict[str, float]) -> pl.Series:
@@ -128,15 +128,15 @@ def _numbers(words: pl.Series, *, where: str) -> pl.Series:
     """Orders from numbers: 0 and 1 mean unswapped and swapped, and 1 and 2 mean the first and the second order. A
     column with only 1 is ambiguous."""
     numbers = words.cast(pl.Int64, strict=False)
-    seen = set(numbers.drop_nulls())
-    codings = [name for name, values in {"0, 1": {0, 1}, "1, 2": {1, 2}}.items() if seen <= values]
-    if seen and len(codings) != 1:
+    distinct_numbers = set(numbers.drop_nulls())
+    possible_codings = [name for name, values in {"0, 1": {0, 1}, "1, 2": {1, 2}}.items() if distinct_numbers <= values]
+    if distinct_numbers and len(possible_codings) != 1:
         refuse(
             numbers.is_not_null(),
             lambda rows, _: (
-                f"{where}: the meaning of order {', '.join(map(str, sorted(seen)))} (rows {rows}) is unclear, as "
-                "the allowed numbers are 0, 1 (swapped) or 1, 2 (first or second order); write ab or ba"
+                f"{where}: the meaning of order {', '.join(map(str, sorted(distinct_numbers)))} (rows {rows}) is "
+                "unclear, as the allowed numbers are 0, 1 (swapped) or 1, 2 (first or second order); write ab or ba"
             ),
         )
-    table = {0: 1.0, 1: -1.0} if 0 in seen else {1: 1.0, 2: -1.0}
-    return numbers.replace_strict(table, default=None, return_dtype=pl.Float64)
+    sign_of_number = {0: 1.0, 1: -1.0} if 0 in distinct_numbers else {1: 1.0, 2: -1.0}
+    return numbers.replace_strict(sign_of_number, default=None, return_dtype=pl.Float64)

@@ -35,23 +35,23 @@ def read_outputs(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
     """A study of texts only, to be joined to ratings."""
     if {"image", "images"} <= set(frame.columns):
         raise InputError(f"{where}: columns 'image' and 'images' have the same meaning; remove one")
-    facts, cells, notes = (_item_rows if "outputs" in frame.columns else _output_rows)(frame, where=where)
+    facts, output_cells, notes = (_item_rows if "outputs" in frame.columns else _output_rows)(frame, where=where)
     texts: list[tuple[str, str, str]] = []
     images: list[tuple[str, str, str]] = []
-    odd = 0
-    for item, system, value, place in cells:
-        text, of_output = _output(value, place)
+    n_not_text = 0
+    for item, system, value, location in output_cells:
+        text, output_images = _output(value, location)
         if text is not None:
-            odd += not isinstance(text, str)
+            n_not_text += not isinstance(text, str)
             texts.append((item, system, text if isinstance(text, str) else json.dumps(text)))
-            images += [(item, system, image) for image in of_output]
+            images += [(item, system, image) for image in output_images]
     if not texts:
         raise InputError(f"{where}: no outputs; give outputs as an object {{system: text}}")
     columns = [facts["item"], label_column(facts, "source", where=where, empty=True)]
     for name in CELLS.keys() & set(facts.columns):
-        plain = name == "context" and not facts[name].dtype.is_nested()
-        cells_of = label_column(facts, name, where=where, empty=True) if plain else facts[name]
-        values = [CELLS[name](cell, name, f"{where}, row {row}") for row, cell in enumerate(cells_of, start=1)]
+        is_plain = name == "context" and not facts[name].dtype.is_nested()
+        column_cells = label_column(facts, name, where=where, empty=True) if is_plain else facts[name]
+        values = [CELLS[name](cell, name, f"{where}, row {row}") for row, cell in enumerate(column_cells, start=1)]
         column = "images" if name == "image" else name
         columns.append(pl.Series(column, values, dtype=SOURCES[column]))
     outputs = Outputs.of(
@@ -62,8 +62,8 @@ def read_outputs(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
     notes += noted(
         (
             "output-not-text",
-            odd,
-            f"{where}: {odd} outputs are true or false instead of text and are read as these words",
+            n_not_text,
+            f"{where}: {n_not_text} outputs are true or false instead of text and are read as these words",
         )
     )
     return Study(raters=Raters.infer({}), outputs=outputs, notes=tuple(notes), name=where)
@@ -80,17 +80,17 @@ def _item_rows(frame: pl.DataFrame, *, where: str) -> Rows:
     check_unique(items.to_frame(), ["item"], where=where, what="item", hint="one row per item")
     cells: list[tuple[str, str, Any, str]] = []
     for row, (item, cell) in enumerate(zip(items, frame["outputs"], strict=True), start=1):
-        place = f"{where}, row {row}"
-        outputs = _decoded(cell, place)
+        location = f"{where}, row {row}"
+        outputs = _decoded(cell, location)
         if not isinstance(outputs, dict):
-            raise InputError(f"{place}: outputs must be an object {{system: text}}")
+            raise InputError(f"{location}: outputs must be an object {{system: text}}")
         systems = [str(name).strip() for name, value in outputs.items() if value is not None]
         if len({*systems} - {""}) < len(systems):
             raise InputError(
-                f"{place}: two outputs have the same system, or a system has no name; give each output a different "
+                f"{location}: two outputs have the same system, or a system has no name; give each output a different "
                 f"system"
             )
-        cells += [(item, str(name).strip(), value, place) for name, value in outputs.items() if value is not None]
+        cells += [(item, str(name).strip(), value, location) for name, value in outputs.items() if value is not None]
     return frame.with_columns(items), cells, notes
 
 
@@ -98,20 +98,20 @@ def _output_rows(frame: pl.DataFrame, *, where: str) -> Rows:
     """The texts in a table with one row per output."""
     required, optional = ("item", "system", "text"), ("output_image", *OF_ITEM)
     notes = check_columns(frame, where=where, required=required, optional=optional)
-    others = [name for name in frame.columns if name not in (*required, *optional)]
-    scores = [name for name in others if counted_cells(frame[name])[1] and not is_fact(name)]
-    if scores:
+    other_columns = [name for name in frame.columns if name not in (*required, *optional)]
+    score_columns = [name for name in other_columns if counted_cells(frame[name])[1] and not is_fact(name)]
+    if score_columns:
         raise UnfitError(
-            f"{where}: the table has texts and scores ({listed(scores)})",
+            f"{where}: the table has texts and scores ({listed(score_columns)})",
             "; map the scores, as in --columns 'metric:{rater}', and text=text",
         )
     rows = frame.with_columns(label_column(frame, name, where=where, empty=name == "system") for name in required[:2])
-    filled = frame.select(pl.any_horizontal(pl.col("^(text|output_image)$").is_not_null())).to_series()
+    is_filled = frame.select(pl.any_horizontal(pl.col("^(text|output_image)$").is_not_null())).to_series()
     refuse(
-        filled & (rows["system"] == ""),
+        is_filled & (rows["system"] == ""),
         lambda rows, _: f"{where}: column 'system' is empty in row {rows}; name the system that wrote each text",
     )
-    check_unique(rows.filter(filled), ["item", "system"], where=where, what="output", hint="one row per output")
+    check_unique(rows.filter(is_filled), ["item", "system"], where=where, what="output", hint="one row per output")
     cells: list[tuple[str, str, Any, str]] = []
     for number, row in enumerate(rows.iter_rows(named=True), start=1):
         image = row.get("output_image")
@@ -130,24 +130,26 @@ def _output(value: Any, where: str) -> tuple[str | bool | None, list[str]]:
         return value, []
     if not isinstance(value, dict) or not set(value) <= set(OF_OUTPUT):
         raise InputError(f"{where}: outputs must be an object {{system: text}}, or {{system: {{text, image}}}}")
-    parts = {name: part for name, part in value.items() if part is not None}
-    text = parts.get("text", "" if parts else None)
-    if not isinstance(text, str | None) or len(parts.keys() & {"image", "images"}) > 1:
+    given_parts = {name: part for name, part in value.items() if part is not None}
+    text = given_parts.get("text", "" if given_parts else None)
+    if not isinstance(text, str | None) or len(given_parts.keys() & {"image", "images"}) > 1:
         raise InputError(
             f"{where}: the text of an output is not a text, or the output has both image and images; give a text, and "
             "one of image and images"
         )
-    return text, [image for name in parts.keys() & {"image", "images"} for image in _several(parts[name], name, where)]
+    return text, [
+        image for name in given_parts.keys() & {"image", "images"} for image in _several(given_parts[name], name, where)
+    ]
 
 
 def _several(value: Any, name: str, where: str) -> list[str]:
     """The texts in a cell, which is a single text, a list, or a list as JSON."""
     if value is None or (isinstance(value, str) and not value.strip().startswith("[")):
         return [value] if value else []
-    several = _decoded(value, where)
-    if not isinstance(several, list) or not all(isinstance(text, str) for text in several):
+    texts = _decoded(value, where)
+    if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
         raise InputError(f"{where}: {name} must be a text or a list of texts")
-    return several
+    return texts
 
 
 def _meta(value: Any, name: str, where: str) -> str:
@@ -197,14 +199,16 @@ def outputs_of(
     rows = pl.DataFrame(list(texts), schema=SCHEMA, orient="row").drop_nulls()
     key = ["item", "system"]
     rows = rows.with_columns(pl.col(key).str.strip_chars())
-    first = rows.unique(key, keep="first", maintain_order=True)
+    first_texts = rows.unique(key, keep="first", maintain_order=True)
     if rows.is_empty():
         return None, 0
-    inputs = list(sources)
-    schema = {name: SOURCES[name] for name in ("item", "source", "references")[: len(inputs[0]) if inputs else 2]}
-    unique = pl.DataFrame(inputs, schema=schema, orient="row").with_columns(pl.col("item").str.strip_chars())
-    different = rows.join(first, on=key).filter(pl.col("text") != pl.col("text_right")).height
-    return Outputs.of(first, unique.unique("item", keep="first", maintain_order=True)), different
+    source_rows = list(sources)
+    schema = {
+        name: SOURCES[name] for name in ("item", "source", "references")[: len(source_rows[0]) if source_rows else 2]
+    }
+    source_table = pl.DataFrame(source_rows, schema=schema, orient="row").with_columns(pl.col("item").str.strip_chars())
+    n_different = rows.join(first_texts, on=key).filter(pl.col("text") != pl.col("text_right")).height
+    return Outputs.of(first_texts, source_table.unique("item", keep="first", maintain_order=True)), n_different
 
 
 def messages(cell: Any, *, where: str) -> list[tuple[str, str]]:

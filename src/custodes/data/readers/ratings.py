@@ -23,16 +23,16 @@ def read_ratings(frame: pl.DataFrame, *, where: str, invalid: Invalid, unit: str
     Rows with `role` `second` are second opinions (`Study.second_ratings`). `unit` is the word for rows of the file in
     notes.
     """
-    second = second_rows(frame, where=where)
-    not_scores = ("kind",) if second is None else ("kind", "role")
+    is_second = second_rows(frame, where=where)
+    not_scores = ("kind",) if is_second is None else ("kind", "role")
     ratings, notes = Ratings.make(frame, where=where, ignore=not_scores, unit=unit)
-    idle = [name for name in frame.columns if name not in (*KEY, *OPTIONAL, *not_scores, "score")]
-    notes += noted(*unused_people(frame, idle, where=where))
-    again = Ratings.empty()
-    if second is not None:
-        ratings, again = ratings.parted(second, number_column(frame, "score", where=where).is_not_null())
+    unused_columns = [name for name in frame.columns if name not in (*KEY, *OPTIONAL, *not_scores, "score")]
+    notes += noted(*unused_people(frame, unused_columns, where=where))
+    second_ratings = Ratings.empty()
+    if is_second is not None:
+        ratings, second_ratings = ratings.parted(is_second, number_column(frame, "score", where=where).is_not_null())
     raters = Raters.infer(rater_kinds(frame, where=where))
-    return Study(ratings=ratings, second_ratings=again, raters=raters, notes=tuple(notes), name=where)
+    return Study(ratings=ratings, second_ratings=second_ratings, raters=raters, notes=tuple(notes), name=where)
 
 
 READER = TableReader(name="ratings", columns=(("item", "system", "rater", "score"),), make=read_ratings)
@@ -54,8 +54,8 @@ def read_wide(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
         raise InputError(
             f"{where}: a column has no name (perhaps a saved index); name it after its rater, or remove it"
         )
-    long = melted(frame, {name: {"rater": name} for name in raters}, keys=WIDE_KEY, where=where)
-    ratings, notes = Ratings.make(long, where=where, unit="cells")
+    long_table = melted(frame, {name: {"rater": name} for name in raters}, keys=WIDE_KEY, where=where)
+    ratings, notes = Ratings.make(long_table, where=where, unit="cells")
     return Study(ratings=ratings, raters=Raters.infer(dict.fromkeys(raters, "")), notes=tuple(notes), name=where)
 
 

@@ -79,7 +79,7 @@ def _guarded(reader: TableReader, package: str) -> Callable[..., Study]:
     reader becomes a message of one line that names the reader."""
 
     def make(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
-        who = f"the reader {reader.name!r} of the package {package}"
+        reader_text = f"the reader {reader.name!r} of the package {package}"
         try:
             study: Any = reader.make(frame, where=where, invalid=invalid)
             if not isinstance(study, Study):
@@ -87,7 +87,9 @@ def _guarded(reader: TableReader, package: str) -> Callable[..., Study]:
         except CustodesError:
             raise
         except Exception as error:
-            raise InputError(f"{where}: {who} failed: {said(error)}; update it, or select another reader") from error
-        return replace(study, notes=(*study.notes, *noted(("reader", True, f"{where}: read by {who}"))))
+            raise InputError(
+                f"{where}: {reader_text} failed: {said(error)}; update it, or select another reader"
+            ) from error
+        return replace(study, notes=(*study.notes, *noted(("reader", True, f"{where}: read by {reader_text}"))))
 
     return make

@@ -70,20 +70,20 @@ def _read(path: Path) -> Study:
     if table.model == PERSON:
         raise InputError(f"{path.name}: the model is named {PERSON!r}, the name of the human rater; rename the model")
     prompts: Prompts = []
-    for place, (name, subset, scores, correct, texts) in enumerate(_entries(table, path.name), start=1):
-        if not 0 <= correct <= len(scores) or len(texts) != len(scores):
+    for entry_number, (name, subset, scores, n_correct, texts) in enumerate(_entries(table, path.name), start=1):
+        if not 0 <= n_correct <= len(scores) or len(texts) != len(scores):
             raise InputError(
-                f"{path.name}: entry {place} has {len(scores)} scores, {len(texts)} texts and num_correct "
-                f"{correct}; give one score for each text, and a num_correct that does not exceed the number of texts"
+                f"{path.name}: entry {entry_number} has {len(scores)} scores, {len(texts)} texts and num_correct "
+                f"{n_correct}; give one score for each text, and a num_correct that does not exceed the number of texts"
             )
         item = f"{subset.strip()}/{label(name)}"
-        prompts.append((item, subset.strip(), texts[:correct], texts[correct:]))
-        for system, value in zip(_systems(correct, len(scores) - correct), scores, strict=True):
+        prompts.append((item, subset.strip(), texts[:n_correct], texts[n_correct:]))
+        for system, value in zip(_systems(n_correct, len(scores) - n_correct), scores, strict=True):
             # Models with a reward head give a list of one score.
             value = value[0] if isinstance(value, list) and len(value) == 1 else value
             score = number(value)
             if score is None and value is not None:
-                raise InputError(f"{path.name}: entry {place}: score {str(value)[:40]!r} is not a number")
+                raise InputError(f"{path.name}: entry {entry_number}: score {str(value)[:40]!r} is not a number")
             records.score(item, system, table.model, score)
     return _study(records, prompts)
 
@@ -109,9 +109,9 @@ def _entries(table: Any, where: str) -> Iterator[tuple[Label, str, list[Any], in
             f"{where}: the lists have different lengths ({listed(sorted(lengths))}), but each needs one "
             "entry per prompt; the file may be truncated"
         )
-    for name, subset, *rest in zip(*columns, strict=True):
-        scores, correct, texts = rest if len(rest) == 3 else (rest[:2], 1, rest[2:])
-        yield name, subset, scores, correct, texts
+    for name, subset, *entry in zip(*columns, strict=True):
+        scores, n_correct, texts = entry if len(entry) == 3 else (entry[:2], 1, entry[2:])
+        yield name, subset, scores, n_correct, texts
 
 
 def read_rewardbench2_data(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
@@ -120,14 +120,14 @@ def read_rewardbench2_data(frame: pl.DataFrame, *, where: str, invalid: Invalid)
     ids, subsets = (label_column(frame, name, where=where) for name in ("id", "subset"))
     records = LogRecords(where=where, kinds={PERSON: "human"})
     prompts: Prompts = []
-    for place, (row, name, subset) in enumerate(zip(frame.iter_rows(named=True), ids, subsets, strict=True), 1):
-        right, wrong = (_texts(row[side], f"{where}, row {place}") for side in ("chosen", "rejected"))
-        prompts.append((f"{subset}/{name}", subset, right, wrong))
+    for row_number, (row, name, subset) in enumerate(zip(frame.iter_rows(named=True), ids, subsets, strict=True), 1):
+        right_texts, wrong_texts = (_texts(row[side], f"{where}, row {row_number}") for side in ("chosen", "rejected"))
+        prompts.append((f"{subset}/{name}", subset, right_texts, wrong_texts))
         records.sources.append((f"{subset}/{name}", str(row["prompt"] or ""), []))
     return _study(records, prompts)
 
 
-def _texts(cell: Any, place: str) -> list[str]:
+def _texts(cell: Any, location: str) -> list[str]:
     """The texts of one side, from a list, JSON of a list, or one text."""
     if isinstance(cell, str):
         try:
@@ -135,25 +135,29 @@ def _texts(cell: Any, place: str) -> list[str]:
         except msgspec.MsgspecError:
             texts = [cell]
         return texts
-    return list(laid_out(cell or [], list[str], where=place, what=DATA_WHAT))
+    return list(laid_out(cell or [], list[str], where=location, what=DATA_WHAT))
 
 
 def _study(records: LogRecords, prompts: Prompts) -> Study:
     """The study of scores, texts and preferences for right completions."""
-    pairs = []
-    for place, (item, subset, right, wrong) in enumerate(prompts, start=1):
+    preferred_pairs = []
+    for entry_number, (item, subset, right_texts, wrong_texts) in enumerate(prompts, start=1):
         if item in records.groups:
-            raise InputError(f"{records.where}: prompt {item!r} occurs twice (again in entry {place}); remove one")
+            raise InputError(
+                f"{records.where}: prompt {item!r} occurs twice (again in entry {entry_number}); remove one"
+            )
         records.groups[item] = subset
-        systems = _systems(len(right), len(wrong))
-        texts = (text if isinstance(text, str) else None for text in (*right, *wrong))
+        systems = _systems(len(right_texts), len(wrong_texts))
+        texts = (text if isinstance(text, str) else None for text in (*right_texts, *wrong_texts))
         records.texts += zip([item] * len(systems), systems, texts, strict=True)
-        pairs += [(item, good, bad) for good in systems[: len(right)] for bad in systems[len(right) :]]
-    if not pairs:
+        preferred_pairs += [
+            (item, good, bad) for good in systems[: len(right_texts)] for bad in systems[len(right_texts) :]
+        ]
+    if not preferred_pairs:
         raise InputError(
             f"{records.where}: no prompt has both a correct and an incorrect completion, so nothing can be compared"
         )
-    table = pl.DataFrame(pairs, schema=["item", "system_a", "system_b"], orient="row")
+    table = pl.DataFrame(preferred_pairs, schema=["item", "system_a", "system_b"], orient="row")
     verdicts = table.with_columns(rater=pl.lit(PERSON), preference=1)
     return records.study(preferences=Preferences.make(verdicts, where=records.where)[0], sides=True)
 
@@ -162,9 +166,9 @@ def _systems(n_right: int, n_wrong: int) -> list[str]:
     """The names of the positions: chosen and rejected. If a side has several completions, the names are numbered:
     chosen_1, chosen_2, ..."""
     return [
-        side if count == 1 else f"{side}_{place}"
+        side if count == 1 else f"{side}_{position}"
         for side, count in (("chosen", n_right), ("rejected", n_wrong))
-        for place in range(1, count + 1)
+        for position in range(1, count + 1)
     ]
 
 
@@ -178,11 +182,11 @@ def read_rewardbench(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> St
             f"{where}: the table has no column of a reward model, only ref and subset; add at least one column of a "
             "reward model"
         )
-    chosen = number_column(frame, "ref", where=where) == 1
+    is_chosen = number_column(frame, "ref", where=where) == 1
     subset = label_column(frame, "subset", where=where)
     _check_pairs(frame, subset, where=where)
     item = pl.Series("item", range(2, frame.height + 2)) // 2
-    system = chosen.to_frame("chosen").select(pl.when("chosen").then(pl.lit("chosen")).otherwise(pl.lit("rejected")))
+    system = is_chosen.to_frame("chosen").select(pl.when("chosen").then(pl.lit("chosen")).otherwise(pl.lit("rejected")))
     rows = pl.DataFrame({"item": item, "system": system.to_series()})
     scores = [rows.with_columns(rater=pl.lit(name), score=number_column(frame, name, where=where)) for name in metrics]
     ratings, notes = Ratings.make(pl.concat(scores), where=where)
@@ -212,10 +216,12 @@ def _check_pairs(frame: pl.DataFrame, subset: pl.Series, *, where: str) -> None:
     )
     if frame.height % 2:
         raise InputError(f"{where}: the number of rows is odd ({frame.height}); a pair needs two rows")
-    unlike = (ref.gather_every(2) == ref.gather_every(2, 1)) | (subset.gather_every(2) != subset.gather_every(2, 1))
-    firsts = pl.Series([mark for pair in unlike for mark in (pair, False)], dtype=pl.Boolean)
+    is_mismatch = (ref.gather_every(2) == ref.gather_every(2, 1)) | (
+        subset.gather_every(2) != subset.gather_every(2, 1)
+    )
+    is_mismatch_start = pl.Series([mark for pair in is_mismatch for mark in (pair, False)], dtype=pl.Boolean)
     refuse(
-        firsts,
+        is_mismatch_start,
         lambda rows, _: (
             f"{where}: row {rows} and the next row are not a pair; the rows of a pair have the same subset, and ref 1 "
             f"and 0"

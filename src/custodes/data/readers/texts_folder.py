@@ -59,15 +59,15 @@ def read_texts_folder(path: Path, *, part: str | None, invalid: Invalid) -> Stud
         for role, texts in texts_of_items.items()
     )
     study = read_outputs(frame, where=where, invalid=invalid)
-    items, systems = frame["item"].n_unique(), frame["system"].unique(maintain_order=True)
-    missing = items * systems.len() - frame.height
+    n_items, systems = frame["item"].n_unique(), frame["system"].unique(maintain_order=True)
+    n_missing = n_items * systems.len() - frame.height
     notes = noted(
         (
             "texts-folder",
             True,
             f"{where}: each folder is read as a system ({listed(systems)}), and each file as an item",
         ),
-        ("missing-outputs", missing, f"{where}: {missing} of {items * systems.len()} outputs have no file"),
+        ("missing-outputs", n_missing, f"{where}: {n_missing} of {n_items * systems.len()} outputs have no file"),
     )
     digest = digest_of(*(f"{name}\0{data.hex()}\0" for name, data in contents))
     return Study(raters=study.raters, outputs=study.outputs, notes=(*notes, *study.notes), name=where, digest=digest)
@@ -92,10 +92,10 @@ def _fits(path: Path) -> bool:
     try:
         if not path.is_dir() or holds_table(path) or any((path / name).is_dir() for name in OTHERS):
             return False
-        holding = [folder for folder in _folders(path) if _role(folder.name) is None and _texts(folder)]
+        system_folders = [folder for folder in _folders(path) if _role(folder.name) is None and _texts(folder)]
     except OSError:
         return False
-    return len(holding) > 1
+    return len(system_folders) > 1
 
 
 READER = PathReader(name="texts_folder", fits=_fits, make=read_texts_folder)

@@ -87,37 +87,40 @@ def what_is_said(verdict: pl.Series, first: pl.Series, second: pl.Series, *, whe
     if all cells are in `SIGNS`. Raises `InputError` if a number, or a name that is also a word, has two meanings.
     """
     words = plain(verdict)
-    by_number, slots = _numbers(verdict, where=where, ties=written)
-    table = UNSURE | COLUMNS | dict.fromkeys(TIES, 0.0)
-    by_word = words.replace_strict(table, default=None, return_dtype=pl.Float64)
-    place = words.replace_strict(PLACES, default=None, return_dtype=pl.Float64)
-    sign = pl.select(pl.coalesce(by_number, by_word, place)).to_series()
-    named = _by_name(verdict, first, second)
+    sign_by_number, has_slots = _numbers(verdict, where=where, ties=written)
+    sign_of_word = UNSURE | COLUMNS | dict.fromkeys(TIES, 0.0)
+    sign_by_word = words.replace_strict(sign_of_word, default=None, return_dtype=pl.Float64)
+    position_sign = words.replace_strict(PLACES, default=None, return_dtype=pl.Float64)
+    sign = pl.select(pl.coalesce(sign_by_number, sign_by_word, position_sign)).to_series()
+    sign_by_name = _by_name(verdict, first, second)
     if written and verdict.is_in(SIGNS).all():
-        named = named.clear(verdict.len())
+        sign_by_name = sign_by_name.clear(verdict.len())
     refuse(
-        (named != sign).fill_null(False),
-        lambda rows, at: (
-            f"{where}: {verdict.name} {verdict[at]!r} in row {rows} is ambiguous: the code for one system "
-            f"is the name of the other system ({first[at]!r}, {second[at]!r}); write model_a, model_b or tie"
+        (sign_by_name != sign).fill_null(False),
+        lambda rows, row_index: (
+            f"{where}: {verdict.name} {verdict[row_index]!r} in row {rows} is ambiguous: the code for one system "
+            f"is the name of the other system ({first[row_index]!r}, {second[row_index]!r}); write model_a, model_b "
+            "or tie"
         ),
     )
-    unsure = (words.is_in(list(UNSURE)) | (slots & by_number.is_not_null())) & named.is_null()
+    is_unsure = (words.is_in(list(UNSURE)) | (has_slots & sign_by_number.is_not_null())) & sign_by_name.is_null()
     return Said(
-        preference=pl.select(pl.coalesce(sign, named)).to_series(),
-        place=place.set(named.is_not_null(), None),
-        unsure=unsure & (sign != 0).fill_null(False),
+        preference=pl.select(pl.coalesce(sign, sign_by_name)).to_series(),
+        place=position_sign.set(sign_by_name.is_not_null(), None),
+        unsure=is_unsure & (sign != 0).fill_null(False),
         both_bad=words.is_in(BOTH_BAD),
     )
 
 
 def likely(word: str, systems: Collection[str]) -> str:
     """The probable meaning of an unreadable word; '' if no known word is similar."""
-    short = plain(pl.Series([word])).item()
-    if any(part in short for part in ("tie", "equal", "same", "both", "neither", "draw")):
+    plain_word = plain(pl.Series([word])).item()
+    if any(part in plain_word for part in ("tie", "equal", "same", "both", "neither", "draw")):
         return "tie"
     candidates = {plain(pl.Series([name])).item(): name for name in [*NEAR, *systems]}
-    return next((candidates[near] for near in get_close_matches(short, candidates, n=1, cutoff=0.75)), "")
+    return next(
+        (candidates[close_word] for close_word in get_close_matches(plain_word, candidates, n=1, cutoff=0.75)), ""
+    )
 
 
 def _by_name(verdict: pl.Series, first: pl.Series, second: pl.Series) -> pl.Series:
@@ -127,8 +130,8 @@ def _by_name(verdict: pl.Series, first: pl.Series, second: pl.Series) -> pl.Seri
     if not cells.filter(cells != "").is_in(pl.concat(names).implode()).any():
         return pl.repeat(None, verdict.len(), dtype=pl.Float64, eager=True)
     columns = [verdict, first.str.strip_chars(), second.str.strip_chars()]
-    exact, loose = named_system(*columns), named_system(*map(_loose, columns))
-    return pl.select(pl.coalesce(exact, loose)).to_series()
+    exact_sign, loose_sign = named_system(*columns), named_system(*map(_loose, columns))
+    return pl.select(pl.coalesce(exact_sign, loose_sign)).to_series()
 
 
 def named_system(cells: pl.Series, first: pl.Series, second: pl.Series) -> pl.Series:
@@ -151,22 +154,22 @@ def _numbers(verdict: pl.Series, *, where: str, ties: bool) -> tuple[pl.Series, 
     """The meaning of numbers according to the set of numbers in the column, and whether 1 and 2 mean the two
     systems."""
     value = verdict.str.replace_all(r"[\s\[\](){}]", "").cast(pl.Float64, strict=False)
-    seen = set(value.drop_nulls().drop_nans().unique())
-    numbers = listed((f"{number:g}" for number in sorted(seen)), limit=7)
+    distinct_numbers = set(value.drop_nulls().drop_nans().unique())
+    numbers_text = listed((f"{number:g}" for number in sorted(distinct_numbers)), limit=7)
     refuse(
         value < -1,
         lambda rows, _: (
-            f"{where}: {verdict.name} is {numbers}, a graded scale of unknown direction (row "
+            f"{where}: {verdict.name} is {numbers_text}, a graded scale of unknown direction (row "
             f"{rows}); write 1 if the system of the first column is better, 0 for a tie, -1 otherwise"
         ),
     )
-    margins = -1.0 in seen or not seen & {0.5, 2.0}
+    has_margins = -1.0 in distinct_numbers or not distinct_numbers & {0.5, 2.0}
     refuse(
-        (value == 0) & (-1.0 not in seen and (margins or 2.0 in seen) and not ties),
+        (value == 0) & (-1.0 not in distinct_numbers and (has_margins or 2.0 in distinct_numbers) and not ties),
         lambda rows, _: (
-            f"{where}: {verdict.name} is {numbers}, where 0 (row {rows}) may be a tie or a system; "
+            f"{where}: {verdict.name} is {numbers_text}, where 0 (row {rows}) may be a tie or a system; "
             "write model_a, model_b, tie"
         ),
     )
-    table = MARGINS if margins else SLOTS if 2.0 in seen else SHARES
-    return value.replace_strict(table, default=None, return_dtype=pl.Float64), table is SLOTS
+    sign_of_number = MARGINS if has_margins else SLOTS if 2.0 in distinct_numbers else SHARES
+    return value.replace_strict(sign_of_number, default=None, return_dtype=pl.Float64), sign_of_number is SLOTS

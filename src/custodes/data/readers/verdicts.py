@@ -45,47 +45,49 @@ def read_verdicts(
     if "row" not in table.columns:
         table = table.with_row_index("row", offset=1)
     verdicts = table.filter(pl.col("verdict") != "")
-    failed = verdicts.filter((pl.col("verdict") == failure) & pl.col("preference").is_null())
-    unreadable = verdicts.filter((pl.col("verdict") != failure) & pl.col("preference").is_null())
-    too_many = _too_many(verdicts, unreadable) if invalid == "drop" else ""
-    if unreadable.height and (invalid == "error" or too_many):
-        message = _told(unreadable, total=verdicts.height, likely=likely)
-        mend = (
-            f"; {too_many}"
-            if too_many
+    failed_rows = verdicts.filter((pl.col("verdict") == failure) & pl.col("preference").is_null())
+    unreadable_rows = verdicts.filter((pl.col("verdict") != failure) & pl.col("preference").is_null())
+    too_many_text = _too_many(verdicts, unreadable_rows) if invalid == "drop" else ""
+    if unreadable_rows.height and (invalid == "error" or too_many_text):
+        message = _told(unreadable_rows, total=verdicts.height, likely=likely)
+        advice = (
+            f"; {too_many_text}"
+            if too_many_text
             else "; correct them, or drop and count them with --invalid drop (in Python invalid='drop')"
         )
-        raise InputError(f"{where}: {message}; allowed: {allowed}, or empty{mend}")
+        raise InputError(f"{where}: {message}; allowed: {allowed}, or empty{advice}")
     columns = table.drop("verdict", "row")
     preferences, notes = Preferences.make(columns, where=where, unreadable=table["verdict"] != "", unused=unused)
-    lost = unreadable.height
-    dropped = f"{where}: {lost} verdicts could not be read and were dropped ({counted(unreadable['rater'])})"
-    unparsed = (
-        f"{where}: {failed.height} replies of judges could not be parsed and count as not rated "
-        f"({counted(failed['rater'])})"
+    n_lost = unreadable_rows.height
+    dropped_text = (
+        f"{where}: {n_lost} verdicts could not be read and were dropped ({counted(unreadable_rows['rater'])})"
+    )
+    unparsed_text = (
+        f"{where}: {failed_rows.height} replies of judges could not be parsed and count as not rated "
+        f"({counted(failed_rows['rater'])})"
     )
     return preferences, [
         *notes,
         *noted(
-            ("judge-failed", failed.height, unparsed),
-            ("unreadable-verdict", lost, dropped),
+            ("judge-failed", failed_rows.height, unparsed_text),
+            ("unreadable-verdict", n_lost, dropped_text),
         ),
     ]
 
 
 def _too_many(verdicts: pl.DataFrame, unreadable: pl.DataFrame) -> str:
     """A message if there are too many unreadable verdicts to drop; otherwise ''."""
-    totals = verdicts.group_by("rater", maintain_order=True).len("asked")
-    rates = totals.join(unreadable.group_by("rater").len("lost"), on="rater", maintain_order="left").select(
+    n_of_rater = verdicts.group_by("rater", maintain_order=True).len("asked")
+    rates = n_of_rater.join(unreadable.group_by("rater").len("lost"), on="rater", maintain_order="left").select(
         "rater", "lost", share=pl.col("lost") / pl.col("asked")
     )
-    worst = rates.filter((pl.col("share") > DROPPED) & (pl.col("lost") > 1)).sort("share", descending=True)
-    share = unreadable.height / max(verdicts.height, 1)
-    if share <= DROPPED and worst.is_empty():
+    worst_raters = rates.filter((pl.col("share") > DROPPED) & (pl.col("lost") > 1)).sort("share", descending=True)
+    total_rate = unreadable.height / max(verdicts.height, 1)
+    if total_rate <= DROPPED and worst_raters.is_empty():
         return ""
-    of_raters = listed((f"{100 * rate:.1f} % of {rater}" for rater, _, rate in worst.iter_rows()), limit=3)
+    raters_text = listed((f"{100 * rate:.1f} % of {rater}" for rater, _, rate in worst_raters.iter_rows()), limit=3)
     return (
-        f"that is {100 * share:.1f} % of the file{f', {of_raters}' if of_raters else ''}, but "
+        f"that is {100 * total_rate:.1f} % of the file{f', {raters_text}' if raters_text else ''}, but "
         f"invalid='drop' allows at most {100 * DROPPED:.0f} %; correct them, or drop them all with "
         "--invalid force (in Python invalid='force')"
     )
@@ -98,11 +100,12 @@ def _told(unreadable: pl.DataFrame, *, total: int, likely: Callable[[str], str])
         .agg(pl.col("row").min(), pl.len())
         .sort("len", descending=True, maintain_order=True)
     )
-    lost = unreadable.height
-    if words.height == 1 and lost > 1:
+    n_lost = unreadable.height
+    if words.height == 1 and n_lost > 1:
         verdict, row, _ = words.row(0)
         return (
-            f"{lost:,} of {total:,} verdicts cannot be read (all {lost:,} are {_word(verdict, likely)}, from row {row})"
+            f"{n_lost:,} of {total:,} verdicts cannot be read (all {n_lost:,} are {_word(verdict, likely)}, from row "
+            f"{row})"
         )
     examples = listed(
         (
@@ -111,12 +114,12 @@ def _told(unreadable: pl.DataFrame, *, total: int, likely: Callable[[str], str])
         ),
         limit=3,
     )
-    return f"{lost:,} of {total:,} verdicts cannot be read ({examples})"
+    return f"{n_lost:,} of {total:,} verdicts cannot be read ({examples})"
 
 
 def _word(verdict: str, likely: Callable[[str], str]) -> str:
-    near = likely(verdict)
-    return f"{verdict[:40]!r}{f', did you mean {near!r}?' if near else ''}"
+    suggested_word = likely(verdict)
+    return f"{verdict[:40]!r}{f', did you mean {suggested_word!r}?' if suggested_word else ''}"
 
 
 def log_study(
@@ -152,22 +155,24 @@ def log_study(
     """
     if "row" not in table.columns:
         table = table.with_row_index("row", offset=1)
-    with_itself = table["system_a"] == table["system_b"]
-    count = int(with_itself.sum())
-    if count == table.height:
+    is_same_system = table["system_a"] == table["system_b"]
+    n_same_system = int(is_same_system.sum())
+    if n_same_system == table.height:
         raise InputError(f"{where}: every verdict compares a system with itself; a verdict needs two different systems")
     low, high = pl.min_horizontal("system_a", "system_b"), pl.max_horizontal("system_a", "system_b")
     keys = [name for name in ("item", "rater", "aspect", "order") if name in table.columns]
-    table = table.filter(~with_itself).with_columns(low=low, high=high)
+    table = table.filter(~is_same_system).with_columns(low=low, high=high)
     table = table.with_columns(repeat=pl.int_range(pl.len()).over([*keys, "low", "high"]))
-    repeats = table.filter(pl.col("repeat") > 0).height
-    if repeats and unused is not None:
-        column = _distinguishing(unused[(table["row"] - 1).to_list()], table.select(pl.struct(*keys, "low", "high")))
-        if column:
+    n_repeats = table.filter(pl.col("repeat") > 0).height
+    if n_repeats and unused is not None:
+        distinguishing_column = _distinguishing(
+            unused[(table["row"] - 1).to_list()], table.select(pl.struct(*keys, "low", "high"))
+        )
+        if distinguishing_column:
             raise InputError(
-                f"{where}: {repeats} verdicts repeat the rater, item and order of another verdict, and differ only in "
-                f"column {column!r}, which is not read. If this column holds the presentation order, give "
-                f"{option('order', column)}; if it numbers runs, remove the column"
+                f"{where}: {n_repeats} verdicts repeat the rater, item and order of another verdict, and differ only "
+                f"in column {distinguishing_column!r}, which is not read. If this column holds the presentation order, "
+                f"give {option('order', distinguishing_column)}; if it numbers runs, remove the column"
             )
     table = table.drop("low", "high").with_columns(pl.col("repeat").cast(pl.String))
     raters = table["rater"].unique(maintain_order=True)
@@ -184,13 +189,13 @@ def log_study(
             *noted(
                 (
                     "system-with-itself",
-                    count,
-                    f"{where}: {count} verdicts compare a system with itself and are excluded",
+                    n_same_system,
+                    f"{where}: {n_same_system} verdicts compare a system with itself and are excluded",
                 ),
                 (
                     "repeats",
-                    repeats,
-                    f"{where}: {repeats} further verdicts of the same rater, item and order are read as repeats",
+                    n_repeats,
+                    f"{where}: {n_repeats} further verdicts of the same rater, item and order are read as repeats",
                 ),
             ),
             *verdict_notes,
@@ -203,11 +208,11 @@ def _distinguishing(unused: pl.DataFrame, keys: pl.DataFrame) -> str:
     """The name of a column with few values that differ between all rows with the same key; '' if there is no such
     column."""
     key = keys.to_series()
-    doubled = key.is_duplicated()
-    few = min(FEW, int(doubled.sum()) / 2)
-    for column in unused.filter(doubled).iter_columns():
-        if column.dtype.is_nested() or not 1 < column.n_unique() <= few:
+    is_doubled = key.is_duplicated()
+    max_values = min(FEW, int(is_doubled.sum()) / 2)
+    for column in unused.filter(is_doubled).iter_columns():
+        if column.dtype.is_nested() or not 1 < column.n_unique() <= max_values:
             continue
-        if not pl.DataFrame([key.filter(doubled), column]).is_duplicated().any():
+        if not pl.DataFrame([key.filter(is_doubled), column]).is_duplicated().any():
             return column.name
     return ""
