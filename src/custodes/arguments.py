@@ -68,8 +68,8 @@ def is_whole(value: Any) -> TypeGuard[int]:
 def one_of(name: str, value: Any, allowed: Any) -> Any:
     """Check that an option is one of the allowed words."""
     if not isinstance(value, str) or value not in allowed:
-        close = suggestion(value, allowed) if isinstance(value, str) else ""
-        raise OptionError(f"{name}={shown(value)}; allowed: {', '.join(allowed)}{close}")
+        suggestion_text = suggestion(value, allowed) if isinstance(value, str) else ""
+        raise OptionError(f"{name}={shown(value)}; allowed: {', '.join(allowed)}{suggestion_text}")
     return value
 
 
@@ -165,13 +165,17 @@ def _values(name: str, entry: str, labels: Collection[str], *, described: bool) 
             )
         yield entry.strip()
         return
-    words = entry.split(",")
-    while words:
-        runs = [",".join(words[:n]).strip() for n in range(len(words), 1, -1)]
-        whole = next((run for run in runs if run in labels or run.removeprefix("!") in labels), None)
-        if value := words[0].strip() if whole is None else whole:
+    entry_parts = entry.split(",")
+    while entry_parts:
+        joined_parts = [",".join(entry_parts[:n]).strip() for n in range(len(entry_parts), 1, -1)]
+        longest_match = next(
+            (joined for joined in joined_parts if joined in labels or joined.removeprefix("!") in labels), None
+        )
+        if value := entry_parts[0].strip() if longest_match is None else longest_match:
             yield value
-        words = words[1 if whole is None else len(runs) + 1 - runs.index(whole) :]
+        entry_parts = entry_parts[
+            1 if longest_match is None else len(joined_parts) + 1 - joined_parts.index(longest_match) :
+        ]
 
 
 def assignment_list(entries_or_text: str | Iterable[str], *, keys: Collection[str] = ()) -> list[str]:
@@ -183,9 +187,9 @@ def assignment_list(entries_or_text: str | Iterable[str], *, keys: Collection[st
     >>> assignment_list(["stop=a,b,seed=1", "top_p=1"])
     ['stop=a,b', 'seed=1', 'top_p=1']
     """
-    key = "|".join(map(re.escape, keys)) or r"[A-Za-z_]\w*"
+    key_pattern = "|".join(map(re.escape, keys)) or r"[A-Za-z_]\w*"
     entries = [entries_or_text] if isinstance(entries_or_text, str) else entries_or_text
-    return [part.strip() for entry in entries for part in re.split(rf",(?=\s*(?:{key})\s*=)", entry)]
+    return [part.strip() for entry in entries for part in re.split(rf",(?=\s*(?:{key_pattern})\s*=)", entry)]
 
 
 LIMITS: Mapping[str, Callable[[str, Any], Any]] = {
@@ -205,8 +209,8 @@ LIMITS: Mapping[str, Callable[[str, Any], Any]] = {
 def declared(function: Callable[..., Any]) -> Mapping[str, Any]:
     """The types of all arguments of a function, including those of `**options: Unpack[...]`."""
     hints = get_type_hints(function)
-    unpacked = [get_args(kind)[0] for kind in hints.values() if get_origin(kind) is Unpack]
-    return {**hints, **{name: kind for options in unpacked for name, kind in get_type_hints(options).items()}}
+    option_classes = [get_args(kind)[0] for kind in hints.values() if get_origin(kind) is Unpack]
+    return {**hints, **{name: kind for options in option_classes for name, kind in get_type_hints(options).items()}}
 
 
 def checked(function: Callable[P, R]) -> Callable[P, R]:
@@ -214,15 +218,15 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
     signature = inspect.signature(function)
 
     @wraps(function)
-    def called(*args: P.args, **kwargs: P.kwargs) -> R:
-        bound, kinds = signature.bind(*args, **kwargs), declared(function)
+    def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
+        bound, kind_of_argument = signature.bind(*args, **kwargs), declared(function)
         for name, value in bound.arguments.items():
             parameter = signature.parameters[name]
-            if name in kinds and parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
-                bound.arguments[name] = argument(name, value, kinds[name])
+            if name in kind_of_argument and parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+                bound.arguments[name] = argument(name, value, kind_of_argument[name])
         return function(*bound.args, **bound.kwargs)
 
-    return called
+    return wrapper
 
 
 SECRETS = ("key", "base_url")
@@ -249,33 +253,33 @@ def argument(name: str, value: Any, kind: Any) -> Any:
     >>> argument("resamples", np.int64(200), int)
     200
     """
-    allowed = members(kind)
-    if value is None and type(None) in allowed:
+    allowed_types = members(kind)
+    if value is None and type(None) in allowed_types:
         return None
-    converted = _of_type(name, value, [kind for kind in allowed if kind is not type(None)])
+    converted = _of_type(name, value, [kind for kind in allowed_types if kind is not type(None)])
     return LIMITS[name](name, converted) if name in LIMITS else converted
 
 
 def _of_type(name: str, value: Any, allowed: Sequence[Any]) -> Any:
     """The value, converted to the first allowed type that accepts the value; OptionError if no type accepts it."""
-    words = [word for kind in allowed if get_origin(kind) is Literal for word in get_args(kind)]
+    literals = [word for kind in allowed if get_origin(kind) is Literal for word in get_args(kind)]
     converters = [_TYPES[kind] for kind in allowed if kind in _TYPES]
-    if isinstance(value, str) and value in words:
+    if isinstance(value, str) and value in literals:
         return value
-    if words and (isinstance(value, str) or not converters) and str not in allowed:
-        return one_of(name, value, [*words, *(text for text, _ in converters)])
+    if literals and (isinstance(value, str) or not converters) and str not in allowed:
+        return one_of(name, value, [*literals, *(text for text, _ in converters)])
     if not converters and allowed[0] is not Any and len(allowed) == 1 and isinstance(kind := allowed[0], type):
         if not isinstance(value, kind):
             raise OptionError(f"{_told(name, value)}: must be a {kind.__name__}")
         return value
-    if len(converters) + bool(words) < len(allowed):
+    if len(converters) + bool(literals) < len(allowed):
         return value  # unions with other types are checked by the function
     for _, convert in converters:
         converted = convert(value)
         if converted is not None:
             return converted
-    expected = " or ".join([*words, *dict.fromkeys(text for text, _ in converters)])
-    raise OptionError(f"{_told(name, value)}: must be {expected}")
+    expected_text = " or ".join([*literals, *dict.fromkeys(text for text, _ in converters)])
+    raise OptionError(f"{_told(name, value)}: must be {expected_text}")
 
 
 def _flag(value: Any) -> bool | None:
@@ -313,19 +317,19 @@ def _path(value: Any) -> Any:
 
 
 def _numbers(value: Any) -> Any:
-    in_a_row = isinstance(value, Sequence | np.ndarray) and getattr(value, "ndim", 1) == 1
-    numbers = [_number(entry) for entry in (value if in_a_row else [value])]
+    is_sequence = isinstance(value, Sequence | np.ndarray) and getattr(value, "ndim", 1) == 1
+    numbers = [_number(entry) for entry in (value if is_sequence else [value])]
     return numbers if numbers and None not in numbers else None
 
 
 def _by_name(convert: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    def all_taken(value: Any) -> Any:
+    def convert_entries(value: Any) -> Any:
         if not (isinstance(value, Mapping) and all(isinstance(name, str) for name in value)):
             return None
         converted = {str(name): convert(entry) for name, entry in value.items()}
         return None if None in converted.values() else converted
 
-    return all_taken
+    return convert_entries
 
 
 def _progress(value: Any) -> Any:

@@ -76,8 +76,8 @@ class Cache:
         try:
             if self._connection is None:
                 self._connection = self._open()
-            with self._connection as base:
-                yield base
+            with self._connection as connection:
+                yield connection
         except sqlite3.Error as problem:
             raise InputError(
                 f"{shown(str(self.path))}: this is not a file of cached scores or replies ({problem}); name "
@@ -85,20 +85,24 @@ class Cache:
             ) from None
 
     def _open(self) -> sqlite3.Connection:
-        place = ":memory:" if self.path is None else self.path
-        base = sqlite3.connect(place, timeout=WAIT, isolation_level="IMMEDIATE", check_same_thread=False)
+        database = ":memory:" if self.path is None else self.path
+        connection = sqlite3.connect(database, timeout=WAIT, isolation_level="IMMEDIATE", check_same_thread=False)
         try:
             # Another run may create the file at the same time; once it has tables, it is complete.
             queries = ("SELECT count(*) FROM sqlite_master", "PRAGMA application_id", "PRAGMA user_version")
-            tables, application, version = (base.execute(query).fetchone()[0] for query in queries)
-            if tables and (application, version) != (APPLICATION, VERSION):
-                what = f"of version {version}, not {VERSION}" if application == APPLICATION else "of another program"
-                raise InputError(f"{shown(str(self.path))}: this database is {what}; name another file with --cache")
-            base.executescript(SCHEMA)
+            n_tables, application_id, version = (connection.execute(query).fetchone()[0] for query in queries)
+            if n_tables and (application_id, version) != (APPLICATION, VERSION):
+                version_text = (
+                    f"of version {version}, not {VERSION}" if application_id == APPLICATION else "of another program"
+                )
+                raise InputError(
+                    f"{shown(str(self.path))}: this database is {version_text}; name another file with --cache"
+                )
+            connection.executescript(SCHEMA)
         except BaseException:
-            base.close()
+            connection.close()
             raise
-        return base
+        return connection
 
     def scores(self, keys: Sequence[str]) -> dict[str, KeptScore]:
         """The stored scores of these keys, by key."""
@@ -108,14 +112,14 @@ class Cache:
         """The mean CPU seconds of the stored scores of a metric."""
         if not self._exists():
             return None
-        with self._transaction() as base:
-            (mean,) = base.execute("SELECT avg(seconds) FROM score WHERE metric = ?", [metric]).fetchone()
+        with self._transaction() as connection:
+            (mean,) = connection.execute("SELECT avg(seconds) FROM score WHERE metric = ?", [metric]).fetchone()
         return None if mean is None else float(mean)
 
     def keep_scores(self, rows: Iterable[KeptScore]) -> None:
         """Store all these scores or none of them. Scores that are stored already are not replaced."""
-        with self._transaction() as base:
-            base.executemany("INSERT OR IGNORE INTO score VALUES (?, ?, ?, ?, ?, ?)", rows)
+        with self._transaction() as connection:
+            connection.executemany("INSERT OR IGNORE INTO score VALUES (?, ?, ?, ?, ?, ?)", rows)
 
     def replies(self, keys: Sequence[str]) -> dict[str, bytes]:
         """The stored replies of these keys, by key. Requests are long, so they are stored in a separate table."""
@@ -123,16 +127,16 @@ class Cache:
 
     def keep_reply(self, key: str, reply: bytes, request: bytes) -> None:
         """Store a reply and its request, both as JSON. Stored replies and requests are not replaced."""
-        with self._transaction() as base:
-            base.execute("INSERT OR IGNORE INTO reply VALUES (?, ?)", (key, reply))
-            base.execute("INSERT OR IGNORE INTO request VALUES (?, ?)", (key, request))
+        with self._transaction() as connection:
+            connection.execute("INSERT OR IGNORE INTO reply VALUES (?, ?)", (key, reply))
+            connection.execute("INSERT OR IGNORE INTO request VALUES (?, ?)", (key, request))
 
     def _rows(self, table: str, keys: Sequence[str]) -> list[Any]:
         if not self._exists():
             return []
-        with self._transaction() as base:
+        with self._transaction() as connection:
             query = f"SELECT * FROM {table} WHERE key IN (SELECT value FROM json_each(?))"
-            return base.execute(query, [json.dumps(sorted(keys))]).fetchall()
+            return connection.execute(query, [json.dumps(sorted(keys))]).fetchall()
 
     def close(self) -> None:
         """Close the file."""

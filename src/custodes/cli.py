@@ -102,13 +102,13 @@ def _with_streams(argv: Sequence[str]) -> list[str]:
     """The command-line arguments with `-` replaced by the path of a stream.
 
     The stream is standard output after `-o`, and standard input otherwise. The parser would read `-` as an option."""
-    words = []
-    for before, word in zip(["", *argv], argv, strict=False):
+    arguments = []
+    for previous_word, word in zip(["", *argv], argv, strict=False):
         if word == "-":
-            words.append(STANDARD_OUTPUT if before in ("-o", "--output") else STANDARD_INPUT)
+            arguments.append(STANDARD_OUTPUT if previous_word in ("-o", "--output") else STANDARD_INPUT)
         else:
-            words.append(word[:-1] + STANDARD_OUTPUT if word in ("-o=-", "--output=-") else word)
-    return words
+            arguments.append(word[:-1] + STANDARD_OUTPUT if word in ("-o=-", "--output=-") else word)
+    return arguments
 
 
 def main() -> None:

@@ -51,9 +51,9 @@ def call(app: App, words: Sequence[str]) -> int | None:
             message = message.replace(option, option.partition("=")[0])
         raise OptionError(message) from None
     except CustodesError as problem:
-        verb = app.parse_commands(words)[1][-1]
-        options = {name for argument in verb.assemble_argument_collection() for name in argument.names}
-        raise type(problem)(in_options(str(problem), options)) from None
+        command = app.parse_commands(words)[1][-1]
+        option_names = {name for argument in command.assemble_argument_collection() for name in argument.names}
+        raise type(problem)(in_options(str(problem), option_names)) from None
     return result
 
 
@@ -66,11 +66,11 @@ def in_options(message: str, options: set[str]) -> str:
     'try --column aspect=criterion'
     """
 
-    def option(match: re.Match[str]) -> str:
-        name = RENAMED.get(match[1], f"--{match[1].replace('_', '-')}")
-        return f"{name} " if name in options else match[0]
+    def option_of(match: re.Match[str]) -> str:
+        option_name = RENAMED.get(match[1], f"--{match[1].replace('_', '-')}")
+        return f"{option_name} " if option_name in options else match[0]
 
-    return re.sub(r"(?<![\w.'\"-])(?<!in Python )(?<!--column )([a-z]\w*)=(?=\S)", option, message)
+    return re.sub(r"(?<![\w.'\"-])(?<!in Python )(?<!--column )([a-z]\w*)=(?=\S)", option_of, message)
 
 
 def whole(type_: Any, tokens: Sequence[Token]) -> int:

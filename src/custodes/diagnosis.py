@@ -162,7 +162,7 @@ def _place() -> list[dict[str, str]]:
         "arithmetic": "; ".join(dict.fromkeys(arithmetic)) or "BLAS of unknown name",
         "text": f"{sys.stdout.encoding if sys.stdout else 'no output'}; files: {tempfile.gettempdir()}",
     }
-    return [{"what": what, "found": _without_home(text)} for what, text in facts.items()]
+    return [{"what": fact, "found": _without_home(text)} for fact, text in facts.items()]
 
 
 def _requirements(extra: str = "") -> list[dict[str, Any]]:
@@ -171,15 +171,15 @@ def _requirements(extra: str = "") -> list[dict[str, Any]]:
 
     rows = []
     for requirement in map(Requirement, metadata.requires(NAME) or ()):
-        always, of_extra = (
+        is_required, is_of_extra = (
             requirement.marker is None or requirement.marker.evaluate({"extra": name}) for name in ("", extra)
         )
-        if requirement.name == NAME or not of_extra or (always and extra):
+        if requirement.name == NAME or not is_of_extra or (is_required and extra):
             continue
         version = next((installed.version for installed in metadata.distributions(name=requirement.name)), None)
-        fits = version is not None and requirement.specifier.contains(version, prereleases=True)
-        needed = str(requirement.specifier) or "any"
-        rows.append({"package": requirement.name, "needed": needed, "version": version, "fits": fits})
+        is_compatible = version is not None and requirement.specifier.contains(version, prereleases=True)
+        version_range = str(requirement.specifier) or "any"
+        rows.append({"package": requirement.name, "needed": version_range, "version": version, "fits": is_compatible})
     return rows
 
 
@@ -187,9 +187,15 @@ def _extras() -> Iterator[dict[str, Any]]:
     declared = metadata.metadata(NAME).get_all("Provides-Extra") or []
     for name, extra in EXTRAS.items():
         if name in declared:  # an older installation with newer sources has other requirements
-            missing = [row["package"] for row in _requirements(name) if not row["fits"]]
-            install = f"pip install '{NAME}[{name}]'"
-            yield {"extra": name, "present": not missing, "missing": missing, "gives": extra.gives, "install": install}
+            missing_packages = [row["package"] for row in _requirements(name) if not row["fits"]]
+            install_command = f"pip install '{NAME}[{name}]'"
+            yield {
+                "extra": name,
+                "present": not missing_packages,
+                "missing": missing_packages,
+                "gives": extra.gives,
+                "install": install_command,
+            }
 
 
 def _tests_of_demo(rng: int | np.random.Generator) -> list[dict[str, Any]]:
@@ -214,10 +220,10 @@ def _outcome(name: str, test: Callable[[], str]) -> dict[str, Any]:
     """The table row of a test. If the test raises an exception, the row contains the exception as the result."""
     start = time.perf_counter()
     try:
-        passed, text = True, test()
+        has_passed, text = True, test()
     except Exception as problem:
-        passed, text = False, f"{type(problem).__name__}: {' '.join(str(problem).split())}"
-    return {"test": name, "passed": passed, "seconds": time.perf_counter() - start, "found": _without_home(text)}
+        has_passed, text = False, f"{type(problem).__name__}: {' '.join(str(problem).split())}"
+    return {"test": name, "passed": has_passed, "seconds": time.perf_counter() - start, "found": _without_home(text)}
 
 
 KNOWN = {
@@ -234,13 +240,13 @@ def _agreement(study: Any, resamples: int, rng: int | np.random.Generator) -> pl
 
 def _numbers(study: Any, rng: int | np.random.Generator) -> str:
     (row,) = _agreement(study, 0, rng).to_dicts()
-    wrong = [
+    differences = [
         f"{name}={row[name]!r}, not {expected!r}"
         for name, expected in KNOWN.items()
         if not isclose(row[name], expected)
     ]
-    if wrong:
-        raise ArithmeticError("; ".join(wrong))
+    if differences:
+        raise ArithmeticError("; ".join(differences))
     return ", ".join(f"{name} {row[name]:.4f}" for name in KNOWN)
 
 
@@ -248,8 +254,8 @@ def _threads(study: Any, rng: int | np.random.Generator) -> str:
     """Check that a question gives the same result in several threads at once."""
     seed = rng if isinstance(rng, int) else int(rng.integers(2**32))
     with ThreadPoolExecutor(4) as pool:
-        first, *others = pool.map(lambda _: _agreement(study, 20, seed), range(4))
-    if not all(first.equals(other) for other in others):
+        first_result, *other_results = pool.map(lambda _: _agreement(study, 20, seed), range(4))
+    if not all(first_result.equals(other) for other in other_results):
         raise ArithmeticError("the same seed gave different results")
     return "the same intervals four times"
 
@@ -260,10 +266,10 @@ def _picture(study: Any, rng: int | np.random.Generator) -> str:
     )
     with tempfile.TemporaryDirectory() as folder:
         files = [cu.plots.save(chart, Path(folder) / f"picture.{suffix}").read_bytes() for suffix in ("svg", "png")]
-    drawn, pixels = files
-    if b"Aster" not in drawn or not pixels.startswith(b"\x89PNG"):
+    svg, png = files
+    if b"Aster" not in svg or not png.startswith(b"\x89PNG"):
         raise ValueError("the picture does not show the systems of the demo")
-    return f"svg of {len(drawn)} bytes, png of {len(pixels)} bytes"
+    return f"svg of {len(svg)} bytes, png of {len(png)} bytes"
 
 
 def _files(study: Any, rng: int | np.random.Generator) -> str:

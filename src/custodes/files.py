@@ -32,56 +32,56 @@ def write_atomically(path: str | Path, content: bytes | str | Iterable[bytes]) -
     >>> write_atomically(Path(tempfile.mkdtemp()) / "note.txt", "done").read_text()
     'done'
     """
-    place = check_writable(path)
-    whole = content.encode(errors="backslashreplace") if isinstance(content, str) else content
-    data = [whole] if isinstance(whole, bytes) else whole
+    target_path = check_writable(path)
+    encoded = content.encode(errors="backslashreplace") if isinstance(content, str) else content
+    blocks = [encoded] if isinstance(encoded, bytes) else encoded
     try:
-        if (number := _descriptor(place)) is not None:
-            with os.fdopen(os.dup(number), "wb") as stream:
-                stream.writelines(data)
-        elif is_stream(place):
-            with place.open("wb") as stream:
-                stream.writelines(data)
+        if (descriptor := _descriptor(target_path)) is not None:
+            with os.fdopen(os.dup(descriptor), "wb") as stream:
+                stream.writelines(blocks)
+        elif is_stream(target_path):
+            with target_path.open("wb") as stream:
+                stream.writelines(blocks)
         else:
-            _replace(os.path.realpath(place), data)
+            _replace(os.path.realpath(target_path), blocks)
     except FileNotFoundError:  # the folder exists, but belongs to a file system without regular files
-        raise _unwritable(place, f"cannot create a new file in the folder {place.parent}") from None
+        raise _unwritable(target_path, f"cannot create a new file in the folder {target_path.parent}") from None
     except OSError as problem:
-        raise _unwritable(place, problem.strerror) from None
-    return place
+        raise _unwritable(target_path, problem.strerror) from None
+    return target_path
 
 
 def _replace(target: str, data: Iterable[bytes]) -> None:
     """Write a new file, or replace an existing file."""
-    before = os.stat(target) if os.path.exists(target) else None
-    name = os.path.join(os.path.dirname(target), f".custodes-{secrets.token_hex(8)}")
-    UNFINISHED.add(name)
+    old_status = os.stat(target) if os.path.exists(target) else None
+    temporary_path = os.path.join(os.path.dirname(target), f".custodes-{secrets.token_hex(8)}")
+    UNFINISHED.add(temporary_path)
     try:
         # Never wider permissions than the replaced file, not even temporarily; a new file has those of the umask.
-        mode = 0o666 if before is None else 0o600
-        handle = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), mode)
-        with os.fdopen(handle, "wb") as file:
+        mode = 0o666 if old_status is None else 0o600
+        descriptor = os.open(temporary_path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), mode)
+        with os.fdopen(descriptor, "wb") as file:
             file.writelines(data)
-        if before is not None:
-            os.chmod(name, _keep_owner(name, before))
-        os.replace(name, target)
+        if old_status is not None:
+            os.chmod(temporary_path, _keep_owner(temporary_path, old_status))
+        os.replace(temporary_path, target)
     except BaseException:
         with suppress(OSError):
-            os.unlink(name)
+            os.unlink(temporary_path)
         raise
     finally:
-        UNFINISHED.discard(name)
+        UNFINISHED.discard(temporary_path)
 
 
-def _keep_owner(name: str, before: os.stat_result) -> int:
+def _keep_owner(name: str, old_status: os.stat_result) -> int:
     """Give a file the owner and group of the file that it replaces, if the system allows this.
 
     The result is the permissions that the new file gets.
     """
-    mode, after = stat.S_IMODE(before.st_mode), os.stat(name)
-    if (after.st_uid, after.st_gid) != (before.st_uid, before.st_gid):
+    mode, new_status = stat.S_IMODE(old_status.st_mode), os.stat(name)
+    if (new_status.st_uid, new_status.st_gid) != (old_status.st_uid, old_status.st_gid):
         try:
-            os.chown(name, before.st_uid, before.st_gid)
+            os.chown(name, old_status.st_uid, old_status.st_gid)
         except (OSError, AttributeError):
             mode &= ~0o7070  # group permissions must not apply to another group
     return mode
@@ -89,35 +89,37 @@ def _keep_owner(name: str, before: os.stat_result) -> int:
 
 def check_writable(path: str | Path) -> Path:
     """Check that the output file can be created or replaced; `OptionError` otherwise, for example for a folder."""
-    place = Path(path)
-    if os.path.isdir(place):
-        raise _unwritable(place, "it is a folder", "give a file name (or a name that ends in /)")
+    checked_path = Path(path)
+    if os.path.isdir(checked_path):
+        raise _unwritable(checked_path, "it is a folder", "give a file name (or a name that ends in /)")
     try:
-        status: os.stat_result | None = os.stat(place)
+        status: os.stat_result | None = os.stat(checked_path)
     except FileNotFoundError:
         status = None
     except NotADirectoryError:
-        raise _unwritable(place, f"{place.parent} is not a folder") from None
+        raise _unwritable(checked_path, f"{checked_path.parent} is not a folder") from None
     except OSError as problem:  # a cycle of links, or a name that is too long
-        raise _unwritable(place, problem.strerror) from None
+        raise _unwritable(checked_path, problem.strerror) from None
     except ValueError:
-        raise _unwritable(place, "no file can have this name") from None
-    if status is not None and not os.access(place, os.W_OK):
-        raise _unwritable(place, "the file is write-protected")
-    if is_stream(place):
-        return place
-    parent = os.path.dirname(os.path.realpath(place))
-    if not os.path.isdir(parent):
+        raise _unwritable(checked_path, "no file can have this name") from None
+    if status is not None and not os.access(checked_path, os.W_OK):
+        raise _unwritable(checked_path, "the file is write-protected")
+    if is_stream(checked_path):
+        return checked_path
+    parent_folder = os.path.dirname(os.path.realpath(checked_path))
+    if not os.path.isdir(parent_folder):
         raise _unwritable(
-            place, f"no such folder {parent if os.path.islink(place) else place.parent}", "create the folder first"
+            checked_path,
+            f"no such folder {parent_folder if os.path.islink(checked_path) else checked_path.parent}",
+            "create the folder first",
         )
-    if not os.access(parent, os.W_OK):
-        raise _unwritable(place, f"the folder {place.parent} is not writable")
-    return place
+    if not os.access(parent_folder, os.W_OK):
+        raise _unwritable(checked_path, f"the folder {checked_path.parent} is not writable")
+    return checked_path
 
 
-def _unwritable(place: Path, why: str | None, way_out: str = "choose another place") -> OptionError:
-    return OptionError(f"cannot write {place}: {why}; {way_out}")
+def _unwritable(path: Path, reason: str | None, way_out: str = "choose another place") -> OptionError:
+    return OptionError(f"cannot write {path}: {reason}; {way_out}")
 
 
 def check_distinct_files(outputs: Iterable[str | Path], inputs: Iterable[str | Path]) -> None:
@@ -127,27 +129,32 @@ def check_distinct_files(outputs: Iterable[str | Path], inputs: Iterable[str | P
 
     >>> check_distinct_files(["report.html"], ["ratings.csv"])
     """
-    read: dict[tuple[int, int] | None, str] = {}
+    input_of_identity: dict[tuple[int, int] | None, str] = {}
     for name in map(str, inputs):
         path = STANDARD_INPUT if name == "-" else name
         if identity := _identity(path) or _identity(path.partition("::")[0]):
-            read[identity] = name
-    seen = set[Path]()
-    for place in map(Path, outputs):
-        if is_stream(place):
+            input_of_identity[identity] = name
+    output_paths = set[Path]()
+    for output_path in map(Path, outputs):
+        if is_stream(output_path):
             continue
-        whole = Path(os.path.realpath(place))
-        if whole in seen:
-            raise OptionError(f"cannot write {place}: two outputs have this path; choose another name for one output")
-        seen.add(whole)
-        if _identity(whole) in read:
-            raise OptionError(f"cannot write {place}: it is the input {read[_identity(whole)]}; choose another name")
-        for folder in whole.parents if whole.exists() else ():
-            if _identity(folder) in read:
+        real_path = Path(os.path.realpath(output_path))
+        if real_path in output_paths:
+            raise OptionError(
+                f"cannot write {output_path}: two outputs have this path; choose another name for one output"
+            )
+        output_paths.add(real_path)
+        if _identity(real_path) in input_of_identity:
+            raise OptionError(
+                f"cannot write {output_path}: it is the input {input_of_identity[_identity(real_path)]}; "
+                "choose another name"
+            )
+        for folder in real_path.parents if real_path.exists() else ():
+            if _identity(folder) in input_of_identity:
                 raise OptionError(
-                    f"cannot write {place}: the path is in the input folder {read[_identity(folder)]} and may "
-                    f"be a part of"
-                    " the input; choose another place"
+                    f"cannot write {output_path}: the path is in the input folder "
+                    f"{input_of_identity[_identity(folder)]} "
+                    "and may be a part of the input; choose another place"
                 )
 
 
@@ -177,14 +184,14 @@ def is_stream(path: str | Path) -> bool:
 
 def _descriptor(path: str | Path) -> int | None:
     """The number of the open descriptor that a path refers to (`/dev/stdout`, `/dev/fd/3`), also through links."""
-    place = os.path.abspath(path)
+    absolute_path = os.path.abspath(path)
     for _ in range(40):  # as many links as Linux follows
-        folder, name = os.path.split(place)
+        folder, name = os.path.split(absolute_path)
         if os.path.realpath(folder) in ("/dev/fd", f"/proc/{os.getpid()}/fd") and name.isdigit():
             return int(name)
-        if not os.path.islink(place):
+        if not os.path.islink(absolute_path):
             return None
-        place = os.path.normpath(os.path.join(os.path.realpath(folder), os.readlink(place)))
+        absolute_path = os.path.normpath(os.path.join(os.path.realpath(folder), os.readlink(absolute_path)))
     return None
 
 
@@ -199,8 +206,8 @@ def folder(path: str | Path) -> Path:
     try:
         target.mkdir(parents=True, exist_ok=True)
     except (OSError, ValueError) as problem:
-        why = getattr(problem, "strerror", None) or "no folder can have this name"
-        raise OptionError(f"cannot make folder {target}: {why}; choose another place") from None
+        reason_text = getattr(problem, "strerror", None) or "no folder can have this name"
+        raise OptionError(f"cannot make folder {target}: {reason_text}; choose another place") from None
     return target
 
 

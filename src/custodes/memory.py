@@ -38,9 +38,9 @@ def check_memory(name: str, value: int, numbers: float) -> None:
 
     >>> check_memory("resamples", 1000, 1e6)
     """
-    needed, there = 8 * numbers, memory()
-    if not fits(needed):
+    n_bytes, n_available = 8 * numbers, memory()
+    if not fits(n_bytes):
         raise OptionError(
-            f"{name}={value}: needs about {needed / 1e9:.0f} GB of memory, but this machine has "
-            f"{there / 1e9:.0f} GB; request fewer"
+            f"{name}={value}: needs about {n_bytes / 1e9:.0f} GB of memory, but this machine has "
+            f"{n_available / 1e9:.0f} GB; request fewer"
         )

@@ -122,11 +122,11 @@ class Reading:
 
     def study(self, inputs: Sequence[str]) -> Study:
         """Read and join the inputs."""
-        counted = sum(map(is_counts, inputs))
+        n_counts = sum(map(is_counts, inputs))
         reject(
             (not inputs, "there is no input; give a file, a folder, or the word demo"),
-            (counted == len(inputs), f"{listed(inputs)}: {NOT_ENOUGH}"),
-            (counted, f"{listed(inputs)}: counts cannot be joined with other data; give counts only"),
+            (n_counts == len(inputs), f"{listed(inputs)}: {NOT_ENOUGH}"),
+            (n_counts, f"{listed(inputs)}: counts cannot be joined with other data; give counts only"),
         )
         return read(*inputs, **self.own, columns=self.mapping, schema=self.schema)
 
@@ -266,19 +266,19 @@ class Output:
     def write(self, result: Any, seconds: float) -> None:
         """Write a result to its destination."""
         frame = result.to_frame(self.table)
-        written = {"md": result.to_markdown, "latex": result.to_latex, "html": result.to_html}
+        writers = {"md": result.to_markdown, "latex": result.to_latex, "html": result.to_html}
         if self.place is not None and is_folder(self.place):
-            target = folder(self.place)
+            target_folder = folder(self.place)
             for name, table in (result.tables() if self.table is None else {self.table: frame}).items():
-                write_table(_flat(table), target / f"{name}.csv", quote_formulas=self.quote_formulas)
+                write_table(_flat(table), target_folder / f"{name}.csv", quote_formulas=self.quote_formulas)
         elif self.shape == "table" and self.place is None:
             print_result(result, Screen(highlight=False), table=self.table)
         elif self.shape == "table":
             text = StringIO()
             print_result(result, Console(file=text, highlight=False, width=FILE_WIDTH), table=self.table)
             self._send([text.getvalue().encode(errors="backslashreplace")])
-        elif self.shape in written:
-            self._send([written[self.shape](self.table).encode(errors="backslashreplace")])
+        elif self.shape in writers:
+            self._send([writers[self.shape](self.table).encode(errors="backslashreplace")])
         elif self.shape == "csv":
             self._send(csv_blocks(_flat(frame), quote_formulas=self.quote_formulas))
         else:
@@ -288,8 +288,8 @@ class Output:
         """Write a result as JSON with a final newline. The JSON includes the run time, unless this is disabled."""
         if self.table is not None:
             answer = {name: answer[name] for name in ("question", "provenance", "notes", self.table)}
-        whole = answer if self.no_timing else answer | {"seconds": round(seconds, 3)}
-        self._send(chain(json_blocks(whole), [b"\n"]))
+        document = answer if self.no_timing else answer | {"seconds": round(seconds, 3)}
+        self._send(chain(json_blocks(document), [b"\n"]))
 
     def _send(self, content: Iterable[bytes]) -> None:
         if self.place is None:
@@ -370,9 +370,9 @@ def read_by(inputs: Sequence[str], *options: Any, sidecars: bool = True) -> list
     `sidecars`: whether to include the tables of raters and probes next to the inputs (for scores, not for texts).
     """
     files = [file for name in inputs for file in tuple(matches(Path(name))) or (name,)]
-    places = [path_and_part(file) for file in files if sidecars]
-    beside = [side for place in places for side in sidecar_raters(*place)]
-    beside += [side for path, part in places for side in sidecar_tables(path, PROBES, part)]
+    path_parts = [path_and_part(file) for file in files if sidecars]
+    beside = [side for place in path_parts for side in sidecar_raters(*place)]
+    beside += [side for path, part in path_parts for side in sidecar_tables(path, PROBES, part)]
     return [*files, *beside, *filter(os.path.isfile, _words(options))]
 
 

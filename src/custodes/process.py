@@ -106,10 +106,10 @@ def allow_open_files(number: int) -> None:
     with suppress(ImportError, ValueError, OSError):  # Windows has no such limit
         import resource
 
-        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-        most = number if hard == resource.RLIM_INFINITY else min(number, hard)
-        if soft != resource.RLIM_INFINITY and soft < most:
-            resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+        soft_limit, hard_limit = resource.getrlimit(resource.RLIMIT_NOFILE)
+        new_limit = number if hard_limit == resource.RLIM_INFINITY else min(number, hard_limit)
+        if soft_limit != resource.RLIM_INFINITY and soft_limit < new_limit:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (new_limit, hard_limit))
 
 
 def _leave(number: int, frame: object) -> None:

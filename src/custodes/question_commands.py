@@ -131,21 +131,21 @@ def _options(function: Callable[..., Any]) -> Iterator[Option]:
 
 def _parameter(option: Option, group: Group | None) -> inspect.Parameter:
     kind, text = _kind(option), option.help
-    required = option.default is inspect.Parameter.empty
-    no_default = required or option.default is None or option.default is False or option.default in ("", ())
-    if not (no_default or "default" in text):
-        several = isinstance(option.default, tuple | list)
-        default = ", ".join(map(str, option.default)) if several else option.default
+    is_required = option.default is inspect.Parameter.empty
+    has_no_default = is_required or option.default is None or option.default is False or option.default in ("", ())
+    if not (has_no_default or "default" in text):
+        has_several_values = isinstance(option.default, tuple | list)
+        default = ", ".join(map(str, option.default)) if has_several_values else option.default
         text = f"{text.removesuffix('.')} (default: {default})."
-    flag = kind is bool
-    more: dict[str, Any] = {"negative": ""} if kind in (bool, list[str]) else {}
-    more |= {"group": in_group} if (in_group := SHARED_GROUPS.get(option.name, group)) else {}
-    more |= {"show_default": False} if flag else {"converter": whole} if kind is int else {}
+    is_flag = kind is bool
+    more_options: dict[str, Any] = {"negative": ""} if kind in (bool, list[str]) else {}
+    more_options |= {"group": in_group} if (in_group := SHARED_GROUPS.get(option.name, group)) else {}
+    more_options |= {"show_default": False} if is_flag else {"converter": whole} if kind is int else {}
     return inspect.Parameter(
         option.name,
         inspect.Parameter.KEYWORD_ONLY,
-        default=option.default if required else False if flag else None,
-        annotation=Annotated[kind if flag or required else kind | None, Parameter(help=text, **more)],
+        default=option.default if is_required else False if is_flag else None,
+        annotation=Annotated[kind if is_flag or is_required else kind | None, Parameter(help=text, **more_options)],
     )
 
 
@@ -184,12 +184,15 @@ def _stoppings(arguments: dict[str, Any]) -> dict[str, Any]:
     }
     lists |= {"stop": value_list("--stop", options.pop("stop"))} if "stop" in options else {}
     values = {name: _value(name, kinds[name], value) for name, value in options.items()}
-    ways: list[dict[str, Any]] = [dict(zip(lists, way, strict=True)) for way in product(*lists.values())]
-    unused = [set(idle(way.get("stop", USUAL.stop), values.get("looks"))) for way in ways]
-    never = set.intersection(*unused)  # rejected; an option that only some rules use is not passed to the others
+    combinations: list[dict[str, Any]] = [
+        dict(zip(lists, combination, strict=True)) for combination in product(*lists.values())
+    ]
+    unused_names = [set(idle(combination.get("stop", USUAL.stop), values.get("looks"))) for combination in combinations]
+    # Options that no rule uses are rejected. An option that only some rules use is not passed to the others.
+    never_used = set.intersection(*unused_names)
     rules = [
-        Stopping(**{name: value for name, value in (values | way).items() if name not in names - never})
-        for way, names in zip(ways, unused, strict=True)
+        Stopping(**{name: value for name, value in (values | combination).items() if name not in names - never_used})
+        for combination, names in zip(combinations, unused_names, strict=True)
     ]
     return {STOPPING: rules}
 
@@ -219,8 +222,8 @@ def numbers(option: str, text: str, kind: type[Any] = float) -> list[Any]:
     try:
         return [kind(part) for part in text.split(",")]
     except ValueError:
-        allowed = "whole numbers, such as 10,20,40" if kind is int else "numbers, such as 0,0.1,0.3"
-        raise OptionError(f"{option} {shown(text)}: must be a comma list of {allowed}") from None
+        allowed_text = "whole numbers, such as 10,20,40" if kind is int else "numbers, such as 0,0.1,0.3"
+        raise OptionError(f"{option} {shown(text)}: must be a comma list of {allowed_text}") from None
 
 
 def channel_table(text: str) -> list[list[float]] | str:

@@ -57,54 +57,61 @@ def compact_latex(table: Table, frame: pl.DataFrame, name: str, estimates: Seque
 
 def _tabular(table: Table, rows: pl.DataFrame, title: str, estimates: Sequence[str]) -> str:
     has_letters = LETTERS in rows.columns and rows[LETTERS].count() > 0
-    labels = [column for column in table.columns if column.kind == "label" and column.essential]
-    labels = [column for column in labels if column.name not in (LETTERS, "note")]
-    constant = [column for column in labels[:-1] if rows[column.name].n_unique() == 1]
-    labels = [column for column in labels if column not in constant]
-    best = {*_significantly_best(rows, [column.name for column in labels[:-1]])} if has_letters else set[int]()
-    groups = {column.name: len(rows[column.name].rle()) for column in labels}
-    above = sorted(labels, key=lambda column: groups[column.name])[: max(0, len(labels) - MOST_LABELS)]
-    labels = [column for column in labels if column not in above]
-    numbers = _estimates(table, rows, estimates)
-    if len(labels) == MOST_LABELS and any(column.interval for column in numbers):
-        numbers = numbers[:1]
-    digits = {column.name: digits_of_column(rows, column, 2) for column in numbers}
+    label_columns = [column for column in table.columns if column.kind == "label" and column.essential]
+    label_columns = [column for column in label_columns if column.name not in (LETTERS, "note")]
+    constant_columns = [column for column in label_columns[:-1] if rows[column.name].n_unique() == 1]
+    label_columns = [column for column in label_columns if column not in constant_columns]
+    best_rows = (
+        {*_significantly_best(rows, [column.name for column in label_columns[:-1]])} if has_letters else set[int]()
+    )
+    n_runs = {column.name: len(rows[column.name].rle()) for column in label_columns}
+    heading_columns = sorted(label_columns, key=lambda column: n_runs[column.name])[
+        : max(0, len(label_columns) - MOST_LABELS)
+    ]
+    label_columns = [column for column in label_columns if column not in heading_columns]
+    estimate_columns = _estimates(table, rows, estimates)
+    if len(label_columns) == MOST_LABELS and any(column.interval for column in estimate_columns):
+        estimate_columns = estimate_columns[:1]
+    digits = {column.name: digits_of_column(rows, column, 2) for column in estimate_columns}
 
-    lines, group = [" & ".join(map(_heading, [*labels, *numbers])) + r" \\"], ""
-    for place, row in enumerate(rows.iter_rows(named=True)):
-        heading = ", ".join(tex(str(row[column.name])) for column in above)
-        if heading != group:
-            lines += [r"\midrule", rf"\multicolumn{{{len(labels) + len(numbers)}}}{{@{{}}l}}{{{heading}}} \\"]
-        if heading != group or not place:
+    lines, previous_heading = [" & ".join(map(_heading, [*label_columns, *estimate_columns])) + r" \\"], ""
+    for row_index, row in enumerate(rows.iter_rows(named=True)):
+        heading = ", ".join(tex(str(row[column.name])) for column in heading_columns)
+        if heading != previous_heading:
+            lines += [
+                r"\midrule",
+                rf"\multicolumn{{{len(label_columns) + len(estimate_columns)}}}{{@{{}}l}}{{{heading}}} \\",
+            ]
+        if heading != previous_heading or not row_index:
             lines.append(r"\midrule")
-        group = heading
-        texts = [tex(str(row[column.name])) for column in labels]
-        values = [_value(row, column, digits[column.name]) for column in numbers]
-        if place in best:
+        previous_heading = heading
+        texts = [tex(str(row[column.name])) for column in label_columns]
+        value_texts = [_value(row, column, digits[column.name]) for column in estimate_columns]
+        if row_index in best_rows:
             texts[-1] = rf"\textbf{{{texts[-1]}}}"
-            values[:1] = [(rf"\textbf{{{value}}}", interval) for value, interval in values[:1]]
+            value_texts[:1] = [(rf"\textbf{{{value}}}", interval) for value, interval in value_texts[:1]]
         if has_letters and row[LETTERS]:
             texts[-1] += rf"\textsuperscript{{{tex(letter_ranges(row[LETTERS]))}}}"
-        cells = [*texts, *(value + interval for value, interval in values)]
+        cells = [*texts, *(value + interval for value, interval in value_texts)]
         # LaTeX would read a line that starts with one of these as an argument of the preceding line break.
         lines.append(("{}" if cells[0][:1] in ("[", "*") else "") + " & ".join(cells) + r" \\")
-    where = "".join(f", {column.name} {rows[column.name][0]}" for column in constant if rows.height)
-    comments = [f"% {' '.join((title + where).split())}"]
+    constant_text = "".join(f", {column.name} {rows[column.name][0]}" for column in constant_columns if rows.height)
+    comments = [f"% {' '.join((title + constant_text).split())}"]
     if has_letters:
         comments.append("% Rows that share a letter do not differ significantly; bold: significantly best.")
-    is_long = [any(len(str(text)) > LONG_TEXT for text in rows[column.name]) for column in labels]
-    widths = "".join(r"p{.75\columnwidth}" if long else "l" for long in is_long)
+    is_long = [any(len(str(text)) > LONG_TEXT for text in rows[column.name]) for column in label_columns]
+    column_formats = "".join(r"p{.75\columnwidth}" if long else "l" for long in is_long)
     body = [
         "{\\small\\setlength{\\tabcolsep}{4pt}%",
-        rf"\begin{{tabular}}{{@{{}}{widths}{'r' * len(numbers)}@{{}}}}",
+        rf"\begin{{tabular}}{{@{{}}{column_formats}{'r' * len(estimate_columns)}@{{}}}}",
     ]
     return "\n".join([*comments, *body, r"\toprule", *lines, r"\bottomrule", r"\end{tabular}}"])
 
 
 def _estimates(table: Table, rows: pl.DataFrame, names: Sequence[str]) -> list[Column]:
-    essential = [column for column in table.columns if column.essential and column.is_number]
-    with_interval = [column for column in essential if column.interval]
-    columns = [table.column(name) for name in names] or with_interval or essential
+    essential_columns = [column for column in table.columns if column.essential and column.is_number]
+    columns_with_interval = [column for column in essential_columns if column.interval]
+    columns = [table.column(name) for name in names] or columns_with_interval or essential_columns
     return [column for column in columns if rows[column.name].count()][:MOST_ESTIMATES]
 
 
@@ -131,15 +138,17 @@ def _without_zero(text: str) -> str:
     return re.sub(r"^(−?)0\.", r"\1.", text)
 
 
-def _significantly_best(rows: pl.DataFrame, within: Sequence[str]) -> Iterator[int]:
+def _significantly_best(rows: pl.DataFrame, label_columns: Sequence[str]) -> Iterator[int]:
     """Positions of the significantly best rows.
 
     In each group of rows with equal labels, the first row is the best. Its position is yielded if no other row of the
     group shares a significance letter with it.
     """
     rows = rows.with_row_index("place")
-    for group in rows.partition_by(within, maintain_order=True) if within else [rows]:
-        words = group[LETTERS].to_list()
-        is_compared = len(words) > 1 and all(words) and not any(word[0].isdigit() for word in words)
-        if is_compared and not {*words[0]} & {letter for word in words[1:] for letter in word}:
+    for group in rows.partition_by(label_columns, maintain_order=True) if label_columns else [rows]:
+        letters_of_rows = group[LETTERS].to_list()
+        is_compared = (
+            len(letters_of_rows) > 1 and all(letters_of_rows) and not any(word[0].isdigit() for word in letters_of_rows)
+        )
+        if is_compared and not {*letters_of_rows[0]} & {letter for word in letters_of_rows[1:] for letter in word}:
             yield group["place"][0]

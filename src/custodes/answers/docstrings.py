@@ -62,16 +62,16 @@ def with_sections(function: Callable[..., Any], signature: inspect.Signature, he
     """The docstring with Parameters, Returns, Raises and See Also added; None if docstrings are stripped."""
     if function.__doc__ is None:
         return None
-    about, *own_sections = SECTION.split(inspect.cleandoc(function.__doc__))
-    kinds = declared(function)
+    description, *own_sections = SECTION.split(inspect.cleandoc(function.__doc__))
+    kind_of_parameter = declared(function)
     sections = [
-        _parameters(signature, kinds, {**FIRST, **SHARED, **helps}),
+        _parameters(signature, kind_of_parameter, {**FIRST, **SHARED, **helps}),
         _returns(get_type_hints(function)["return"]),
         RAISES,
     ]
     if function.__name__ in RELATED:
         sections.append(f"See Also\n--------\n{RELATED[function.__name__]}")
-    return "\n\n".join(part.strip() for part in (about, *sections, *own_sections))
+    return "\n\n".join(section.strip() for section in (description, *sections, *own_sections))
 
 
 def _parameters(signature: inspect.Signature, kinds: Mapping[str, Any], helps: Mapping[str, str]) -> str:

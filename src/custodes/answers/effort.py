@@ -52,10 +52,10 @@ class Effort:
         return fits(self.megabytes * 1e6)
 
     def __str__(self) -> str:
-        sizes = " x ".join(f"{n:,} {name}" for name, n in self.sizes.items() if n > (name == "aspects"))
-        too_much = "" if self.fits else f"; this machine has only {memory() / 1e9:.0f} GB of memory"
-        figures = f"about {self.seconds:,.0f} s of CPU and {self.megabytes:,.0f} MB{too_much}"
-        return f"{self.question}: {figures} ({sizes or 'assumptions'})"
+        sizes_text = " x ".join(f"{n:,} {name}" for name, n in self.sizes.items() if n > (name == "aspects"))
+        memory_warning = "" if self.fits else f"; this machine has only {memory() / 1e9:.0f} GB of memory"
+        figures = f"about {self.seconds:,.0f} s of CPU and {self.megabytes:,.0f} MB{memory_warning}"
+        return f"{self.question}: {figures} ({sizes_text or 'assumptions'})"
 
 
 @checked
@@ -96,25 +96,25 @@ def effort(
     """
     one_of("question", question, PASSES)
     options = options or {}
-    draws = {name: int(options.get(name) or 0) for name in ("resamples", "replications")}
-    sizes, rows = {"items": 0, "systems": 0, "metrics": 0, "annotators": 0, "aspects": 1}, 0
+    n_draws = {name: int(options.get(name) or 0) for name in ("resamples", "replications")}
+    sizes, n_rows = {"items": 0, "systems": 0, "metrics": 0, "annotators": 0, "aspects": 1}, 0
     if isinstance(study, OutcomeCounts):
         sizes |= {"systems": len(study.systems), "metrics": len(set(study.raters) - {HUMAN})}
     elif study is not None:
-        chosen: Any = {**study.selection, **{name: value for name, value in options.items() if name in settings({})}}
-        chosen |= {"metrics": None} if chosen.get("metrics") == NONE else {}
-        study = study.select(**selection_of(chosen), one_side=True)
-        rows = study.ratings.frame.height + study.preferences.frame.height
+        selection: Any = {**study.selection, **{name: value for name, value in options.items() if name in settings({})}}
+        selection |= {"metrics": None} if selection.get("metrics") == NONE else {}
+        study = study.select(**selection_of(selection), one_side=True)
+        n_rows = study.ratings.frame.height + study.preferences.frame.height
         labels = (study.item_labels().to_list(), study.systems, study.metrics, study.humans, study.aspects)
         sizes = {name: len(names) for name, names in zip(sizes, labels, strict=True)}
-    pairs = max(1, sizes["systems"] * (sizes["systems"] - 1) // 2)
-    drawn = draws["resamples"] * (1 + sizes["metrics"]) + REPLAY * draws["replications"] * pairs
-    drawn *= max(1, sizes["items"]) * max(1, sizes["aspects"])
+    n_pairs = max(1, sizes["systems"] * (sizes["systems"] - 1) // 2)
+    n_evaluations = n_draws["resamples"] * (1 + sizes["metrics"]) + REPLAY * n_draws["replications"] * n_pairs
+    n_evaluations *= max(1, sizes["items"]) * max(1, sizes["aspects"])
     seconds, megabytes = (
-        start + per_row * rows + per_draw * drawn
+        start + per_row * n_rows + per_draw * n_evaluations
         for start, per_row, per_draw in zip(START, PER_ROW, PER_DRAW, strict=True)
     )
-    if draws["resamples"]:
-        megabytes = max(megabytes, 8e-6 * of_resamples(draws["resamples"], sizes["items"] / 8))
+    if n_draws["resamples"]:
+        megabytes = max(megabytes, 8e-6 * of_resamples(n_draws["resamples"], sizes["items"] / 8))
     seconds *= PASSES[question]
-    return Effort(question=question, seconds=seconds, megabytes=megabytes, sizes=sizes | draws)
+    return Effort(question=question, seconds=seconds, megabytes=megabytes, sizes=sizes | n_draws)

@@ -71,8 +71,15 @@ def latex(views: Iterable[View]) -> str:
         cells = [tuple(map(tex, view.labels)), *_bold(view, tex, r"\textbf{{{}}}")]
         # LaTeX would read a line that starts with one of these as an argument of the preceding line break.
         lines = [("{}" if line[0][:1] in ("[", "*") else "") + " & ".join(line) + r" \\" for line in cells if line]
-        columns = "".join("r" if number else "l" for number in view.numeric)
-        body = [rf"\begin{{tabular}}{{{columns}}}", r"\toprule", *lines[:1], r"\midrule", *lines[1:], r"\bottomrule"]
+        column_formats = "".join("r" if number else "l" for number in view.numeric)
+        body = [
+            rf"\begin{{tabular}}{{{column_formats}}}",
+            r"\toprule",
+            *lines[:1],
+            r"\midrule",
+            *lines[1:],
+            r"\bottomrule",
+        ]
         comments = [f"% {line}" for line in view.more.splitlines()]
         tables.append("\n".join([f"% {' '.join(view.title.split())}", *body, r"\end{tabular}", *comments]))
     return "\n\n".join(tables) + "\n"
@@ -83,18 +90,20 @@ def html(views: Iterable[View]) -> str:
     tables = []
     for view in views:
         # The alignment is explicit, since the style sheet of a notebook aligns all cells to the right.
-        align = [f' style="text-align:{"right" if number else "left"}"' for number in view.numeric]
-        head = "".join(f"<th{side}>{_plain(name)}</th>" for name, side in zip(view.labels, align, strict=True))
+        styles = [f' style="text-align:{"right" if number else "left"}"' for number in view.numeric]
+        header_cells = "".join(
+            f"<th{style}>{_plain(name)}</th>" for name, style in zip(view.labels, styles, strict=True)
+        )
         rows = (
-            "".join(f"<td{side}>{text}</td>" for text, side in zip(line, align, strict=True))
+            "".join(f"<td{style}>{text}</td>" for text, style in zip(line, styles, strict=True))
             for line in _bold(view, _plain, "<b>{}</b>")
         )
         body = "".join(f"<tr>{row}</tr>" for row in rows)
-        more = f"<p>{_plain(view.more)}</p>" if view.more else ""
+        more_text = f"<p>{_plain(view.more)}</p>" if view.more else ""
         tables.append(
             f'<table><caption style="text-align:left">'
-            f"{_plain(view.title)}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-            f"{more}"
+            f"{_plain(view.title)}</caption><thead><tr>{header_cells}</tr></thead><tbody>{body}</tbody></table>"
+            f"{more_text}"
         )
     return "\n".join(tables)
 
@@ -108,7 +117,7 @@ def _bold(view: View, plain: Callable[[str], str], bold: str) -> Iterator[tuple[
     """The rows of a view: `plain` converts each cell, and `bold` is the format of the best values."""
     for i, row in enumerate(view.rows):
         yield tuple(
-            bold.format(plain(cell)) if (i, place) in view.best else plain(cell) for place, cell in enumerate(row)
+            bold.format(plain(cell)) if (i, column) in view.best else plain(cell) for column, cell in enumerate(row)
         )
 
 

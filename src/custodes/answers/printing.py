@@ -39,36 +39,46 @@ def print_result(result: Result, console: Console, *, table: str | None = None) 
 def printed(result: Result) -> str:
     """The essential tables of a result as text of the width of the terminal (80 columns if there is no terminal)."""
     text = StringIO()
-    plain: dict[str, Any] = {"color_system": None, "force_terminal": False, "force_jupyter": False, "highlight": False}
-    print_result(result, Console(file=text, width=get_terminal_size().columns, **plain))
+    console_options: dict[str, Any] = {
+        "color_system": None,
+        "force_terminal": False,
+        "force_jupyter": False,
+        "highlight": False,
+    }
+    print_result(result, Console(file=text, width=get_terminal_size().columns, **console_options))
     return "\n".join(line.rstrip() for line in text.getvalue().splitlines())
 
 
 def rendered(result: Result, *, table: str | None = None, width: int = 80) -> RenderableType:
     """The essential tables of a result (or the named table with all columns) in lines of at most `width` characters."""
-    parts = [part for view in result.views(table) for part in _grids(view, width)]
+    grids = [grid for view in result.views(table) for grid in _grids(view, width)]
     notes = [Text(escape_controls(f"note: {note}"), style="dim") for note in result.note_texts()]
-    return Group(*parts, *notes, Text(escape_controls(str(result.provenance)), style="dim"))
+    return Group(*grids, *notes, Text(escape_controls(str(result.provenance)), style="dim"))
 
 
 def _grids(view: View, width: int) -> Iterator[RenderableType]:
     """A view as one table. If one table is too wide, several tables are yielded, each with the leading labels."""
     if view.title:
         yield Text(escape_controls(view.title), style="italic")
-    names, rows = map(escape_controls, view.header), [[escape_controls(cell) for cell in row] for row in view.rows]
-    headers = [name.replace("_", "\n").replace(" (", "\n(") if len(name) > LONG_HEADER else name for name in names]
-    wide = [
+    column_names, rows = (
+        map(escape_controls, view.header),
+        [[escape_controls(cell) for cell in row] for row in view.rows],
+    )
+    headers = [
+        name.replace("_", "\n").replace(" (", "\n(") if len(name) > LONG_HEADER else name for name in column_names
+    ]
+    widths = [
         max(map(cell_len, [*header.split("\n"), *(row[i] for row in rows)])) + GAP for i, header in enumerate(headers)
     ]
-    keys = list(view.numeric).index(True) if True in view.numeric else len(headers)
-    room = width + GAP - sum(wide[:keys])
+    n_labels = list(view.numeric).index(True) if True in view.numeric else len(headers)
+    free_width = width + GAP - sum(widths[:n_labels])
     blocks: list[list[int]] = [[]]
-    for place in range(keys, len(headers)):
-        if blocks[-1] and sum(wide[i] for i in [*blocks[-1], place]) > room:
+    for index in range(n_labels, len(headers)):
+        if blocks[-1] and sum(widths[i] for i in [*blocks[-1], index]) > free_width:
             blocks.append([])
-        blocks[-1].append(place)
+        blocks[-1].append(index)
     for block in blocks if headers else []:
-        columns = [*range(keys), *block]
+        columns = [*range(n_labels), *block]
         grid = Table(box=SIMPLE_HEAD, header_style="bold", show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
         for i in columns:
             grid.add_column(Text(headers[i]), justify="right" if view.numeric[i] else "left", overflow="fold")

@@ -57,59 +57,59 @@ def documented(example: str, /, **helps: str) -> Callable[[Callable[P, T]], Call
     function, with the defaults in `DEFAULTS`.
     """
 
-    def decorated(function: Callable[P, T]) -> Callable[P, T]:
+    def decorate(function: Callable[P, T]) -> Callable[P, T]:
         signature = _explicit(function)
 
         @wraps(function)
-        def called(*args: P.args, **kwargs: P.kwargs) -> T:
+        def wrapper(*args: P.args, **kwargs: P.kwargs) -> T:
             for name in kwargs:
                 if name not in signature.parameters:
                     raise TypeError(f"{function.__name__}: {_unknown(name, signature)}")
             bound = signature.bind(*args, **kwargs)
             bound.apply_defaults()
-            kinds, (about, *others) = declared(function), bound.arguments
-            bound.arguments[about] = _asked_about(function, bound.args[0])
-            for name in others:
-                bound.arguments[name] = argument(name, bound.arguments[name], kinds[name])
+            kind_of_argument, (data_name, *other_names) = declared(function), bound.arguments
+            bound.arguments[data_name] = _asked_about(function, bound.args[0])
+            for name in other_names:
+                bound.arguments[name] = argument(name, bound.arguments[name], kind_of_argument[name])
             return function(*bound.args, **bound.kwargs)
 
-        called.__doc__ = with_sections(function, signature, helps)
-        called.__signature__ = signature  # type: ignore[attr-defined]
-        called.example, called.helps = example, helps  # type: ignore[attr-defined]
-        return called
+        wrapper.__doc__ = with_sections(function, signature, helps)
+        wrapper.__signature__ = signature  # type: ignore[attr-defined]
+        wrapper.example, wrapper.helps = example, helps  # type: ignore[attr-defined]
+        return wrapper
 
-    return decorated
+    return decorate
 
 
 def _unknown(name: str, signature: inspect.Signature) -> str:
     """Error message for an unknown argument, with the correct way to pass it if there is one."""
     for parameter in signature.parameters.values():
         if is_dataclass(parameter.default) and name in {part.name for part in fields(parameter.default)}:
-            instead = f"{parameter.name}=cu.{type(parameter.default).__name__}({name}=...)"
-            return f"unknown argument {name!r}: {name} is a part of the argument {parameter.name}; write {instead}"
-    _, *names = signature.parameters
-    return f"unknown argument {name!r}{suggestion(name, names)}; arguments: {', '.join(names)}"
+            correct_call = f"{parameter.name}=cu.{type(parameter.default).__name__}({name}=...)"
+            return f"unknown argument {name!r}: {name} is a part of the argument {parameter.name}; write {correct_call}"
+    _, *known_names = signature.parameters
+    return f"unknown argument {name!r}{suggestion(name, known_names)}; arguments: {', '.join(known_names)}"
 
 
-def _asked_about(function: Callable[..., Any], about: Any) -> Any:
+def _asked_about(function: Callable[..., Any], data: Any) -> Any:
     """The first argument of a question, as the type that the question needs.
 
     A source, or a list of sources, is read as a study or as counts.
     """
-    name, *_ = inspect.signature(function).parameters
-    kinds = get_type_hints(function)[name]
-    sources = about if isinstance(about, list | tuple) else [about]
+    data_name, *_ = inspect.signature(function).parameters
+    data_types = get_type_hints(function)[data_name]
+    sources = data if isinstance(data, list | tuple) else [data]
     if sources and all(map(is_counts, sources)):
-        about = read_counts(*sources)
-    if isinstance(about, kinds):
-        return about
-    if isinstance(about, OutcomeCounts):
+        data = read_counts(*sources)
+    if isinstance(data, data_types):
+        return data
+    if isinstance(data, OutcomeCounts):
         raise OptionError(f"{function.__name__}: {NOT_ENOUGH}")
     try:
         return read(*sources)
     except (InputError, OptionError) as problem:
-        kind = InputError if isinstance(problem, InputError) else OptionError
-        raise kind(f"{function.__name__}: {problem}") from None
+        error_class = InputError if isinstance(problem, InputError) else OptionError
+        raise error_class(f"{function.__name__}: {problem}") from None
 
 
 def question(
@@ -122,41 +122,41 @@ def question(
     several equal outputs (`n_outputs`).
     """
 
-    def decorated(ask: Callable[P, R]) -> Callable[P, R]:
+    def decorate(ask: Callable[P, R]) -> Callable[P, R]:
         @wraps(ask)
-        def answered(*args: P.args, **kwargs: P.kwargs) -> R:
+        def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
             options: dict[str, Any] = dict(kwargs)
             options["rng"], seed = recorded(options["rng"])
-            (about,) = args
-            study = about if isinstance(about, Study) else None
+            (data,) = args
+            study = data if isinstance(data, Study) else None
             if study and study.items.counted and not equal_outputs:
                 raise OptionError(f"{ask.__name__}: {study.name} holds {COUNTED}")
             if study:
                 selection = study.selection.items()
                 options |= {name: patterns for name, patterns in selection if options.get(name, patterns) is None}
-            answer = ask(*args, **options)
-            counts = about.origin if isinstance(about, OutcomeCounts) else None
+            result = ask(*args, **options)
+            counting = data.origin if isinstance(data, OutcomeCounts) else None
             # For counts, selection and tie rules were applied when counting.
-            untold = (*UNRECORDED, *DEFAULTS) if counts else UNRECORDED
-            origin = Provenance(
+            unrecorded_names = (*UNRECORDED, *DEFAULTS) if counting else UNRECORDED
+            provenance = Provenance(
                 question=ask.__name__,
-                study=study.name if study else counts.name if counts else "assumptions",
-                digest=study.fingerprint() if study else counts.digest if counts else "",
-                counted=counts.how if counts else {},
+                study=study.name if study else counting.name if counting else "assumptions",
+                digest=study.fingerprint() if study else counting.digest if counting else "",
+                counted=counting.how if counting else {},
                 options={
                     name: str(value) if isinstance(value, PurePath) else value  # a path is stored as text
                     for name, value in options.items()
-                    if name not in untold
+                    if name not in unrecorded_names
                 },
                 seed=seed,
                 versions=versions(),
-                dropped=tuple(note for note in answer.notes if note.count),
+                dropped=tuple(note for note in result.notes if note.count),
             )
-            return answer.signed(origin)
+            return result.signed(provenance)
 
-        return documented(example, **helps)(answered)
+        return documented(example, **helps)(wrapper)
 
-    return decorated
+    return decorate
 
 
 def options_of(function: Any) -> list[Option]:
@@ -164,11 +164,13 @@ def options_of(function: Any) -> list[Option]:
 
     The descriptions come from `documented`, from `HELP`, or from the section Parameters of the docstring.
     """
-    kinds, sections = declared(function), parse(function.__doc__ or "", DocstringStyle.NUMPYDOC).params
-    docs = {part.arg_name: " ".join((part.description or "").split()) for part in sections}
-    helps = {**HELP, **docs, **getattr(function, "helps", {})}
+    kind_of_argument, parameter_docs = declared(function), parse(function.__doc__ or "", DocstringStyle.NUMPYDOC).params
+    help_of_parameter = {
+        parameter_doc.arg_name: " ".join((parameter_doc.description or "").split()) for parameter_doc in parameter_docs
+    }
+    helps = {**HELP, **help_of_parameter, **getattr(function, "helps", {})}
     return [
-        Option(p.name, kinds[p.name], p.default, helps.get(p.name, ""))
+        Option(p.name, kind_of_argument[p.name], p.default, helps.get(p.name, ""))
         for p in inspect.signature(function).parameters.values()
         if p.kind is p.KEYWORD_ONLY and p.name != "progress"
     ]

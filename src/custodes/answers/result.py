@@ -43,10 +43,10 @@ class Provenance:
     counted: Mapping[str, Any] = field(default_factory=dict)
 
     def __str__(self) -> str:
-        about = {"study": self.study, "digest": self.digest or None}
-        options = {**about, **self.counted, **self.options}
+        data_options = {"study": self.study, "digest": self.digest or None}
+        options = {**data_options, **self.counted, **self.options}
         parts = [self.question, *(f"{name}={_text(value)}" for name, value in options.items() if value is not None)]
-        parts += [f"seed={self.seed}", *(f"{name}={number}" for name, number in self.versions.items())]
+        parts += [f"seed={self.seed}", *(f"{name}={version}" for name, version in self.versions.items())]
         return escape_controls(" | ".join(parts))
 
     def replay(self, study: Any = None) -> Any:
@@ -168,8 +168,8 @@ class Result:
         ValueError
             If a table is not declared, or if the columns of the data differ from the declared columns.
         """
-        if unknown := [name for name in data if name not in cls.declared()]:
-            raise ValueError(f"{cls.__name__} declares no table {listed(map(repr, unknown))}")
+        if unknown_names := [name for name in data if name not in cls.declared()]:
+            raise ValueError(f"{cls.__name__} declares no table {listed(map(repr, unknown_names))}")
         return {
             name: table.frame(data.get(name, ()), label, name=f"{cls.__name__}.{name}")
             for name, table in cls.declared().items()
@@ -178,8 +178,8 @@ class Result:
     @classmethod
     def of(cls, parts: Sequence[Mapping[str, pl.DataFrame]], notes: Iterable[Note], **more: Any) -> Self:
         """The result with the concatenated tables of all parts, and with each note once."""
-        whole: dict[str, Any] = {name: pl.concat([part[name] for part in parts]) for name in cls.declared()}
-        return cls(notes=tuple(dict.fromkeys(notes)), **whole, **more)
+        joined_tables: dict[str, Any] = {name: pl.concat([part[name] for part in parts]) for name in cls.declared()}
+        return cls(notes=tuple(dict.fromkeys(notes)), **joined_tables, **more)
 
     def to_markdown(self, table: str | None = None) -> str:
         """The essential tables (or the named table with all columns) in Markdown.
@@ -232,9 +232,9 @@ class Result:
         return formats.page(f"{self.provenance.question}: {self.provenance.study}", self._html(table))
 
     def _html(self, table: str | None = None) -> str:
-        items = "".join(f"<li>{escape(note)}</li>\n" for note in self.note_texts())
-        notes = f"<ul>\n{items}</ul>\n" if items else ""
-        return f"{formats.html(self.views(table))}\n{notes}<p><small>{escape(str(self.provenance))}</small></p>\n"
+        note_items = "".join(f"<li>{escape(note)}</li>\n" for note in self.note_texts())
+        note_list = f"<ul>\n{note_items}</ul>\n" if note_items else ""
+        return f"{formats.html(self.views(table))}\n{note_list}<p><small>{escape(str(self.provenance))}</small></p>\n"
 
     def _repr_html_(self) -> str:
         """HTML for a notebook: the main chart of each aspect as SVG, the essential tables, the notes and provenance."""
@@ -244,10 +244,10 @@ class Result:
         """The main chart of each aspect as SVG; charts that cannot be drawn are left out."""
         if not self.PICTURE:
             return
-        by_aspect = "aspect" in inspect.signature(getattr(cu.plots, self.PICTURE)).parameters
+        has_aspect = "aspect" in inspect.signature(getattr(cu.plots, self.PICTURE)).parameters
         frame = self.to_frame()
         aspects = frame["aspect"].unique(maintain_order=True).to_list() if "aspect" in frame.columns else []
-        for aspect in aspects[:MOST_PICTURES] if by_aspect else [None]:
+        for aspect in aspects[:MOST_PICTURES] if has_aspect else [None]:
             with suppress(CustodesError):
                 chart = self.plot(**({} if aspect is None else {"aspect": aspect}))
                 svg = chart._repr_mimebundle_().get("image/svg+xml", "")
@@ -264,15 +264,15 @@ class Result:
         """
         if not self.PICTURE:
             raise OptionError(f"{self.provenance.question} has no chart; its tables: {', '.join(self.declared())}")
-        picture = getattr(cu.plots, self.PICTURE)
-        _, *allowed = inspect.signature(picture).parameters
+        draw_chart = getattr(cu.plots, self.PICTURE)
+        _, *option_names = inspect.signature(draw_chart).parameters
         for name in options:
-            if name not in allowed:
+            if name not in option_names:
                 raise OptionError(
                     f"the chart {self.PICTURE} has no option {name!r}; options: "
-                    f"{', '.join(allowed)}{suggestion(name, allowed)}"
+                    f"{', '.join(option_names)}{suggestion(name, option_names)}"
                 )
-        return checked(picture)(self, **options)
+        return checked(draw_chart)(self, **options)
 
     def __str__(self) -> str:
         """The essential tables, the notes and the provenance as text of the width of the terminal."""
@@ -281,8 +281,8 @@ class Result:
         return printed(self)
 
     def __repr__(self) -> str:
-        sizes = ", ".join(f"{name} ({frame.height} rows)" for name, frame in self.tables().items())
-        return escape_controls(f"<{type(self).__name__} of {self.provenance.study}: {sizes}>")
+        sizes_text = ", ".join(f"{name} ({frame.height} rows)" for name, frame in self.tables().items())
+        return escape_controls(f"<{type(self).__name__} of {self.provenance.study}: {sizes_text}>")
 
 
 def _text(value: Any) -> str:

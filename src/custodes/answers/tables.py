@@ -81,8 +81,8 @@ class Column:
     @property
     def names(self) -> tuple[str, ...]:
         """The columns of the frame, the estimate first."""
-        ends = ("_low", "_high") if self.interval else ("_sd",) if self.sd else ()
-        return (self.name, *(self.name + end for end in ends))
+        suffixes = ("_low", "_high") if self.interval else ("_sd",) if self.sd else ()
+        return (self.name, *(self.name + suffix for suffix in suffixes))
 
     @property
     def is_number(self) -> bool:
@@ -104,13 +104,13 @@ def column(
 ) -> Column:
     """Declare a column. The default label is the name of the column with blanks; the unit follows the label."""
     unit = unit or (POINTS if kind == POINTS else "")
-    words = label or name[0].upper() + name[1:].replace("_", " ")
-    words += f" ({unit or RANGES[kind]})" if unit or kind in RANGES else ""
+    label_text = label or name[0].upper() + name[1:].replace("_", " ")
+    label_text += f" ({unit or RANGES[kind]})" if unit or kind in RANGES else ""
     return Column(
         name=name,
         doc=doc,
         kind=kind,
-        label=words,
+        label=label_text,
         unit=unit,
         interval=interval,
         sd=sd,
@@ -193,8 +193,10 @@ class Table:
     @cached_property
     def schema(self) -> dict[str, Any]:
         """Polars type of each column, by name."""
-        first = {self.by: pl.String} if self.by else {}
-        return first | {name: TYPES.get(column.kind, pl.Float64) for column in self.columns for name in column.names}
+        by_schema = {self.by: pl.String} if self.by else {}
+        return by_schema | {
+            name: TYPES.get(column.kind, pl.Float64) for column in self.columns for name in column.names
+        }
 
     def frame(self, data: TableData, by: str = "", *, name: str) -> pl.DataFrame:
         """A frame with the declared columns.
@@ -221,14 +223,16 @@ class Table:
             return pl.DataFrame(schema=self.schema)
         values = ({self.by: by} if self.by else {}) | dict(data)
         missing = [column for column in self.schema if column not in values]
-        superfluous = [column for column in values if column not in self.schema]
-        if missing or superfluous:
-            problems = (("lacks", missing), ("does not declare", superfluous))
-            words = [f"{verb} {listed(map(repr, columns))}" for verb, columns in problems if columns]
-            raise ValueError(f"table {name!r} {' and '.join(words)}; declared columns: {', '.join(self.schema)}")
-        many = [value for value in values.values() if not _single(value)]
-        height = min((value.size if isinstance(value, np.ndarray) else len(value) for value in many), default=1)
-        return pl.DataFrame([_series(column, values[column], kind, height) for column, kind in self.schema.items()])
+        undeclared = [column for column in values if column not in self.schema]
+        if missing or undeclared:
+            problems = (("lacks", missing), ("does not declare", undeclared))
+            problem_texts = [f"{verb} {listed(map(repr, columns))}" for verb, columns in problems if columns]
+            raise ValueError(
+                f"table {name!r} {' and '.join(problem_texts)}; declared columns: {', '.join(self.schema)}"
+            )
+        sequences = [value for value in values.values() if not _single(value)]
+        height = min((value.size if isinstance(value, np.ndarray) else len(value) for value in sequences), default=1)
+        return pl.DataFrame([_series(column, values[column], dtype, height) for column, dtype in self.schema.items()])
 
     def column(self, name: str) -> Column:
         """The declaration of a column."""
@@ -244,15 +248,15 @@ def _single(values: Any) -> bool:
     return values is None or isinstance(values, str | bool | int | float | np.generic)
 
 
-def _series(name: str, values: Any, kind: Any, height: int) -> pl.Series:
+def _series(name: str, values: Any, dtype: Any, height: int) -> pl.Series:
     if _single(values):
-        return pl.Series(name, [None if values != values else values] * height, dtype=kind)
+        return pl.Series(name, [None if values != values else values] * height, dtype=dtype)
     if isinstance(values, np.ndarray):
         values = pl.Series(np.ascontiguousarray(values).ravel(), nan_to_null=values.dtype.kind == "f")
     if isinstance(values, pl.Series):
-        return pl.Series(name, values).cast(kind)
-    column = pl.Series(name, values, dtype=kind)
-    return column.fill_nan(None) if kind == pl.Float64 else column
+        return pl.Series(name, values).cast(dtype)
+    column = pl.Series(name, values, dtype=dtype)
+    return column.fill_nan(None) if dtype == pl.Float64 else column
 
 
 def with_interval(
@@ -289,5 +293,5 @@ def with_attributes(doc: str | None, tables: Mapping[str, Table]) -> str | None:
         "provenance : Provenance",
         "    Data, options, seed and versions; `replay` repeats the question.",
     ]
-    about, *examples = re.split(r"^(?=Examples\n-+$)", inspect.cleandoc(doc), flags=re.MULTILINE)
-    return "\n\n".join([about.rstrip(), "\n".join(lines), *examples])
+    description, *examples = re.split(r"^(?=Examples\n-+$)", inspect.cleandoc(doc), flags=re.MULTILINE)
+    return "\n\n".join([description.rstrip(), "\n".join(lines), *examples])

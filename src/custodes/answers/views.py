@@ -31,7 +31,7 @@ def views(table: Table, frame: pl.DataFrame, name: str, *, every: bool = False, 
             rows = rows.sort(table.order, descending=True, nulls_last=True, maintain_order=True)
         digits = [digits_of_column(rows, column) for column in columns]
         cells = [
-            [cell(row, column, behind) for column, behind in zip(columns, digits, strict=True)]
+            [cell(row, column, n_decimals) for column, n_decimals in zip(columns, digits, strict=True)]
             for row in rows.iter_rows(named=True)
         ]
         yield View(
@@ -80,7 +80,7 @@ def cell(row: Mapping[str, Any], column: Column, digits: int) -> str:
         return ", ".join(value) if column.kind == "labels" else str(value)
     if column.sd and (sd := row[f"{column.name}_sd"]) is not None:
         return f"{number(value, digits=digits)} ± {number(sd, digits=digits)}"
-    low, high = (row[f"{column.name}_{end}"] if column.interval else None for end in ("low", "high"))
+    low, high = (row[f"{column.name}_{bound}"] if column.interval else None for bound in ("low", "high"))
     return estimate_text(value, low, high, digits=digits, write=number, unreliable=marked(row, column))
 
 
@@ -106,14 +106,14 @@ def _is_shown(column: Column, values: pl.Series) -> bool:
     A column of labels, a column with intervals, or a column with a `best` direction is displayed even if all its values
     are undefined.
     """
-    reported = not column.is_number or column.interval or bool(column.best)
-    return column.essential and (reported or bool(values.count()))
+    is_reported = not column.is_number or column.interval or bool(column.best)
+    return column.essential and (is_reported or bool(values.count()))
 
 
 def _best(rows: pl.DataFrame, columns: Sequence[Column]) -> Iterable[tuple[int, int]]:
     """Positions of the best value of each column with a `best` direction."""
-    for place, column in enumerate(columns):
+    for column_index, column in enumerate(columns):
         if column.best and rows.height > 1 and rows[column.name].count():
             values = rows[column.name]
-            top = values.max() if column.best == "high" else values.min()
-            yield from ((i, place) for i in values.eq(top).fill_null(False).arg_true().to_list())
+            best_value = values.max() if column.best == "high" else values.min()
+            yield from ((i, column_index) for i in values.eq(best_value).fill_null(False).arg_true().to_list())

@@ -74,16 +74,18 @@ def column_digits(estimates: Iterable[tuple[float | None, ...]], *, least: int) 
     3
     """
     rows = [[number for number in row if number is not None] for row in estimates]
-    numbers = [abs(number) for row in rows for number in row if number == number and abs(number) < inf]
-    if not numbers or all(number % 1 == 0 for number in numbers):
+    magnitudes = [abs(number) for row in rows for number in row if number == number and abs(number) < inf]
+    if not magnitudes or all(number % 1 == 0 for number in magnitudes):
         return 0
-    least = 0 if max(numbers) >= 1000 else 1 if max(numbers) >= 10 else least
+    least = 0 if max(magnitudes) >= 1000 else 1 if max(magnitudes) >= 10 else least
     widths = [width for row in rows if len(row) == 3 if (width := _width(row[1], row[2])) is not None]
     if not widths:
         return least
     digits = min(_behind(min(widths), least), _behind(median_low(widths), least) + 1)
-    bounds = [min(abs(low), abs(high)) for _, low, high in (row for row in rows if len(row) == 3) if low * high > 0]
-    return digits + (min(bounds, default=inf) < 0.5 * 10.0**-digits)
+    inner_bounds = [
+        min(abs(low), abs(high)) for _, low, high in (row for row in rows if len(row) == 3) if low * high > 0
+    ]
+    return digits + (min(inner_bounds, default=inf) < 0.5 * 10.0**-digits)
 
 
 def decimal(value: float, digits: int) -> str:
@@ -160,13 +162,13 @@ def percent(value: float | None, *, digits: int = 2) -> str:
     """
     if value is None or value != value:
         return UNDEFINED
-    behind = max(0, digits - 2)
-    step = 10.0**-behind
+    n_decimals = max(0, digits - 2)
+    step = 10.0**-n_decimals
     if 0 < value <= step / 200:
-        return f"under {step:.{behind}f} %"
+        return f"under {step:.{n_decimals}f} %"
     if 1 - step / 200 <= value < 1:
-        return f"over {100 - step:.{behind}f} %"
-    return f"{_zero_without_sign(f'{100 * value:.{behind}f}')} %"
+        return f"over {100 - step:.{n_decimals}f} %"
+    return f"{_zero_without_sign(f'{100 * value:.{n_decimals}f}')} %"
 
 
 def unbroken(text: str) -> str:
@@ -177,8 +179,8 @@ def unbroken(text: str) -> str:
     >>> unbroken("(p = .040)") == "(p\u00a0=\u00a0.040)"
     True
     """
-    for parts in (" %", " ± ", "p = .", "p ≤ ."):
-        text = text.replace(parts, parts.replace(" ", "\u00a0"))
+    for phrase in (" %", " ± ", "p = .", "p ≤ ."):
+        text = text.replace(phrase, phrase.replace(" ", "\u00a0"))
     return BETWEEN_BOUNDS.sub(",\u00a0", text)
 
 
@@ -199,8 +201,8 @@ def interval(
     >>> interval(0.431, 0.29, 0.57), interval(0.431, 0.39, 0.47), interval(0.431, 0.29, 0.57, write=percent)
     ('0.43 [0.29, 0.57]', '0.431 [0.390, 0.470]', '43 % [29 %, 57 %]')
     """
-    behind = digits_of(low, high, least=digits)
-    return estimate_text(value, low, high, digits=behind, write=write, unreliable=unreliable)
+    n_decimals = digits_of(low, high, least=digits)
+    return estimate_text(value, low, high, digits=n_decimals, write=write, unreliable=unreliable)
 
 
 def estimate_text(
@@ -256,20 +258,20 @@ def letter_ranges(word: str | None) -> str:
     """
     if word is None:
         return UNDEFINED
-    number, named = re.match(r"\d*", word)[0], re.findall(r"[a-z]\d*", word)  # type: ignore[index]
-    places = [ord(name[0]) - ord("a") + 26 * int(name[1:] or 0) for name in named]
+    prefix, letters = re.match(r"\d*", word)[0], re.findall(r"[a-z]\d*", word)  # type: ignore[index]
+    letter_indices = [ord(name[0]) - ord("a") + 26 * int(name[1:] or 0) for name in letters]
     runs: list[list[int]] = []
-    for i, place in enumerate(places):
-        if runs and place == places[i - 1] + 1:
+    for i, letter_index in enumerate(letter_indices):
+        if runs and letter_index == letter_indices[i - 1] + 1:
             runs[-1].append(i)
         else:
             runs.append([i])
     is_long = [len(run) >= 4 for run in runs]
-    parts = [
-        f"{named[run[0]]}–{named[run[-1]]}" if long else "".join(named[i] for i in run)
-        for run, long in zip(runs, is_long, strict=True)
+    range_texts = [
+        f"{letters[run[0]]}–{letters[run[-1]]}" if is_range else "".join(letters[i] for i in run)
+        for run, is_range in zip(runs, is_long, strict=True)
     ]
-    return number + (" " if any(is_long) else "").join(parts)
+    return prefix + (" " if any(is_long) else "").join(range_texts)
 
 
 def plural(count: int, one: str, many: str | None = None) -> str:

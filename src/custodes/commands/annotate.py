@@ -81,15 +81,15 @@ def new(
         "gold": gold,
         "metric": metric,
     }
-    place = made(reading.study(inputs), output, **options_of_new)
-    print_notes(place)
-    say(str(place))
+    study_path = made(reading.study(inputs), output, **options_of_new)
+    print_notes(study_path)
+    say(str(study_path))
     if serve_for is not None:
         from custodes.annotate.server import usual_port
 
-        serve(place, annotators=serve_for, port=usual_port())
+        serve(study_path, annotators=serve_for, port=usual_port())
     else:
-        tell(f"next: custodes annotate check {place}, then custodes annotate serve {place} --annotators 10")
+        tell(f"next: custodes annotate check {study_path}, then custodes annotate serve {study_path} --annotators 10")
 
 
 def print_notes(place: Path, *, after: int = 0) -> None:
@@ -123,10 +123,10 @@ def add(
     from custodes.annotate.add_to_study import add as added
 
     check_distinct_files([study], read_by(inputs, *reading.files, sidecars=False))
-    before = len(notes(study))
-    place = added(study, reading.study(inputs), systems=systems, pairs=pairs)
-    print_notes(place, after=before)
-    say(str(place))
+    n_notes_before = len(notes(study))
+    study_path = added(study, reading.study(inputs), systems=systems, pairs=pairs)
+    print_notes(study_path, after=n_notes_before)
+    say(str(study_path))
 
 
 @annotate.command
@@ -267,19 +267,22 @@ def invite(
     if url is not None:
         check_address("--url", url)
     with held(study) as service:
-        start = (url or service.address().result() or local_url()).rstrip("/")
+        base_url = (url or service.address().result() or local_url()).rstrip("/")
         links = service.invite(annotators).result()
-        service.set_address(start).result()
-    text = "worker,link\n" + "".join(f"{worker},{start}/s/{token}\n" for worker, token in links)
+        service.set_address(base_url).result()
+    links_table = "worker,link\n" + "".join(f"{worker},{base_url}/s/{token}\n" for worker, token in links)
     if url is None:
-        tell(f"note: the links begin with {start}; serve the study at this address, or give another address with --url")
+        tell(
+            f"note: the links begin with {base_url}; serve the study at this address, or give another address with "
+            "--url"
+        )
     if output is None:
-        put([text.encode()])
+        put([links_table.encode()])
         return
-    place = write_atomically(output, text)
-    if not is_stream(place):
-        os.chmod(place, 0o600)
-        say(str(place))
+    path = write_atomically(output, links_table)
+    if not is_stream(path):
+        os.chmod(path, 0o600)
+        say(str(path))
 
 
 @annotate.command

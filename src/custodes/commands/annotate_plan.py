@@ -53,8 +53,8 @@ def _name(section: str, key: str) -> str:
 
 def _option(section: str, key: str, default: str, text: str) -> inspect.Parameter:
     name = _name(section, key)
-    usual = f" (default: {default})" if default and default != '""' else ""
-    text = f"{text[0].upper()}{text[1:]}{usual}."
+    default_text = f" (default: {default})" if default and default != '""' else ""
+    text = f"{text[0].upper()}{text[1:]}{default_text}."
     kind: Any = str | None
     note = Parameter(help=text)
     if name in SINGLE:
@@ -64,11 +64,11 @@ def _option(section: str, key: str, default: str, text: str) -> inspect.Paramete
 
 def _value(name: str, kind: Any, text: Any) -> Any:
     """A text of the command line converted to a value of a plan; several texts are converted to a list."""
-    parts = (value_list(name, text, described=name in SINGLE) or [""]) if get_origin(kind) is tuple else []
+    entries = (value_list(name, text, described=name in SINGLE) or [""]) if get_origin(kind) is tuple else []
     try:
-        if parts:
-            inner = get_args(kind)[0]
-            return tuple(msgspec.convert(part, inner, strict=False) for part in parts)
+        if entries:
+            entry_type = get_args(kind)[0]
+            return tuple(msgspec.convert(part, entry_type, strict=False) for part in entries)
         if float in members(kind):
             with suppress(ValueError):
                 return float(text)
@@ -80,8 +80,8 @@ def _value(name: str, kind: Any, text: Any) -> Any:
 def _wanted(kind: Any) -> str:
     if get_origin(kind) is tuple:
         return "a comma list, such as 10,20,40" if get_args(kind)[0] is int else "a comma list"
-    words = [word for member in members(kind) for word in get_args(member)]
-    if words:
-        return " or ".join(map(str, words))
-    names = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
-    return " or ".join(names[member] for member in members(kind) if member in names)
+    literals = [word for member in members(kind) for word in get_args(member)]
+    if literals:
+        return " or ".join(map(str, literals))
+    type_texts = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
+    return " or ".join(type_texts[member] for member in members(kind) if member in type_texts)

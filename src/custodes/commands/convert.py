@@ -56,70 +56,70 @@ def convert(
 
     Example: `custodes convert scores.tsv --reader rewardbench -o study/`
     """
-    chosen = {"human": human, "metrics": metrics, "systems": systems, "aspect": aspect, "group": group}
-    selection = {name: patterns for name, patterns in chosen.items() if patterns is not None}
-    into, keeps = is_folder(output), output.endswith(".toml")
+    selection_options = {"human": human, "metrics": metrics, "systems": systems, "aspect": aspect, "group": group}
+    selection = {name: patterns for name, patterns in selection_options.items() if patterns is not None}
+    is_folder_output, is_schema_output = is_folder(output), output.endswith(".toml")
     option = "--table" if table is not None else "--quote-formulas" if quote_formulas else ""
     reject(
         (
-            keeps and option,
+            is_schema_output and option,
             f"convert: -o {output} is a schema file, which stores only how tables are read, so {option} has "
             f"no effect; leave {option} out",
         ),
         (
-            to == "every-eval-ever" and (not into or option),
+            to == "every-eval-ever" and (not is_folder_output or option),
             "convert: --to every-eval-ever writes a folder of JSON; give -o DIR/, and leave out options for tables",
         ),
     )
-    if not into:
+    if not is_folder_output:
         check_writable(output)
-    if not into and not keeps:
+    if not is_folder_output and not is_schema_output:
         check_suffix(output)
-    places = [Path(output, f"{name}.csv") for name in TABLES] if into else [output]
+    output_paths = [Path(output, f"{name}.csv") for name in TABLES] if is_folder_output else [output]
     if quote_formulas:
-        check_quoted(places)
-    check_distinct_files(places, read_by(inputs, *reading.files))
-    if keeps:
+        check_quoted(output_paths)
+    check_distinct_files(output_paths, read_by(inputs, *reading.files))
+    if is_schema_output:
         say(str(write_schema(inputs, reading, selection, output)))
         return
     study = reading.selected(inputs, selection)
     for note in dict.fromkeys(study.notes):
         tell(f"note: {note.message}")
-    if probes := study.probes.height:
+    if n_probes := study.probes.height:
         tell(
-            f"note: the probes ({probes}) are left out; copy the file NAME.probes.csv of the verdicts into "
+            f"note: the probes ({n_probes}) are left out; copy the file NAME.probes.csv of the verdicts into "
             "the folder of the new file"
         )
     if to == "every-eval-ever":
-        lost = study.preferences.frame.height
-        if lost:
-            tell(f"note: the verdicts ({lost}) are left out, because Every Eval Ever holds only scores")
-        for place in write_every_eval_ever(study, folder(output)):
-            say_written(place)
+        n_preferences = study.preferences.frame.height
+        if n_preferences:
+            tell(f"note: the verdicts ({n_preferences}) are left out, because Every Eval Ever holds only scores")
+        for path in write_every_eval_ever(study, folder(output)):
+            say_written(path)
         return
     tables = long_tables(study)
     if table is not None and table not in tables:
         raise OptionError(
             f"convert: the input has no table {table!r}; tables: {', '.join(tables)}{suggestion(table, tables)}"
         )
-    if into:
-        target = folder(output)
+    if is_folder_output:
+        target_folder = folder(output)
         for name, frame in tables.items() if table is None else [(table, tables[table])]:
-            say_written(write_table(frame, target / f"{name}.csv", quote_formulas=quote_formulas))
+            say_written(write_table(frame, target_folder / f"{name}.csv", quote_formulas=quote_formulas))
         if table in (None, *RATED):
-            file_hint = f" {target / 'raters.csv'}" if table is None else ""
+            file_hint = f" {target_folder / 'raters.csv'}" if table is None else ""
             print_lower_is_better(study.raters.frame, f"give --raters{file_hint} when you read scores and verdicts")
         return
     name = table or next(iter(tables))
-    parts = {Path(output): tables[name]}
+    table_of_file = {Path(output): tables[name]}
     if name in RATED:
         raters = study.raters.only(list(tables[name]["rater"].unique(maintain_order=True)))
         if is_stream(output):
             print_lower_is_better(raters.frame, STREAMED)
         elif sidecar := raters_sidecar(output, raters):
             check_distinct_files([sidecar], read_by(inputs, *reading.files))
-            parts[sidecar] = raters.frame
-    for target_file, frame in parts.items():
+            table_of_file[sidecar] = raters.frame
+    for target_file, frame in table_of_file.items():
         say_written(write_table(frame, target_file, quote_formulas=quote_formulas))
 
 

@@ -112,54 +112,56 @@ def count(
 
     Example: `custodes count 'battles*.parquet' --engine duckdb --memory-limit 2GB -o arena.counts.json`
     """
-    labels = output.endswith(SUFFIXES)
+    is_label_counts = output.endswith(SUFFIXES)
     reject(
         (not files, "there is no input; give a file of scores or verdicts (Parquet, CSV or JSON Lines)"),
         (not output, "count: no output file is given; give one, as in -o NAME.counts.json"),
         (
-            not (labels or output.endswith(SUFFIX)),
+            not (is_label_counts or output.endswith(SUFFIX)),
             f"-o {output}: the name of a file of counts must end in .counts.json, or in {listed(SUFFIXES)} for counts "
             "of labels; rename the file",
         ),
     )
     check_writable(output)
     check_distinct_files([output], read_by(files))
-    of_scores: dict[str, Any] = {
+    score_options: dict[str, Any] = {
         "aggregate": aggregate,
         "ties": ties,
         "human_ties": human_ties,
         "batches": batches,
         "directions": dict.fromkeys(lower, -1.0) if lower else None,
     }
-    if labels:
-        idle: dict[str, Any] = {
+    if is_label_counts:
+        unused_options: dict[str, Any] = {
             "human": human,
             "metrics": metrics,
             "systems": systems,
             "aspect": aspect or None,
             "orders": orders,
         }
-        _refuse_idle(idle | of_scores | {"batches": None}, "labels; name their columns with --columns")
+        _refuse_idle(unused_options | score_options | {"batches": None}, "labels; name their columns with --columns")
     else:
         _refuse_idle({"by": by, "columns": columns}, "scores or verdicts; to count labels, give -o NAME.csv")
     roles: Any = Reading(column=column).mapping
     with (
         Stoppable(NOTHING_KEPT),
         progress("counting", quiet=quiet) as track,
-        scanned(files, engine=engine, columns={} if labels else roles, memory_limit=memory_limit, spill=spill) as table,
+        scanned(
+            files, engine=engine, columns={} if is_label_counts else roles, memory_limit=memory_limit, spill=spill
+        ) as table,
     ):
-        if labels:
+        if is_label_counts:
             mapping = Reading(column=column, columns=columns).mapping
             slices = value_list("by", by or [])
             name = Path(files[0]).stem
             frame = cu.count_labels(table, columns=mapping, by=slices, name=name, batches=batches, progress=track)
             say(str(write_table(frame, output)))
             return
-        scores = "score" in _columns(table)
-        _refuse_idle({"orders": orders} if scores else of_scores, "scores" if scores else "verdicts")
-        options = {"metrics": metrics, "systems": systems, **of_scores, "orders": orders}
+        has_scores = "score" in _columns(table)
+        _refuse_idle({"orders": orders} if has_scores else score_options, "scores" if has_scores else "verdicts")
+        options = {"metrics": metrics, "systems": systems, **score_options, "orders": orders}
         options = {name: value for name, value in options.items() if value is not None}
-        if scores:
+        if has_scores:
             if not human:
                 raise OptionError(
                     "count: the data do not state which raters are human; name the annotators, as in --human "

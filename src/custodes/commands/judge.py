@@ -80,54 +80,64 @@ def judge(
         raise OptionError(
             "judge: --dry-run, --write-requests and --replies cannot be combined; give one of these options"
         )
-    places = OutputFiles.make(output, cache, raters=".raters.csv", details=".details.jsonl", probes=".probes.csv")
+    output_files = OutputFiles.make(output, cache, raters=".raters.csv", details=".details.jsonl", probes=".probes.csv")
     examples, prompt, pairs, probe = (options.get(name) for name in ("examples", "prompt", "pairs", "probe"))
-    rewrites = value_list("probe", probe or ())
-    read = [*reading.files, (examples or "").rpartition(":")[0], prompt, pairs, rewrites, replies]
-    places.check(read_by(inputs, *read, sidecars=False), *([write_requests] if write_requests else []))
+    probe_entries = value_list("probe", probe or ())
+    input_paths = [*reading.files, (examples or "").rpartition(":")[0], prompt, pairs, probe_entries, replies]
+    output_files.check(read_by(inputs, *input_paths, sidecars=False), *([write_requests] if write_requests else []))
     if "sampling" in options:
         options["sampling"] = sampling_of(options["sampling"])
-    who, arguments = Judge(**arguments_of(Judge, options)), arguments_of(run.judge, options)
+    llm_judge, arguments = Judge(**arguments_of(Judge, options)), arguments_of(run.judge, options)
     without_effect = {"verdict": ["scale"], "score": ["pairs", "orders"], "label": ["pairs", "orders", "scale"]}
-    for name in without_effect[who.key]:
+    for name in without_effect[llm_judge.key]:
         if name in options:
-            what = "gives labels" if name == "scale" and who.labels else f"is {who.mode}"
-            raise OptionError(f"--{name} {options[name]} has no effect: the judge {what}")
+            mode_text = "gives labels" if name == "scale" and llm_judge.labels else f"is {llm_judge.mode}"
+            raise OptionError(f"--{name} {options[name]} has no effect: the judge {mode_text}")
     client = client_named(arguments["client"]) if "client" in arguments else None
-    values = {name: p.default for name, p in inspect.signature(run.judge).parameters.items()} | arguments
-    asks = not dry_run and write_requests is None and replies is None
+    argument_values = {name: p.default for name, p in inspect.signature(run.judge).parameters.items()} | arguments
+    sends_requests = not dry_run and write_requests is None and replies is None
     plan = prepare(
         reading.study(inputs),
-        who,
+        llm_judge,
         client=client,
-        **{name: values[name] for name in ("pairs", "orders", "repeats", "probe", "rng")},
+        **{name: argument_values[name] for name in ("pairs", "orders", "repeats", "probe", "rng")},
     )
-    asker = client_of(who, client, key=key_of(key_env), timeout=values["timeout"]) if asks else None
-    budget = Budget.of(who, values["max_cost"], values["price"])
-    with Stoppable(places.follows), Cache(places.cache) as stored:
-        failures, notes = batch.read_replies(replies, all_requests(plan, stored), stored) if replies else ({}, [])
-        _, waiting = find_replies(all_requests(plan, stored), stored)
+    connected_client = (
+        client_of(llm_judge, client, key=key_of(key_env), timeout=argument_values["timeout"])
+        if sends_requests
+        else None
+    )
+    budget = Budget.of(llm_judge, argument_values["max_cost"], argument_values["price"])
+    with Stoppable(output_files.follows), Cache(output_files.cache) as open_cache:
+        failures, notes = (
+            batch.read_replies(replies, all_requests(plan, open_cache), open_cache) if replies else ({}, [])
+        )
+        _, unsent_requests = find_replies(all_requests(plan, open_cache), open_cache)
         if dry_run:
-            for line in estimate_lines(plan, waiting, budget.price, reply_tokens(plan, stored)):
+            for line in estimate_lines(plan, unsent_requests, budget.price, reply_tokens(plan, open_cache)):
                 say(line)
             return 0
         if write_requests is not None:
-            say(str(batch.write_requests(write_requests, waiting)))
+            say(str(batch.write_requests(write_requests, unsent_requests)))
             return 0
-        if asks:
-            check_calls(who, waiting, allowed=yes or values["max_cost"] is not None, price=budget.price)
+        if sends_requests:
+            check_calls(
+                llm_judge, unsent_requests, allowed=yes or argument_values["max_cost"] is not None, price=budget.price
+            )
         with progress(quiet=quiet) as track:
-            limits = {name: values[name] for name in ("concurrency", "rpm", "tpm")}
-            send = partial(read_stored, cache=stored, failures=failures)
-            if asker:
-                send = partial(query, client=asker, cache=stored, budget=budget, progress=track, **limits)
+            rate_limits = {name: argument_values[name] for name in ("concurrency", "rpm", "tpm")}
+            send = partial(read_stored, cache=open_cache, failures=failures)
+            if connected_client:
+                send = partial(
+                    query, client=connected_client, cache=open_cache, budget=budget, progress=track, **rate_limits
+                )
             judgements = judgements_of(plan, query_plan(plan, send), budget.price)
     for note in dict.fromkeys([*notes, *judgements.notes]):
         tell(f"note: {note.message}")
-    places.write(judgements.written())
+    output_files.write(judgements.written())
     tell(summary(judgements))
-    if "raters" in places.tables and not quiet:
-        for line in summary_lines(places.tables[""]):
+    if "raters" in output_files.tables and not quiet:
+        for line in summary_lines(output_files.tables[""]):
             tell(line)
     return judgements.status
 
@@ -137,18 +147,21 @@ def sampling_of(entries: Sequence[str] | None) -> dict[str, Any] | None:
     if entries is None:
         return None
     values: dict[str, Any] = {}
-    for text in (part for entry in entries for part in ([entry] if _holds_json(entry) else assignment_list(entry))):
-        name, sign, value = text.partition("=")
+    for assignment in (
+        part for entry in entries for part in ([entry] if _holds_json(entry) else assignment_list(entry))
+    ):
+        name, sign, value = assignment.partition("=")
         if not sign or not name.strip() or name.strip() in values:
             raise OptionError(
-                f"--sampling {text!r} is not allowed; give KEY=VALUE, each key once, as in --sampling temperature=0"
+                f"--sampling {assignment!r} is not allowed; give KEY=VALUE, each key once, as in "
+                "--sampling temperature=0"
             )
         try:
             values[name.strip()] = msgspec.json.decode(value)
         except msgspec.DecodeError:
             if value.lstrip()[:1] in ("[", "{"):
                 raise OptionError(
-                    f"--sampling {shown(text)}: the value is not JSON; give one KEY=VALUE, and repeat the "
+                    f"--sampling {shown(assignment)}: the value is not JSON; give one KEY=VALUE, and repeat the "
                     f"option for each further KEY=VALUE"
                 ) from None
             values[name.strip()] = value
@@ -170,11 +183,11 @@ def key_of(variable: str | None) -> str | None:
         return None
     key = os.environ.get(variable, "").strip() if "\0" not in variable else ""
     if not key:
-        names = [name for name in os.environ if name.endswith(("KEY", "TOKEN"))]
+        key_variables = [name for name in os.environ if name.endswith(("KEY", "TOKEN"))]
         raise OptionError(
             "--key-env: no environment variable of this name is set (the name is not shown, because it may "
             "be a key); give the name of the variable that holds the key, never the key "
-            f"itself{suggestion(variable, names)}"
+            f"itself{suggestion(variable, key_variables)}"
         )
     return key
 
@@ -200,28 +213,30 @@ def estimate_lines(
     The numbers of output tokens of cached replies (`tokens`) give the estimate for new replies."""
     judge = plan.judge
     if tokens:
-        answer, basis = mean(tokens), f"the mean of {len(tokens)} cached replies"
+        n_answer_tokens, basis_text = mean(tokens), f"the mean of {len(tokens)} cached replies"
     else:
-        answer = cost.answer_tokens(judge)
-        reason = f" and {cost.REASON_TOKENS} tokens of a reason" if judge.reason == "first" else ""
-        basis = f"the JSON answer{reason}; a model that reasons before it answers needs more tokens"
-    left = cost.estimate(waiting, answer=answer)
-    yield f"{len(plan.asked)} queries and {len(plan.requests)} requests; {left.requests} requests have no reply yet"
+        n_answer_tokens = cost.answer_tokens(judge)
+        reason_text = f" and {cost.REASON_TOKENS} tokens of a reason" if judge.reason == "first" else ""
+        basis_text = f"the JSON answer{reason_text}; a model that reasons before it answers needs more tokens"
+    estimate = cost.estimate(waiting, answer=n_answer_tokens)
+    yield f"{len(plan.asked)} queries and {len(plan.requests)} requests; {estimate.requests} requests have no reply yet"
     yield (
-        f"{left.characters} characters, about {left.tokens_in} input tokens; about "
-        f"{left.expected_out} output tokens expected, at most {left.tokens_out}"
+        f"{estimate.characters} characters, about {estimate.tokens_in} input tokens; about "
+        f"{estimate.expected_out} output tokens expected, at most {estimate.tokens_out}"
     )
-    yield f"expected: {answer:.0f} tokens per answer ({basis}), if each query is sent once"
+    yield f"expected: {n_answer_tokens:.0f} tokens per answer ({basis_text}), if each query is sent once"
     if price is None:
         yield f"the price of {judge.model} is unknown; {PRICES}"
     else:
-        yield f"cost: {money(left, price)}; a batch costs about half (price: {price.source})"
+        yield f"cost: {money(estimate, price)}; a batch costs about half (price: {price.source})"
 
 
 def money(left: cost.CostEstimate, price: Price) -> str:
     """The expected and the maximum cost of requests as text."""
-    expected, most = (dollars(price.of(left.tokens_in, out)) for out in (left.expected_out, left.tokens_out))
-    return f"about {expected} expected, at most {most}"
+    expected_text, most_text = (
+        dollars(price.of(left.tokens_in, n_out)) for n_out in (left.expected_out, left.tokens_out)
+    )
+    return f"about {expected_text} expected, at most {most_text}"
 
 
 def dollars(amount: float) -> str:
@@ -236,10 +251,10 @@ def dollars(amount: float) -> str:
 def check_calls(judge: Judge, waiting: Sequence[Request], *, allowed: bool, price: Price | None) -> None:
     """Raise an error for too many requests, unless `--yes` or a cost limit is given."""
     if len(waiting) > MANY and not allowed:
-        left = cost.estimate(waiting, answer=cost.answer_tokens(judge))
-        amount = f", {money(left, price)}" if price else ""
+        estimate = cost.estimate(waiting, answer=cost.answer_tokens(judge))
+        amount_text = f", {money(estimate, price)}" if price else ""
         raise OptionError(
-            f"{len(waiting)} requests{amount}; allow them with --max-cost DOLLARS or "
+            f"{len(waiting)} requests{amount_text}; allow them with --max-cost DOLLARS or "
             "--yes, or send fewer, as with --pairs sample:N (`custodes plan` estimates how many are needed)"
         )
 
@@ -247,13 +262,13 @@ def check_calls(judge: Judge, waiting: Sequence[Request], *, allowed: bool, pric
 def summary(result: Judgements) -> str:
     """Summary of a run in one line."""
     row: Mapping[str, Any] = result.usage.row(0, named=True)
-    money = "" if row["dollars"] is None else f", ${row['dollars']:.4f}"
-    retries = row["sent"] - row["asked"]
-    again = f" ({retries} of them retries)" if retries else ""
+    cost_text = "" if row["dollars"] is None else f", ${row['dollars']:.4f}"
+    n_retries = row["sent"] - row["asked"]
+    retries_text = f" ({n_retries} of them retries)" if n_retries else ""
     return (
         f"{result.details.height} of {row['questions']} queries have a reply, {result.answered} a "
-        f"{result.key}; {row['sent']} requests sent{again}, {row['tokens_in']} input "
-        f"tokens, {row['tokens_out']} output tokens{money}"
+        f"{result.key}; {row['sent']} requests sent{retries_text}, {row['tokens_in']} input "
+        f"tokens, {row['tokens_out']} output tokens{cost_text}"
     )
 
 

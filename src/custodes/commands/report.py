@@ -58,10 +58,10 @@ def report(
             "custodes agreement",
         ),
     )
-    read = read_by(inputs, *reading.files, *options.values())
-    output.check(read)
+    input_paths = read_by(inputs, *reading.files, *options.values())
+    output.check(input_paths)
     if shape == "html":
-        check_distinct_files([output.output or PAGE], read)
+        check_distinct_files([output.output or PAGE], input_paths)
     with progress(reading_of(inputs), quiet=output.quiet):
         study = reading.study(inputs)
     if dry_run:
@@ -80,8 +80,8 @@ def report(
             page.save_figures(figures, format=figure_format)
     if shape == "html":
         with progress("page", quiet=output.quiet):
-            place = page.save(output.output or PAGE)
-        say(str(place))
+            path = page.save(output.output or PAGE)
+        say(str(path))
     else:
         output.write_json(page.to_values(), seconds)
 

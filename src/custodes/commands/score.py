@@ -79,27 +79,29 @@ def score(
         (not metrics, "score: no metric is given; give --metric NAME (custodes score --list shows all)"),
         (output is None and not dry_run, "score: no output file is given; give one, as in -o scores.csv"),
     )
-    places = OutputFiles.make(output, cache, raters=".raters.csv")
+    output_files = OutputFiles.make(output, cache, raters=".raters.csv")
     if output is not None and quote_formulas:
         check_quoted([output])
-    places.check(read_by(inputs, *reading.files, sidecars=False))
+    output_files.check(read_by(inputs, *reading.files, sidecars=False))
     study, arguments = reading.study(inputs), arguments_of(cu.score, options)
     if dry_run:
         defaults = {option.name: option.default for option in options_of(cu.score)}
-        values = defaults | arguments | {"cache": places.cache}
-        shown(planned(study, metrics, **{name: values[name] for name in ("cache", "device", "batch", "missing")}))
+        argument_values = defaults | arguments | {"cache": output_files.cache}
+        shown(
+            planned(study, metrics, **{name: argument_values[name] for name in ("cache", "device", "batch", "missing")})
+        )
         return 0
-    with Stoppable(places.follows), progress(quiet=quiet) as track:
-        result = cu.score(study, metrics, cache=places.cache, progress=track, **arguments)
+    with Stoppable(output_files.follows), progress(quiet=quiet) as track:
+        result = cu.score(study, metrics, cache=output_files.cache, progress=track, **arguments)
     for note in dict.fromkeys([*study.notes, *result.notes]):
         tell(f"note: {note.message}")
-    places.write(
+    output_files.write(
         {"": result.ratings.with_columns(kind=pl.lit("metric")), "raters": result.raters}, quote_formulas=quote_formulas
     )
-    if "raters" not in places.tables:
+    if "raters" not in output_files.tables:
         print_lower_is_better(result.raters, STREAMED)
     elif not quiet:
-        for line in summary_lines(places.tables[""]):
+        for line in summary_lines(output_files.tables[""]):
             tell(line)
     return result.status
 

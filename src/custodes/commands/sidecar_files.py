@@ -27,8 +27,8 @@ STREAMED = "a stream has no raters table; give --raters to the command that read
 
 def sidecar_path(output: str | Path, ending: str) -> Path:
     """Path of a sidecar file. For example, the raters table of scores.csv.gz is scores.raters.csv."""
-    place = Path(output)
-    return place.with_name(Path(place.name.removesuffix(".gz")).stem + ending)
+    path = Path(output)
+    return path.with_name(Path(path.name.removesuffix(".gz")).stem + ending)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,11 +44,11 @@ class OutputFiles:
 
         A stream has no sidecar files."""
         if output is None or is_stream(output):
-            tables = {} if output is None else {"": Path(output)}
-            return cls(tables=tables, cache=None if cache in (None, NO_CACHE) else Path(cache))
-        tables = {"": Path(output)} | {name: sidecar_path(output, ending) for name, ending in endings.items()}
+            path_of_table = {} if output is None else {"": Path(output)}
+            return cls(tables=path_of_table, cache=None if cache in (None, NO_CACHE) else Path(cache))
+        path_of_table = {"": Path(output)} | {name: sidecar_path(output, ending) for name, ending in endings.items()}
         cache_file = sidecar_path(output, ".cache.db") if cache is None else Path(cache)
-        return cls(tables=tables, cache=None if cache == NO_CACHE else cache_file)
+        return cls(tables=path_of_table, cache=None if cache == NO_CACHE else cache_file)
 
     @property
     def follows(self) -> str:
@@ -57,22 +57,22 @@ class OutputFiles:
 
     def check(self, read: Iterable[str | Path], *written: Path) -> None:
         """Raise an error before the work starts if an output cannot be written or would overwrite an input."""
-        places = [*self.tables.values(), *written, *([self.cache] if self.cache else [])]
+        paths = [*self.tables.values(), *written, *([self.cache] if self.cache else [])]
         if self.tables:
             check_suffix(self.tables[""])
-        for place in places:
+        for place in paths:
             check_writable(place)
-        check_distinct_files(places, read)
+        check_distinct_files(paths, read)
         if self.tables:
-            check_raters(places, self.tables[""])
+            check_raters(paths, self.tables[""])
 
     def write(self, tables: Mapping[str, pl.DataFrame], *, quote_formulas: bool = False) -> None:
         """Write the tables and print their paths. If a table is absent, an earlier file of this table is removed."""
-        for name, place in self.tables.items():
+        for name, path in self.tables.items():
             if name in tables:
-                say_written(write_table(tables[name], place, quote_formulas=quote_formulas))
+                say_written(write_table(tables[name], path, quote_formulas=quote_formulas))
             else:
-                place.unlink(missing_ok=True)
+                path.unlink(missing_ok=True)
 
 
 def check_raters(places: Iterable[str | Path], output: str | Path) -> None:
@@ -92,7 +92,7 @@ def raters_sidecar(output: str, raters: Raters) -> Path | None:
 
     The path is None if the reader infers the same raters without a table, or from an existing table in the folder.
     """
-    inferred, sidecars, place = (
+    inferred, sidecars, path = (
         Raters.infer(raters.kind),
         sidecar_raters(Path(output)),
         sidecar_path(output, ".raters.csv"),
@@ -104,19 +104,19 @@ def raters_sidecar(output: str, raters: Raters) -> Path | None:
             return None
     except InputError:
         pass  # a table in the folder contradicts the raters
-    other = [sidecar for sidecar in sidecars if sidecar != place]
-    if other:
+    other_sidecars = [sidecar for sidecar in sidecars if sidecar != path]
+    if other_sidecars:
         raise OptionError(
-            f"cannot write {output}: {listed(sidecar.name for sidecar in other)} in the same folder would "
+            f"cannot write {output}: {listed(sidecar.name for sidecar in other_sidecars)} in the same folder would "
             "be read with the output, but describes the raters differently; give another output, or remove "
             "the existing file"
         )
-    check_raters([place], output)
-    return place
+    check_raters([path], output)
+    return path
 
 
 def print_lower_is_better(raters: pl.DataFrame, why: str) -> None:
     """Print a note on raters for which lower is better, with the reason why no raters table is written (`why`)."""
-    lower = raters.filter(~pl.col("higher_is_better"))["rater"]
-    if lower.len():
-        tell(f"note: lower scores are better for {listed(lower)}; {why}")
+    reversed_raters = raters.filter(~pl.col("higher_is_better"))["rater"]
+    if reversed_raters.len():
+        tell(f"note: lower scores are better for {listed(reversed_raters)}; {why}")

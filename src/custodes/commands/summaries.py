@@ -46,9 +46,9 @@ def _labels(study: Study) -> Iterator[str]:
     """Lines with the rate at which each judge gives a label to the outputs of each system."""
     if study.labels:
         for row in cu.rates(study).rates.to_dicts():
-            of = f"{row['aspect']}, " if row["aspect"] else ""
+            aspect_text = f"{row['aspect']}, " if row["aspect"] else ""
             rate = with_ends(row, "judge_rate", write=percent)
-            yield f"{row['metric']} ({of}{row['system']}): {rate} of {row['n']} outputs are {row['label']}"
+            yield f"{row['metric']} ({aspect_text}{row['system']}): {rate} of {row['n']} outputs are {row['label']}"
 
 
 def _means(study: Study) -> Iterator[str]:
@@ -62,20 +62,22 @@ def _means(study: Study) -> Iterator[str]:
 
     keys = ["rater", "aspect", "system"]
     frame = study.ratings.frame
-    of_items = (
+    item_scores = (
         frame.filter(pl.col("item") != "").group_by(*keys, "item", maintain_order=True).agg(pl.col("score").mean())
     )
-    means = of_items.group_by(keys, maintain_order=True).agg(
+    means = item_scores.group_by(keys, maintain_order=True).agg(
         pl.col("score").mean(), sd=pl.col("score").std(), n=pl.len()
     )
-    corpus = frame.filter(pl.col("item") == "").select(*keys, "score", sd=pl.lit(None, pl.Float64), n=pl.lit(0))
-    for row in pl.concat([means, corpus], how="vertical_relaxed").iter_rows(named=True):
-        of = f"{row['aspect']}, " if row["aspect"] else ""
+    corpus_scores = frame.filter(pl.col("item") == "").select(*keys, "score", sd=pl.lit(None, pl.Float64), n=pl.lit(0))
+    for row in pl.concat([means, corpus_scores], how="vertical_relaxed").iter_rows(named=True):
+        aspect_text = f"{row['aspect']}, " if row["aspect"] else ""
         value = number(row["score"])
         if row["sd"] is not None and row["n"] >= FEWEST_ITEMS:
-            reach = float(stdtrit(row["n"] - 1, (1 + CONFIDENCE) / 2)) * row["sd"] / sqrt(row["n"])
-            value += f" [{number(row['score'] - reach)}, {number(row['score'] + reach)}], mean of {row['n']} items"
-        yield f"{row['rater']} ({of}{row['system']}): {value}"
+            half_width = float(stdtrit(row["n"] - 1, (1 + CONFIDENCE) / 2)) * row["sd"] / sqrt(row["n"])
+            value += (
+                f" [{number(row['score'] - half_width)}, {number(row['score'] + half_width)}], mean of {row['n']} items"
+            )
+        yield f"{row['rater']} ({aspect_text}{row['system']}): {value}"
 
 
 def _win_rates(study: Study) -> Iterator[str]:
@@ -83,10 +85,10 @@ def _win_rates(study: Study) -> Iterator[str]:
     if study.preferences.frame.is_empty():
         return
     for row in cu.leaderboard(study, resamples=RESAMPLES).systems.to_dicts():
-        of = f"{row['aspect']}, " if row["aspect"] else ""
+        aspect_text = f"{row['aspect']}, " if row["aspect"] else ""
         rate = with_ends(row, "win_rate", write=percent)
-        yield f"{row['rater']} ({of}{row['system']}): wins {rate} of {row['battles']} comparisons"
+        yield f"{row['rater']} ({aspect_text}{row['system']}): wins {rate} of {row['battles']} comparisons"
     for row in cu.consistency(study, resamples=RESAMPLES).orders.drop_nulls("flip_rate").to_dicts():
         flips = with_ends(row, "flip_rate", write=percent)
-        compared = row["n_both_orders"]
-        yield f"{row['rater']} changes its preference in {flips} of {compared} comparisons if the order is reversed"
+        n_compared = row["n_both_orders"]
+        yield f"{row['rater']} changes its preference in {flips} of {n_compared} comparisons if the order is reversed"

@@ -52,20 +52,27 @@ def read_replies(path: str | Path, requests: Sequence[Request], cache: Cache) ->
     repeated ids (the first reply counts) and an incomplete last line. If the file has a different format or no reply to
     any request, InputError is raised and nothing is stored.
     """
-    place = Path(path)
-    check_exists(place)
+    file_path = Path(path)
+    check_exists(file_path)
     by_key = {request.key: request for request in requests}
-    replies, failures, unknown, doubled, rows, half = dict[str, Reply](), dict[str, Failure](), 0, 0, 0, False
-    for row, line in enumerate(_lines(file_bytes(place)), start=1):
+    replies, failures, n_unknown, n_duplicates, n_rows, is_incomplete = (
+        dict[str, Reply](),
+        dict[str, Failure](),
+        0,
+        0,
+        0,
+        False,
+    )
+    for row, line in enumerate(_lines(file_bytes(file_path)), start=1):
         if line is None:
-            half = True
+            is_incomplete = True
             continue
-        rows += 1
-        key, response, error = _parts(line, f"{place.name}: row {row}")
+        n_rows += 1
+        key, response, error = _parts(line, f"{file_path.name}: row {row}")
         if key not in by_key:
-            unknown += 1
+            n_unknown += 1
             continue
-        doubled += key in replies or key in failures
+        n_duplicates += key in replies or key in failures
         if key in replies:
             continue
         outcome = _outcome(response, error)
@@ -75,11 +82,11 @@ def read_replies(path: str | Path, requests: Sequence[Request], cache: Cache) ->
         failures.pop(key, None)
         replies[key] = Reply.make(outcome, sent=_made(outcome), seconds=None)
     reject(
-        (not rows, f"{place.name}: the file contains no reply; give the output file of a batch (JSON Lines)"),
+        (not n_rows, f"{file_path.name}: the file contains no reply; give the output file of a batch (JSON Lines)"),
         (
-            unknown == rows,
-            f"{place.name}: none of the {rows} replies in this file belongs to these requests; give the texts, model "
-            "and options with which the requests were written",
+            n_unknown == n_rows,
+            f"{file_path.name}: none of the {n_rows} replies in this file belongs to these requests; give the texts, "
+            "model and options with which the requests were written",
         ),
         error=InputError,
     )
@@ -88,32 +95,32 @@ def read_replies(path: str | Path, requests: Sequence[Request], cache: Cache) ->
     return failures, noted(
         (
             "unknown-replies",
-            unknown,
-            f"{place.name}: {unknown} of {rows} replies belong to other requests and are ignored",
+            n_unknown,
+            f"{file_path.name}: {n_unknown} of {n_rows} replies belong to other requests and are ignored",
         ),
         (
             "doubled-replies",
-            doubled,
-            f"{place.name}: {doubled} replies have the id of an earlier reply and are ignored; the first reply of "
-            "each id counts",
+            n_duplicates,
+            f"{file_path.name}: {n_duplicates} replies have the id of an earlier reply and are ignored; the first "
+            "reply of each id counts",
         ),
         (
             "half-a-line",
-            half,
-            f"{place.name}: the last line is incomplete and is ignored; the batch may still be writing the file",
+            is_incomplete,
+            f"{file_path.name}: the last line is incomplete and is ignored; the batch may still be writing the file",
         ),
     )
 
 
 def _lines(data: bytes) -> Iterator[Any]:
     """The parsed JSON of each line. An incomplete last line gives None, and a line that is not JSON gives its text."""
-    *whole, last = data.removeprefix(b"\xef\xbb\xbf").split(b"\n")
-    for line in whole:
+    *complete_lines, last = data.removeprefix(b"\xef\xbb\xbf").split(b"\n")
+    for line in complete_lines:
         if line.strip():
             yield _decoded(line)
     if last.strip():
         decoded = _decoded(last)
-        yield None if isinstance(decoded, bytes) and whole else decoded
+        yield None if isinstance(decoded, bytes) and complete_lines else decoded
 
 
 def _decoded(line: bytes) -> Any:
@@ -132,8 +139,8 @@ def _parts(line: Any, where: str) -> tuple[str, Any, Any]:
         )
     if "response" not in line and "error" not in line:
         is_request = "body" in line
-        what = "is a request; give the output file of the batch" if is_request else "has no response"
-        raise InputError(f"{where}: this line {what}")
+        fault_text = "is a request; give the output file of the batch" if is_request else "has no response"
+        raise InputError(f"{where}: this line {fault_text}")
     return line["custom_id"], line.get("response"), line.get("error")
 
 
@@ -155,6 +162,6 @@ def _outcome(response: Any, error: Any) -> Mapping[str, Any] | Failure:
 
 def _made(body: Mapping[str, Any]) -> str:
     """The time that a reply states; the current time if the reply states no time."""
-    at = body.get("created")
-    has_time = isinstance(at, int) and 0 < at < 2**33
-    return (datetime.fromtimestamp(at, UTC) if has_time else datetime.now(UTC)).isoformat()  # type: ignore[arg-type]
+    created = body.get("created")
+    has_time = isinstance(created, int) and 0 < created < 2**33
+    return (datetime.fromtimestamp(created, UTC) if has_time else datetime.now(UTC)).isoformat()  # type: ignore[arg-type]

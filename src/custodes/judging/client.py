@@ -54,10 +54,10 @@ def address(base_url: str) -> str:
     >>> address("https://me:secret@Example.org/v1/")
     'https://example.org/v1'
     """
-    parts = _parsed(base_url)
-    host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
-    port = "" if parts.port is None else f":{parts.port}"
-    return f"{parts.scheme}://{host}{port}{parts.path.rstrip('/').removesuffix(PATH)}"
+    url_parts = _parsed(base_url)
+    host = f"[{url_parts.hostname}]" if ":" in (url_parts.hostname or "") else url_parts.hostname
+    port_text = "" if url_parts.port is None else f":{url_parts.port}"
+    return f"{url_parts.scheme}://{host}{port_text}{url_parts.path.rstrip('/').removesuffix(PATH)}"
 
 
 @checked
@@ -95,8 +95,8 @@ def http_client(base_url: str, *, key: str | None = None, timeout: float = 600.0
     >>> http_client("http://127.0.0.1:8000/v1")
     Server('http://127.0.0.1:8000/v1')
     """
-    parts, place = _parsed(base_url), address(base_url)
-    login = None if parts.username is None else (unquote(parts.username), unquote(parts.password or ""))
+    url_parts, server_address = _parsed(base_url), address(base_url)
+    login = None if url_parts.username is None else (unquote(url_parts.username), unquote(url_parts.password or ""))
     reject(
         (
             not 0 < timeout < float("inf"),
@@ -108,18 +108,19 @@ def http_client(base_url: str, *, key: str | None = None, timeout: float = 600.0
         ),
         (
             key is not None and login is not None,
-            f"{place}: the address contains credentials, and an API key is also set; remove the credentials or the key",
+            f"{server_address}: the address contains credentials, and an API key is also set; "
+            "remove the credentials or the key",
         ),
     )
-    if (key or login) and parts.scheme == "http" and not _is_local(parts.hostname or ""):
+    if (key or login) and url_parts.scheme == "http" and not _is_local(url_parts.hostname or ""):
         warnings.warn(
-            f"{place}: the key is sent unencrypted over the network; use https", CustodesWarning, stacklevel=3
+            f"{server_address}: the key is sent unencrypted over the network; use https", CustodesWarning, stacklevel=3
         )
     try:
         import httpx2  # noqa: F401  (reported before anything is sent)
     except ImportError as error:
         raise MissingExtraError("requests to a server need httpx2: pip install 'custodes[judge]'") from error
-    return Server(place, key=key, login=login, timeout=timeout)
+    return Server(server_address, key=key, login=login, timeout=timeout)
 
 
 class Server:
@@ -149,8 +150,8 @@ class Server:
         except (httpx2.UnsupportedProtocol, httpx2.LocalProtocolError, httpx2.InvalidURL) as problem:
             raise Denied(self._harmless(f"{self.address}: {problem}")) from None
         except httpx2.RequestError as problem:
-            what = str(problem) or type(problem).__name__
-            raise Unavailable(self._harmless(f"{self.address}: the connection broke ({what})"), paid=True) from None
+            cause = str(problem) or type(problem).__name__
+            raise Unavailable(self._harmless(f"{self.address}: the connection broke ({cause})"), paid=True) from None
         return self._read(status, headers, content)
 
     async def aclose(self) -> None:
@@ -192,8 +193,8 @@ class Server:
             body = None
         if 200 <= status < 300:
             if body is None:
-                kind = "a page of HTML" if content.lstrip()[:1] == b"<" else "an incomplete answer, or not JSON"
-                raise Unavailable(f"{self.address}: the reply was {kind}", paid=True)
+                content_kind = "a page of HTML" if content.lstrip()[:1] == b"<" else "an incomplete answer, or not JSON"
+                raise Unavailable(f"{self.address}: the reply was {content_kind}", paid=True)
             check_completion(body)
             self._answered = True
             return body  # type: ignore[no-any-return]
@@ -223,16 +224,18 @@ def _secrets(key: str | None, login: tuple[str, str] | None) -> re.Pattern[str] 
     JSON)."""
     secrets = [] if key is None else [key]
     if login is not None:
-        pair = ":".join(login)
-        secrets = [base64.b64encode(pair.encode()).decode(), pair, login[1]]
-    ways = ["".join(map(_escaped, secret)) for secret in secrets if len(secret) >= SHORTEST]
-    return re.compile("|".join(ways)) if ways else None
+        credentials = ":".join(login)
+        secrets = [base64.b64encode(credentials.encode()).decode(), credentials, login[1]]
+    patterns = ["".join(map(_escaped, secret)) for secret in secrets if len(secret) >= SHORTEST]
+    return re.compile("|".join(patterns)) if patterns else None
 
 
 def _escaped(letter: str) -> str:
-    units = letter.encode("utf-16-be").hex()
-    numbers = "".join(rf"\\{{1,4}}u(?i:{units[at : at + 4]})" for at in range(0, len(units), 4))
-    return rf"(?:{numbers}|\\{{0,4}}{re.escape(letter)})"
+    hex_units = letter.encode("utf-16-be").hex()
+    escape_pattern = "".join(
+        rf"\\{{1,4}}u(?i:{hex_units[offset : offset + 4]})" for offset in range(0, len(hex_units), 4)
+    )
+    return rf"(?:{escape_pattern}|\\{{0,4}}{re.escape(letter)})"
 
 
 def retry_after(headers: Mapping[str, str], now: datetime) -> float | None:
@@ -248,10 +251,10 @@ def retry_after(headers: Mapping[str, str], now: datetime) -> float | None:
     if (seconds := _number(text)) is not None:
         return seconds
     try:
-        then = parsedate_to_datetime(text)
+        retry_time = parsedate_to_datetime(text)
     except (ValueError, OverflowError):
         return None
-    return max(0.0, (then.replace(tzinfo=then.tzinfo or UTC) - now).total_seconds())
+    return max(0.0, (retry_time.replace(tzinfo=retry_time.tzinfo or UTC) - now).total_seconds())
 
 
 def _number(text: str | None) -> float | None:
@@ -260,13 +263,13 @@ def _number(text: str | None) -> float | None:
 
 def _parsed(base_url: str) -> SplitResult:
     """The parts of an address. Messages about an invalid address show no credentials."""
-    displayed = shown(re.sub(r"//.*@", "//", base_url))
+    displayed_url = shown(re.sub(r"//.*@", "//", base_url))
     try:
         parts = urlsplit(base_url.strip())
         port = parts.port
     except ValueError:
         raise OptionError(
-            f"base_url={displayed}: this is not an address; give one such as http://127.0.0.1:8000/v1"
+            f"base_url={displayed_url}: this is not an address; give one such as http://127.0.0.1:8000/v1"
         ) from None
     reject(
         (
@@ -274,11 +277,11 @@ def _parsed(base_url: str) -> SplitResult:
             or not parts.hostname
             or port == 0
             or re.search(r"[\s\x00-\x1f]", base_url),
-            f"base_url={displayed}: this is not the address of a server; give one such as http://127.0.0.1:8000/v1",
+            f"base_url={displayed_url}: this is not the address of a server; give one such as http://127.0.0.1:8000/v1",
         ),
         (
             parts.query or parts.fragment,
-            f"base_url={re.split('[?#]', displayed)[0]}...': an address must not contain ? or #; if this part is a "
+            f"base_url={re.split('[?#]', displayed_url)[0]}...': an address must not contain ? or #; if this part is a "
             "key, give it with the option for the key",
         ),
     )
@@ -287,8 +290,8 @@ def _parsed(base_url: str) -> SplitResult:
 
 def _cause(problem: BaseException) -> str:
     """The message of the operating system about a connection error, without the messages of higher layers."""
-    while (deeper := problem.__cause__ or problem.__context__) is not None:
-        problem = deeper
+    while (cause := problem.__cause__ or problem.__context__) is not None:
+        problem = cause
     while isinstance(problem, BaseExceptionGroup):
         problem = problem.exceptions[0]
     if isinstance(problem, OSError) and not isinstance(problem, ssl.SSLError):  # SSL errors have numbers of their own

@@ -54,8 +54,8 @@ def asynchronous(function: Any) -> Client:
         raise OptionError(
             f"client={shown(function)}: must be a callable that takes the body of a request and returns the reply"
         )
-    called = function if inspect.isfunction(function) or inspect.ismethod(function) else type(function).__call__
-    if inspect.iscoroutinefunction(called):
+    implementation = function if inspect.isfunction(function) or inspect.ismethod(function) else type(function).__call__
+    if inspect.iscoroutinefunction(implementation):
         return function  # type: ignore[no-any-return]
     threads = ThreadPoolExecutor(MOST_THREADS, thread_name_prefix="custodes-client")
 
@@ -72,9 +72,9 @@ def place_of(client: Any) -> str | None:
     for a lambda, a partial, a nested function, an object, and a function without a file, which have no such identity.
 
     """
-    named = getattr(client, "address", None)
-    if isinstance(named, str):
-        return named
+    declared_address = getattr(client, "address", None)
+    if isinstance(declared_address, str):
+        return declared_address
     if not inspect.isfunction(client):
         return None
     module, name = sys.modules.get(client.__module__), client.__qualname__
@@ -120,25 +120,25 @@ class _Named:
 
 def _function(spec: str, module: str, name: str) -> Client:
     """A client that calls a function of the user. The function may be in a module in the working directory."""
-    here = str(Path.cwd())
-    before = list(sys.path)
-    sys.path.append(here)
+    working_folder = str(Path.cwd())
+    path_before = list(sys.path)
+    sys.path.append(working_folder)
     try:
-        home = import_module(module)
-        function: Any = home
-        for part in name.split("."):
-            function = getattr(function, part)
+        imported_module = import_module(module)
+        function: Any = imported_module
+        for attribute in name.split("."):
+            function = getattr(function, attribute)
     except (Exception, SystemExit) as error:  # an import can raise anything
-        why = said(error) if isinstance(error, Exception) else "the module ends the process"
-        raise OptionError(f"client={shown(spec)}: {why}{suggestion(module, (VENDORS,))}; {WAYS}") from None
+        cause = said(error) if isinstance(error, Exception) else "the module ends the process"
+        raise OptionError(f"client={shown(spec)}: {cause}{suggestion(module, (VENDORS,))}; {WAYS}") from None
     finally:
-        sys.path[:] = before
-    place = place_of(function) or _edition(home, name)
-    if place is None:
+        sys.path[:] = path_before
+    address = place_of(function) or _edition(imported_module, name)
+    if address is None:
         raise OptionError(
             f"client={shown(spec)}: the module has no source code that could identify the function; {BY_NAME}"
         )
-    return _Named(asynchronous(function), spec, place=place)
+    return _Named(asynchronous(function), spec, place=address)
 
 
 def pydantic_ai(model: str) -> Client:
@@ -180,14 +180,14 @@ class PydanticAI:
             raise Unavailable(said(error)) from None
         except exceptions.UserError as error:
             raise Denied(said(error)) from None
-        counts, finished = reply.usage, reply.finish_reason or "stop"
+        usage, finish_reason = reply.usage, reply.finish_reason or "stop"
         choice = {
             "index": 0,
             "message": {"role": "assistant", "content": reply.text, "reasoning_content": reply.thinking},
-            "finish_reason": FINISHED.get(finished, finished),
+            "finish_reason": FINISHED.get(finish_reason, finish_reason),
         }
-        tokens = {"prompt_tokens": counts.input_tokens, "completion_tokens": counts.output_tokens}
-        return {"model": reply.model_name, "choices": [choice], "usage": tokens}
+        usage_counts = {"prompt_tokens": usage.input_tokens, "completion_tokens": usage.output_tokens}
+        return {"model": reply.model_name, "choices": [choice], "usage": usage_counts}
 
 
 def _message(message: Mapping[str, Any]) -> Any:
@@ -208,8 +208,8 @@ def _message(message: Mapping[str, Any]) -> Any:
 def _picture(address: str) -> Any:
     from pydantic_ai import messages
 
-    inside = address.startswith("data:")
-    return messages.BinaryContent.from_data_uri(address) if inside else messages.ImageUrl(address)
+    is_inline = address.startswith("data:")
+    return messages.BinaryContent.from_data_uri(address) if is_inline else messages.ImageUrl(address)
 
 
 def _structured(response_format: Any) -> Any:
@@ -219,7 +219,7 @@ def _structured(response_format: Any) -> Any:
     if not isinstance(response_format, Mapping) or response_format.get("type") != "json_schema":
         return None
     schema = response_format["json_schema"]
-    shape = output.OutputObjectDefinition(
+    output_schema = output.OutputObjectDefinition(
         json_schema=schema["schema"], name=schema.get("name"), strict=schema.get("strict")
     )
-    return models.ModelRequestParameters(output_mode="native", output_object=shape)
+    return models.ModelRequestParameters(output_mode="native", output_object=output_schema)

@@ -68,14 +68,14 @@ class Budget:
                 "and output tokens"
             )
         if limit is not None:
-            what = f"max_cost={limit:g}"
+            option_text = f"max_cost={limit:g}"
             reject(
-                (listed_price is None, f"{what}: the price of {judge.model!r} is unknown; {PRICES}"),
-                (not limit > 0, f"{what} is not allowed; give a number above 0"),
+                (listed_price is None, f"{option_text}: the price of {judge.model!r} is unknown; {PRICES}"),
+                (not limit > 0, f"{option_text} is not allowed; give a number above 0"),
                 (
                     longest(judge.sampling) is None,
-                    f"{what}: the length of a reply has no limit, so the cost has no limit either; limit the length "
-                    f"with sampling {LIMITS[1]}=500",
+                    f"{option_text}: the length of a reply has no limit, so the cost has no limit either; limit the "
+                    f"length with sampling {LIMITS[1]}=500",
                 ),
             )
         return cls(limit=limit, price=listed_price)
@@ -122,14 +122,14 @@ def answer_tokens(judge: Judge) -> int:
 def spent(request: Mapping[str, Any], reply: Mapping[str, Any]) -> tuple[int, int, bool]:
     """The numbers of input and output tokens of a reply, and whether the numbers are estimates. They are estimates if
     the server reported no numbers."""
-    counts = reply.get("usage")
-    if isinstance(counts, Mapping):
-        sent, answered = token_count(counts.get("prompt_tokens")), token_count(counts.get("completion_tokens"))
-        if sent is not None and answered is not None:
-            return sent, answered, False
+    usage = reply.get("usage")
+    if isinstance(usage, Mapping):
+        n_sent, n_answered = token_count(usage.get("prompt_tokens")), token_count(usage.get("completion_tokens"))
+        if n_sent is not None and n_answered is not None:
+            return n_sent, n_answered, False
     choices = [choice for choice in reply["choices"] if isinstance(choice, Mapping)]
-    letters = "".join(_texts({"messages": [choice.get("message") for choice in choices]}))
-    return thought(request)[0], _tokens(len(letters)), True
+    answer_text = "".join(_texts({"messages": [choice.get("message") for choice in choices]}))
+    return thought(request)[0], _tokens(len(answer_text)), True
 
 
 def thought(body: Mapping[str, Any]) -> tuple[int, int]:
@@ -142,15 +142,17 @@ def at_most(body: Mapping[str, Any]) -> tuple[int, int]:
 
     A token has at least one byte. The answer schema is included.
     """
-    rules = {name: value for name, value in body.items() if name in ("response_format", "tools")}
-    size = sum(len(text.encode(errors="replace")) for text in _texts(body)) + len(msgspec.json.encode(rules))
-    return size + FRAME + PICTURE * _pictures(body), _longest(body)
+    format_options = {name: value for name, value in body.items() if name in ("response_format", "tools")}
+    n_bytes = sum(len(text.encode(errors="replace")) for text in _texts(body)) + len(
+        msgspec.json.encode(format_options)
+    )
+    return n_bytes + FRAME + PICTURE * _pictures(body), _longest(body)
 
 
 def longest(body: Mapping[str, Any]) -> int | None:
     """The maximum number of tokens of an answer according to the request; None if the request sets no limit."""
-    bounds = [token_count(body.get(name)) for name in LIMITS]
-    return next((bound for bound in bounds if bound), None)
+    limits = [token_count(body.get(name)) for name in LIMITS]
+    return next((bound for bound in limits if bound), None)
 
 
 def known_price(model: str, *, base_url: str | None = None) -> Price | None:
@@ -168,16 +170,16 @@ def known_price(model: str, *, base_url: str | None = None) -> Price | None:
         import genai_prices
     except ImportError as error:
         raise MissingExtraError("prices need genai-prices: pip install 'custodes[judge]', or give a price") from error
-    counts = genai_prices.Usage(input_tokens=1000, output_tokens=1000)  # prices may change with the length
+    usage = genai_prices.Usage(input_tokens=1000, output_tokens=1000)  # prices may change with the length
     try:
-        priced = genai_prices.calc_price(counts, model, provider_api_url=base_url)
+        calculation = genai_prices.calc_price(usage, model, provider_api_url=base_url)
     except (LookupError, ValueError):
         return None
-    dollars = [float(part) * MILLION / 1000 for part in (priced.input_price, priced.output_price)]
+    dollars = [float(part) * MILLION / 1000 for part in (calculation.input_price, calculation.output_price)]
     return Price(
         input=round(dollars[0], 6),
         output=round(dollars[1], 6),
-        source=f"genai-prices {genai_prices.__version__}, {priced.provider.id} {priced.model.id}",
+        source=f"genai-prices {genai_prices.__version__}, {calculation.provider.id} {calculation.model.id}",
     )
 
 

@@ -57,8 +57,8 @@ class Patience:
         """Seconds until the next attempt. If the server requests a pause, the wait is at least this pause. Otherwise
         the wait is uniformly distributed between 0 and the maximum ("full jitter", Brooker 2015, AWS Architecture
         Blog), so that requests that failed together are not sent again together."""
-        drawn = random.uniform(0, min(self.longest, self.first * 2.0 ** (tried - 1)))
-        return drawn if retry_after is None else retry_after + min(drawn, self.first)
+        random_wait = random.uniform(0, min(self.longest, self.first * 2.0 ** (tried - 1)))
+        return random_wait if retry_after is None else retry_after + min(random_wait, self.first)
 
 
 @dataclass(kw_only=True)
@@ -142,34 +142,35 @@ class Dispatch:
         """Send waiting requests one after the other. The next request is sent after the current request was answered or
         has failed."""
         while self._waiting:
-            request, tried, due = self._waiting.popleft(), 0, None
-            while not tried or due is not None:
-                worst = self.budget.worst(request.body)
-                await self._turn(worst, due, is_new=not tried)
+            request, n_tries, due_time = self._waiting.popleft(), 0, None
+            while not n_tries or due_time is not None:
+                max_cost = self.budget.worst(request.body)
+                await self._turn(max_cost, due_time, is_new=not n_tries)
                 if self._stopped is not None:
                     self._fail(request, self._stopped)
                     break
-                tried += 1
-                due = await self._send(request, worst, tried)
+                n_tries += 1
+                due_time = await self._send(request, max_cost, n_tries)
 
-    async def _turn(self, worst: float, due: float | None, *, is_new: bool) -> None:
-        """Wait until the limits allow a request that costs at most `worst`, or until the run is stopped."""
+    async def _turn(self, max_cost: float, due_time: float | None, *, is_new: bool) -> None:
+        """Wait until the limits allow a request that costs at most `max_cost`, or until the run is stopped."""
         while self._stopped is None:
-            now, limit, used = monotonic(), self.budget.limit, self.budget.spent
-            wait = max(due or 0.0, self.requests_rate.free, self.tokens_rate.free) - now
+            now, limit, spent_dollars = monotonic(), self.budget.limit, self.budget.spent
+            wait = max(due_time or 0.0, self.requests_rate.free, self.tokens_rate.free) - now
             # With so many unanswered requests the server may be unavailable, so no new one is sent.
-            unanswered = self.asked - len(self.replies) - len(self.failures)
-            if self._active >= int(self.window.size) or (is_new and unanswered >= self._most_given_up):
+            n_unanswered = self.asked - len(self.replies) - len(self.failures)
+            if self._active >= int(self.window.size) or (is_new and n_unanswered >= self._most_given_up):
                 await self._changes(None)
             elif wait > 0:
                 await self._changes(wait)
-            elif limit is None or used + self._reserved + worst <= limit:
+            elif limit is None or spent_dollars + self._reserved + max_cost <= limit:
                 return
             elif self._active:
                 await self._changes(None)  # replies may cost less than their maximum
             else:
                 self._stop(
-                    "budget", f"the request could exceed the cost limit of ${limit:g}, of which ${used:.4f} are spent"
+                    "budget",
+                    f"the request could exceed the cost limit of ${limit:g}, of which ${spent_dollars:.4f} are spent",
                 )
 
     async def _changes(self, within: float | None) -> None:
@@ -183,60 +184,60 @@ class Dispatch:
     def _most_given_up(self) -> int:
         return max(GIVEN_UP, 2 * int(self.window.size))
 
-    async def _send(self, request: Request, worst: float, tried: int) -> float | None:
+    async def _send(self, request: Request, max_cost: float, n_tries: int) -> float | None:
         """Send a request and handle its outcome. Return the time of the next attempt; None if there is no further
         attempt."""
         tokens = sum(thought(request.body)) if self.tokens_rate.per_minute else 0
-        sent, started, paid, due = monotonic(), datetime.now(UTC), 0.0, None
-        self.asked += tried == 1
+        sent_time, start_time, paid_dollars, due_time = monotonic(), datetime.now(UTC), 0.0, None
+        self.asked += n_tries == 1
         self.sent += 1
         self._active += 1
-        self._reserved += worst
-        self.requests_rate.take(sent)
-        self.tokens_rate.take(sent, tokens)
+        self._reserved += max_cost
+        self.requests_rate.take(sent_time)
+        self.tokens_rate.take(sent_time, tokens)
         try:
             body = await self.client(deepcopy(request.body))  # the client may modify it
             check_completion(body)
-            reply = Reply.make(body, sent=started.isoformat(), seconds=monotonic() - sent)
+            reply = Reply.make(body, sent=start_time.isoformat(), seconds=monotonic() - sent_time)
         except (Rejected, Denied) as error:
             self._refuse(request, error)
         except Unavailable as error:
-            paid = worst if error.paid else 0.0
-            due = self._unavailable(request, error, sent, tried)
+            paid_dollars = max_cost if error.paid else 0.0
+            due_time = self._unavailable(request, error, sent_time, n_tries)
         except (Exception, SystemExit, asyncio.CancelledError) as error:  # a user's client can raise anything
             if (task := asyncio.current_task()) and task.cancelling():
                 raise
-            paid = worst
+            paid_dollars = max_cost
             problem = Unavailable(said(error) if isinstance(error, Exception) else type(error).__name__)
-            due = self._unavailable(request, problem, sent, tried)
+            due_time = self._unavailable(request, problem, sent_time, n_tries)
         else:
-            paid = worst
+            paid_dollars = max_cost
             self.keep(request, reply)
             self.replies[request.key] = reply
-            tokens_in, tokens_out, guessed = spent(request.body, reply.body)
-            if worst and not guessed:
-                paid = self.budget.dollars(tokens_in, tokens_out)
+            tokens_in, tokens_out, is_estimated = spent(request.body, reply.body)
+            if max_cost and not is_estimated:
+                paid_dollars = self.budget.dollars(tokens_in, tokens_out)
             self.tokens_rate.settle(tokens_in + tokens_out - tokens)
             self.window.answered()
             self._rejected = self._given_up = 0
             self.settled()
         finally:
             self._active -= 1
-            self._reserved -= worst
-            self.budget.spent += paid
+            self._reserved -= max_cost
+            self.budget.spent += paid_dollars
             self._changed.set()
-        return due
+        return due_time
 
-    def _unavailable(self, request: Request, error: Unavailable, sent: float, tried: int) -> float | None:
+    def _unavailable(self, request: Request, error: Unavailable, sent_time: float, n_tries: int) -> float | None:
         """The time of the next attempt; None if the request has failed."""
         now, wait = monotonic(), error.retry_after
         if error.busy:
-            self.window.busy(sent, now)
+            self.window.busy(sent_time, now)
             self.requests_rate.free = max(self.requests_rate.free, now + (wait or 0.0))
-        if tried < self.patience.tries and (wait or 0.0) <= self.patience.most:
-            return now + self.patience.wait(tried, wait)
-        times = f"{tried} time{'s' * (tried > 1)}"
-        failure = Failure(reason="unavailable", message=f"{escape_controls(str(error))} (sent {times})")
+        if n_tries < self.patience.tries and (wait or 0.0) <= self.patience.most:
+            return now + self.patience.wait(n_tries, wait)
+        times_text = f"{n_tries} time{'s' * (n_tries > 1)}"
+        failure = Failure(reason="unavailable", message=f"{escape_controls(str(error))} (sent {times_text})")
         self._fail(request, failure)
         self._given_up += 1
         if wait is not None and wait > self.patience.most:
@@ -248,19 +249,19 @@ class Dispatch:
         return None
 
     def _refuse(self, request: Request, error: Rejected | Denied) -> None:
-        words = escape_controls(str(error))
-        self._fail(request, Failure(reason=error.reason, message=words))
+        message = escape_controls(str(error))
+        self._fail(request, Failure(reason=error.reason, message=message))
         self._rejected += 1
         if isinstance(error, Rejected):
-            words = f"{self._rejected} requests in a row were rejected: {words}"
+            message = f"{self._rejected} requests in a row were rejected: {message}"
         if isinstance(error, Denied) or self._rejected >= REJECTED:
-            self.refused = words
-            self._stop(error.reason, words)
+            self.refused = message
+            self._stop(error.reason, message)
 
-    def _stop(self, reason: Reason, words: str) -> None:
+    def _stop(self, reason: Reason, message: str) -> None:
         """Send no further requests. Replies to requests in progress are still stored."""
         if self._stopped is None:
-            self._stopped = Failure(reason=reason, message=LEFT + words)
+            self._stopped = Failure(reason=reason, message=LEFT + message)
             self._changed.set()
 
     def _fail(self, request: Request, failure: Failure) -> None:

@@ -116,8 +116,12 @@ class Judge:
         object.__setattr__(self, "labels", tuple(value_list("labels", self.labels)))
         object.__setattr__(self, "sampling", _stored(self.sampling))
         check_storable("judge", (self.name, self.model, *self.aspects, *self.labels))
-        names, ours = list(self.meanings), [name for name in self.sampling if name in OURS]
-        pairwise, scaled, two_labels = self.mode == "pairwise", self.scale != Judge.scale, len(self.labels) == 2
+        names, reserved_names = list(self.meanings), [name for name in self.sampling if name in OURS]
+        is_pairwise, has_scale, has_two_labels = (
+            self.mode == "pairwise",
+            self.scale != Judge.scale,
+            len(self.labels) == 2,
+        )
         reject(
             (not self.model.strip(), "model='': name the model to query"),
             (
@@ -129,21 +133,21 @@ class Judge:
                 f"aspects={shown(list(self.aspects))}: names must differ and must not be empty",
             ),
             (
-                ours,
-                f"sampling={listed(map(repr, ours))}: must be set by a separate argument (model, structured, logprobs, "
-                "repeats)",
+                reserved_names,
+                f"sampling={listed(map(repr, reserved_names))}: must be set by a separate argument (model, structured, "
+                "logprobs, repeats)",
             ),
             (
-                self.combine is not None and (not two_labels or len(names) < 2),
+                self.combine is not None and (not has_two_labels or len(names) < 2),
                 f"combine={self.combine!r} has no effect, because a combined label needs two labels and several "
                 "aspects",
             ),
             (
-                self.labels and pairwise,
+                self.labels and is_pairwise,
                 f"labels={shown(','.join(self.labels))} has no effect: a pairwise judge answers A, B or tie",
             ),
             (
-                self.labels and scaled,
+                self.labels and has_scale,
                 f"scale={self.scale!r} has no effect, because the judge gives labels; leave out scale or labels",
             ),
         )
@@ -152,14 +156,14 @@ class Judge:
         at_least("references", self.references, 0)
         reject(
             (
-                self.labels and self.logprobs and not (two_labels and has_known_polarity(self.labels)),
+                self.labels and self.logprobs and not (has_two_labels and has_known_polarity(self.labels)),
                 "logprobs=True: probabilities of labels need exactly two labels of a known pair, such as pass,fail",
             ),
             (
                 self.labels and self.examples is not None,
                 "examples: a judge that gives labels cannot have examples; describe the aspects instead",
             ),
-            (pairwise and scaled, f"scale={self.scale!r} has no effect: a pairwise judge answers A, B or tie"),
+            (is_pairwise and has_scale, f"scale={self.scale!r} has no effect: a pairwise judge answers A, B or tie"),
             (
                 self.prompt == FEEDBACK and self.reason != "first",
                 "prompt='feedback' asks for a reason in the form of feedback; set reason='first'",
@@ -176,8 +180,8 @@ class Judge:
         options = {"prompt": self.prompt, "aspects": listed(self.meanings, limit=3), "reason": self.reason}
         if self.mode == "pointwise":
             options |= {"labels": ",".join(self.labels)} if self.labels else {"scale": self.scale}
-        words = " ".join(f"{name}={value}" for name, value in {**options, **self.sampling}.items() if value)
-        return f"{self.name} ({self.mode} {words})"
+        options_text = " ".join(f"{name}={value}" for name, value in {**options, **self.sampling}.items() if value)
+        return f"{self.name} ({self.mode} {options_text})"
 
     @property
     def meanings(self) -> dict[str, str]:
@@ -195,13 +199,13 @@ class Judge:
             return tuple(self.labels)
         matched = SCALE.fullmatch(self.scale.strip())
         low, high, step = (float(text or 1) for text in matched.groups()) if matched else (0.0, 0.0, 1.0)
-        points = round((high - low) / step) if step else 0
-        if not 1 <= points < MOST_POINTS or abs(low + points * step - high) > 1e-9:
+        n_steps = round((high - low) / step) if step else 0
+        if not 1 <= n_steps < MOST_POINTS or abs(low + n_steps * step - high) > 1e-9:
             raise OptionError(
                 f"scale={shown(self.scale)} is not allowed; give LOW-HIGH, such as 1-5, or LOW-HIGH:STEP, such "
                 f"as 1-5:0.5, with at most {MOST_POINTS} points"
             )
-        return tuple(f"{round(low + point * step, 9):g}" for point in range(points + 1))
+        return tuple(f"{round(low + point * step, 9):g}" for point in range(n_steps + 1))
 
     @property
     def key(self) -> Key:
@@ -211,16 +215,18 @@ class Judge:
     @property
     def form(self) -> str:
         """Instructions on the answer format."""
-        reasoned = self.reason == "first"
-        start = '{"reason":"...",' if reasoned else "{"
-        then = f", first your reason in a few sentences, then the {self.key}" if reasoned else ""
+        has_reason = self.reason == "first"
+        prefix = '{"reason":"...",' if has_reason else "{"
+        reason_text = f", first your reason in a few sentences, then the {self.key}" if has_reason else ""
         if self.key == "score":
-            allowed = ", ".join(self.answers) if len(self.answers) <= LISTED else f"a number of the scale {self.scale}"
-            way = f'{start}"{self.key}":N}}, where N is one of {allowed}'
+            allowed_text = (
+                ", ".join(self.answers) if len(self.answers) <= LISTED else f"a number of the scale {self.scale}"
+            )
+            form_text = f'{prefix}"{self.key}":N}}, where N is one of {allowed_text}'
         else:
-            ways = [start + self.answer(label).removeprefix("{") for label in self.answers]
-            way = f"{', '.join(ways[:-1])} or {ways[-1]}"
-        return f"Answer with one JSON object and nothing else{then}: {way}."
+            answer_forms = [prefix + self.answer(label).removeprefix("{") for label in self.answers]
+            form_text = f"{', '.join(answer_forms[:-1])} or {answer_forms[-1]}"
+        return f"Answer with one JSON object and nothing else{reason_text}: {form_text}."
 
     def answer(self, label: str) -> str:
         """The text of the answer that a judge gives for a label."""
@@ -239,10 +245,10 @@ class Judge:
         return fields_set
 
     def _schema(self) -> dict[str, Any]:
-        kind = "number" if self.key == "score" else "string"
-        answer = {"type": kind, "enum": [self._value(label) for label in self.answers]}
-        reason = {REASON: {"type": "string"}} if self.reason == "first" else {}
-        properties = {**reason, self.key: answer}
+        json_type = "number" if self.key == "score" else "string"
+        answer_schema = {"type": json_type, "enum": [self._value(label) for label in self.answers]}
+        reason_schema = {REASON: {"type": "string"}} if self.reason == "first" else {}
+        properties = {**reason_schema, self.key: answer_schema}
         return {
             "type": "object",
             "properties": properties,
@@ -272,9 +278,9 @@ def _stored(sampling: Mapping[str, Any]) -> dict[str, Any]:
 def check_labels(labels: Sequence[str]) -> None:
     """Raise OptionError for labels that tables cannot represent or that readers cannot distinguish."""
     words, where = _words(labels), f"labels={shown(','.join(labels))}"
-    filled = [word for word in words if word is not None]
-    empty = [label for label, word in zip(labels, words, strict=True) if word is None]
-    binary = is_binary(filled)
+    defined_words = [word for word in words if word is not None]
+    unknown_labels = [label for label, word in zip(labels, words, strict=True) if word is None]
+    binary = is_binary(defined_words)
     reject(
         (
             not 2 <= len(labels) <= MOST_LABELS,
@@ -284,14 +290,20 @@ def check_labels(labels: Sequence[str]) -> None:
             any("\0" in label or "\n" in label for label in labels),
             f"{where}: labels must be single lines without NUL",
         ),
-        (empty, f"{where}: {listed(map(repr, empty))} means an empty cell in tables; give another word"),
-        (len(set(filled)) < len(filled), f"{where}: labels must differ by more than case, spaces and hyphens"),
         (
-            binary and sorted(POLARITY[word] for word in filled) != [0, 1],
+            unknown_labels,
+            f"{where}: {listed(map(repr, unknown_labels))} means an empty cell in tables; give another word",
+        ),
+        (
+            len(set(defined_words)) < len(defined_words),
+            f"{where}: labels must differ by more than case, spaces and hyphens",
+        ),
+        (
+            binary and sorted(POLARITY[word] for word in defined_words) != [0, 1],
             f"{where}: both labels are positive words or both are negative words; give one of each, such as pass,fail",
         ),
         (
-            not binary and all(word.replace(".", "", 1).lstrip("-").isdigit() for word in filled),
+            not binary and all(word.replace(".", "", 1).lstrip("-").isdigit() for word in defined_words),
             f"{where}: labels must not be numbers; for scores give scale=LOW-HIGH",
         ),
     )
@@ -332,8 +344,8 @@ def is_positive(rule: Combine, *, positives: int, negatives: int, aspects: int) 
     >>> is_positive("all", positives=0, negatives=1, aspects=3), is_positive("all", positives=2, negatives=0, aspects=3)
     (False, None)
     """
-    needed = {"all": aspects, "any": 1, "majority": aspects // 2 + 1}[rule]
-    return True if positives >= needed else False if negatives > aspects - needed else None
+    n_needed = {"all": aspects, "any": 1, "majority": aspects // 2 + 1}[rule]
+    return True if positives >= n_needed else False if negatives > aspects - n_needed else None
 
 
 def _words(labels: Sequence[str]) -> list[str | None]:

@@ -122,18 +122,18 @@ class JudgedTexts:
 
     def only(self, systems: Sequence[str], *, without: Sequence[str] = ()) -> JudgedTexts:
         """The outputs of the systems `systems`, for all items except the items `without`."""
-        chosen = {
-            item: {system: text for system, text in by_system.items() if system in systems}
-            for item, by_system in self.outputs.items()
+        selected_texts = {
+            item: {system: text for system, text in text_of_system.items() if system in systems}
+            for item, text_of_system in self.outputs.items()
             if item not in without
         }
-        left = {item: by_system for item, by_system in chosen.items() if by_system}
-        if without and not left:
+        remaining_texts = {item: text_of_system for item, text_of_system in selected_texts.items() if text_of_system}
+        if without and not remaining_texts:
             raise InputError(
                 f"examples use all {len(without)} items ({listed(without)}), so no item is left to judge; use fewer "
                 f"examples"
             )
-        return JudgedTexts(outputs=left, materials=self.materials)
+        return JudgedTexts(outputs=remaining_texts, materials=self.materials)
 
     def over(self, other: JudgedTexts) -> JudgedTexts:
         """These texts and the texts of `other`. If both have a text, the text of `other` is used."""
@@ -163,9 +163,9 @@ def planned(
     """All questions to send, the questions on identical outputs, and notes. `before` has the examples of each aspect as
     messages."""
     judge = prompt.judge
-    questions, same, unchanged = list[JudgeQuestion](), list[JudgeQuestion](), Counter[str]()
+    questions, identical_questions, n_unchanged = list[JudgeQuestion](), list[JudgeQuestion](), Counter[str]()
 
-    def sent(question: JudgeQuestion, systems: Sequence[str] = ("", "")) -> JudgeQuestion:
+    def with_request(question: JudgeQuestion, systems: Sequence[str] = ("", "")) -> JudgeQuestion:
         material = texts.material(question.item)
         content = messages(prompt, question.aspect, material, question.texts, systems)
         body = judge.body([*before.get(question.aspect, ()), *content])
@@ -182,7 +182,9 @@ def planned(
     for item, systems in rows:
         outputs = tuple(texts.outputs[item][system] for system in systems)
         if len(outputs) > 1 and outputs[0] == outputs[1]:
-            same += [JudgeQuestion(item=item, systems=systems, aspect=aspect) for aspect in judge.meanings]
+            identical_questions += [
+                JudgeQuestion(item=item, systems=systems, aspect=aspect) for aspect in judge.meanings
+            ]
             continue
         for aspect in judge.meanings:
             for repeat in range(repeats):
@@ -190,7 +192,7 @@ def planned(
                     presented = order
                     if outputs[1:] and not order:
                         presented = _drawn(seed, texts.material(item).source, outputs, aspect, repeat)
-                    plain = sent(
+                    plain_question = with_request(
                         JudgeQuestion(
                             item=item,
                             systems=systems,
@@ -200,33 +202,39 @@ def planned(
                             texts=outputs[::-1] if presented == "ba" else outputs,
                         )
                     )
-                    questions.append(plain)
+                    questions.append(plain_question)
                     for probe in probes.forms if repeat == 0 else ():
-                        draw = lot(seed, texts.material(item).source, *sorted(outputs), aspect, probe)
-                        question = sent(*_changed(plain, probes, probe, second=int(draw[0], 16) < 8))
-                        if question.request.key == plain.request.key:
-                            unchanged[probe] += 1
+                        random_hex = lot(seed, texts.material(item).source, *sorted(outputs), aspect, probe)
+                        question = with_request(
+                            *_changed(plain_question, probes, probe, second=int(random_hex[0], 16) < 8)
+                        )
+                        if question.request.key == plain_question.request.key:
+                            n_unchanged[probe] += 1
                         else:
                             questions.append(question)
-    n_same = len({(question.item, question.systems) for question in same})
+    n_same = len({(question.item, question.systems) for question in identical_questions})
     message = f"{n_same} comparisons have identical outputs; these comparisons count as ties and are not queried"
-    counts = ", ".join(f"{probe} {number}" for probe, number in unchanged.items())
-    no_change = f"{unchanged.total()} probes are not queried, because they would not change the request: {counts}"
-    notes += noted(("identical-outputs", n_same, message), ("unchanged-by-probe", unchanged.total(), no_change))
-    return questions, same, notes
+    counts_text = ", ".join(f"{probe} {number}" for probe, number in n_unchanged.items())
+    unchanged_text = (
+        f"{n_unchanged.total()} probes are not queried, because they would not change the request: {counts_text}"
+    )
+    notes += noted(("identical-outputs", n_same, message), ("unchanged-by-probe", n_unchanged.total(), unchanged_text))
+    return questions, identical_questions, notes
 
 
 def _changed(
-    plain: JudgeQuestion, probes: Probes, probe: str, *, second: bool
+    plain_question: JudgeQuestion, probes: Probes, probe: str, *, second: bool
 ) -> tuple[JudgeQuestion, tuple[str, ...]]:
-    """The question `plain` with one output in the form of a probe, and the names to display. The output is the one
+    """`plain_question` with one output in the form of a probe, and the names to display. The output is the one
     displayed first, or the one displayed second if `second` is true."""
-    displayed = plain.systems[::-1] if plain.order == "ba" else plain.systems
-    place = int(second and len(displayed) > 1)
-    form = probes.form(probe, plain.item, displayed[place], plain.texts[place])
-    texts = tuple(form.text if k == place else text for k, text in enumerate(plain.texts))
-    question = replace(plain, texts=texts, probe=probe, changed=displayed[place], reverse=form.reverse)
-    return question, tuple(form.system if k == place else "" for k in range(len(displayed)))
+    displayed = plain_question.systems[::-1] if plain_question.order == "ba" else plain_question.systems
+    changed_index = int(second and len(displayed) > 1)
+    probe_form = probes.form(probe, plain_question.item, displayed[changed_index], plain_question.texts[changed_index])
+    texts = tuple(probe_form.text if k == changed_index else text for k, text in enumerate(plain_question.texts))
+    question = replace(
+        plain_question, texts=texts, probe=probe, changed=displayed[changed_index], reverse=probe_form.reverse
+    )
+    return question, tuple(probe_form.system if k == changed_index else "" for k in range(len(displayed)))
 
 
 def messages(
@@ -236,8 +244,8 @@ def messages(
     text = prompt.filled(aspect, material, *outputs, systems=systems)
     if not material.images:
         return [{"role": "user", "content": text}]
-    parts = [image_part(image) for image in material.images]
-    return [{"role": "user", "content": [*parts, {"type": "text", "text": text}]}]
+    images = [image_part(image) for image in material.images]
+    return [{"role": "user", "content": [*images, {"type": "text", "text": text}]}]
 
 
 def _drawn(seed: int, source: str, outputs: tuple[str, ...], aspect: str, repeat: int) -> str:
@@ -253,28 +261,28 @@ def pairs_of(systems: Mapping[str, Iterable[str]], pairs: Any, seed: int) -> tup
     table `item, system_a, system_b` or its path. Items are drawn without replacement, by a hash of the seed, the item
     and the pair, so the order of a file does not matter.
     """
-    names = sorted({system for group in systems.values() for system in group})
-    if len(names) < 2:
+    system_names = sorted({system for group in systems.values() for system in group})
+    if len(system_names) < 2:
         raise InputError(
-            f"the texts have outputs of only one system ({', '.join(names)}), but a pairwise judge compares two; use "
-            f"mode pointwise"
+            f"the texts have outputs of only one system ({', '.join(system_names)}), but a pairwise judge compares "
+            "two; use mode pointwise"
         )
     if not isinstance(pairs, str) or not (pairs == ALL or pairs.startswith((AGAINST, SAMPLE))):
         return _named(systems, pairs), []
-    alone = sum(len(set(group)) < 2 for group in systems.values())
-    every = [(item, *pair) for item, group in systems.items() for pair in combinations(sorted(set(group)), 2)]
-    notes = noted(("one-output", alone, f"{alone} items have only one output, so no comparison is possible"))
+    n_single = sum(len(set(group)) < 2 for group in systems.values())
+    all_pairs = [(item, *pair) for item, group in systems.items() for pair in combinations(sorted(set(group)), 2)]
+    notes = noted(("one-output", n_single, f"{n_single} items have only one output, so no comparison is possible"))
     if pairs.startswith(AGAINST):
         system = pairs.removeprefix(AGAINST)
-        if system not in names:
-            raise OptionError(f"pairs={pairs!r}: there is no system {shown(system)}{suggestion(system, names)}")
-        every = [group for group in every if system in group[1:]]
+        if system not in system_names:
+            raise OptionError(f"pairs={pairs!r}: there is no system {shown(system)}{suggestion(system, system_names)}")
+        all_pairs = [group for group in all_pairs if system in group[1:]]
     elif pairs.startswith(SAMPLE):
-        every, sample_notes = _sample(every, pairs, seed)
+        all_pairs, sample_notes = _sample(all_pairs, pairs, seed)
         notes += sample_notes
-    if not every:
+    if not all_pairs:
         raise InputError(f"pairs={pairs!r}: no item has outputs of two systems to compare")
-    return every, notes
+    return all_pairs, notes
 
 
 def lot(*parts: object) -> str:
@@ -286,28 +294,36 @@ def lot(*parts: object) -> str:
     return hashlib.sha256("\0".join(map(str, parts)).encode()).hexdigest()
 
 
-def _sample(every: list[Pair], pairs: str, seed: int) -> tuple[list[Pair], list[Note]]:
-    text = pairs.removeprefix(SAMPLE)
-    if not (text.isascii() and text.isdigit() and 0 < int(text[:10]) < 10**9):
+def _sample(all_pairs: list[Pair], pairs: str, seed: int) -> tuple[list[Pair], list[Note]]:
+    number_text = pairs.removeprefix(SAMPLE)
+    if not (number_text.isascii() and number_text.isdigit() and 0 < int(number_text[:10]) < 10**9):
         raise OptionError(
             f"pairs={pairs!r} is not allowed; give sample:N, where N is the number of items for each pair of systems"
         )
-    number = int(text)
-    by_pair: dict[tuple[str, str], list[Pair]] = {}
-    for group in every:
-        by_pair.setdefault(group[1:], []).append(group)
-    drawn = {chosen for group in by_pair.values() for chosen in sorted(group, key=lambda it: lot(seed, *it))[:number]}
-    short = sum(len(group) < number for group in by_pair.values())
-    most = max((len(group) for group in by_pair.values()), default=0)
-    share = (
-        f"{number} of {most}" if all(len(group) == most for group in by_pair.values()) else f"{number} of up to {most}"
+    n_wanted = int(number_text)
+    rows_of_pair: dict[tuple[str, str], list[Pair]] = {}
+    for group in all_pairs:
+        rows_of_pair.setdefault(group[1:], []).append(group)
+    sampled = {
+        chosen for group in rows_of_pair.values() for chosen in sorted(group, key=lambda it: lot(seed, *it))[:n_wanted]
+    }
+    n_short = sum(len(group) < n_wanted for group in rows_of_pair.values())
+    n_most = max((len(group) for group in rows_of_pair.values()), default=0)
+    sample_text = (
+        f"{n_wanted} of {n_most}"
+        if all(len(group) == n_most for group in rows_of_pair.values())
+        else f"{n_wanted} of up to {n_most}"
     )
-    return [group for group in every if group in drawn], noted(
-        ("sampled-pairs", len(drawn) < len(every) and len(drawn), f"{share} items are judged for each pair of systems"),
+    return [group for group in all_pairs if group in sampled], noted(
+        (
+            "sampled-pairs",
+            len(sampled) < len(all_pairs) and len(sampled),
+            f"{sample_text} items are judged for each pair of systems",
+        ),
         (
             "short-sample",
-            short,
-            f"{short} pairs of systems have fewer than {number} common items; all common items of these pairs are "
+            n_short,
+            f"{n_short} pairs of systems have fewer than {n_wanted} common items; all common items of these pairs are "
             "judged",
         ),
     )
@@ -316,41 +332,43 @@ def _sample(every: list[Pair], pairs: str, seed: int) -> tuple[list[Pair], list[
 def _named(systems: Mapping[str, Iterable[str]], pairs: Any) -> list[Pair]:
     """The comparisons of a table."""
     if isinstance(pairs, str) and "/" not in pairs and "." not in pairs:
-        words = ("all", "vs:SYSTEM", "sample:N")
-        raise OptionError(f"pairs={pairs!r} is unknown{suggestion(pairs, (ALL,))}; give {', '.join(words)} or a file")
+        allowed_words = ("all", "vs:SYSTEM", "sample:N")
+        raise OptionError(
+            f"pairs={pairs!r} is unknown{suggestion(pairs, (ALL,))}; give {', '.join(allowed_words)} or a file"
+        )
     is_path = isinstance(pairs, str) or hasattr(pairs, "__fspath__")
     table = load_table(pairs) if is_path else None
-    where = table.name if table else "pairs"
-    frame = table.frame if table else to_polars(pairs, where=where)
+    table_name = table.name if table else "pairs"
+    frame = table.frame if table else to_polars(pairs, where=table_name)
     required = ("item", "system_a", "system_b")
-    check_columns(frame, where=where, required=required)
-    labels = pl.DataFrame([label_column(frame, name, where=where) for name in required])
+    check_columns(frame, where=table_name, required=required)
+    labels = pl.DataFrame([label_column(frame, name, where=table_name) for name in required])
     if not labels.height:
-        raise InputError(f"{where}: the table has no rows; give at least one comparison")
+        raise InputError(f"{table_name}: the table has no rows; give at least one comparison")
     systems_of = {item: set(named_systems) for item, named_systems in systems.items()}
     for name in ("system_a", "system_b"):
         items, named_systems = labels["item"], labels[name]
-        unknown = [system not in systems_of.get(item, ()) for item, system in zip(items, named_systems, strict=True)]
-        _refuse_unknown(pl.Series(unknown, dtype=pl.Boolean), items, named_systems, where=where)
+        is_unknown = [system not in systems_of.get(item, ()) for item, system in zip(items, named_systems, strict=True)]
+        _refuse_unknown(pl.Series(is_unknown, dtype=pl.Boolean), items, named_systems, where=table_name)
     refuse(
         labels["system_a"] == labels["system_b"],
         lambda rows, at: (
-            f"{where}: row {rows} compares {labels['system_a'][at]!r} with itself; give two different systems"
+            f"{table_name}: row {rows} compares {labels['system_a'][at]!r} with itself; give two different systems"
         ),
     )
-    turned = labels.select(
+    sorted_pairs = labels.select(
         "item",
         system_a=pl.min_horizontal("system_a", "system_b"),
         system_b=pl.max_horizontal("system_a", "system_b"),
     )
     check_unique(
-        turned,
+        sorted_pairs,
         required,
-        where=where,
+        where=table_name,
         what="comparison",
         hint="remove the duplicate; for more verdicts set orders or repeats",
     )
-    return [(item, a, b) for item, a, b in turned.iter_rows()]
+    return [(item, a, b) for item, a, b in sorted_pairs.iter_rows()]
 
 
 def _refuse_unknown(mask: pl.Series, items: pl.Series, systems: pl.Series, *, where: str) -> None:

@@ -121,26 +121,28 @@ def formatted(text: str) -> Form:
     >>> formatted("**Yes.**")
     Form(text='Yes.', system='', reverse=True)
     """
-    parts, reverse = _sentences(text), MARKUP.search(text) is not None
-    if reverse:
-        changed = MARKUP.sub("", text)
+    sentences, has_markup = _sentences(text), MARKUP.search(text) is not None
+    if has_markup:
+        plain_text = MARKUP.sub("", text)
     else:
-        changed = "\n".join(f"- {part}" for part in parts) if len(parts) > 1 else f"**{text.strip()}**"
-    same_words = BETWEEN.sub(" ", changed).split() == BETWEEN.sub(" ", text).split()
-    return Form(changed, reverse=reverse) if parts and same_words and not FIXED.search(text) else Form(text)
+        plain_text = "\n".join(f"- {part}" for part in sentences) if len(sentences) > 1 else f"**{text.strip()}**"
+    has_same_words = BETWEEN.sub(" ", plain_text).split() == BETWEEN.sub(" ", text).split()
+    return (
+        Form(plain_text, reverse=has_markup) if sentences and has_same_words and not FIXED.search(text) else Form(text)
+    )
 
 
 def _sentences(text: str) -> list[str]:
     """The sentences or lines of a text. Each has at least `SHORTEST` characters, unless the whole text is shorter."""
-    parts = list[str]()
-    for part in filter(None, ENDS.split(text.strip())):
-        if parts and len(parts[-1]) < SHORTEST:
-            parts[-1] = f"{parts[-1]} {part}"
+    sentences = list[str]()
+    for sentence in filter(None, ENDS.split(text.strip())):
+        if sentences and len(sentences[-1]) < SHORTEST:
+            sentences[-1] = f"{sentences[-1]} {sentence}"
         else:
-            parts.append(part)
-    if len(parts) > 1 and len(parts[-1]) < SHORTEST:
-        parts[-2:] = [" ".join(parts[-2:])]
-    return parts
+            sentences.append(sentence)
+    if len(sentences) > 1 and len(sentences[-1]) < SHORTEST:
+        sentences[-2:] = [" ".join(sentences[-2:])]
+    return sentences
 
 
 def _rewrites(path: str, outputs: Mapping[str, Mapping[str, str]]) -> Rewrites:
@@ -162,7 +164,7 @@ def probe_outcomes(
     judge: Judge, rows: Sequence[tuple[JudgeQuestion, ReadReply | None, str]]
 ) -> Iterator[dict[str, Any]]:
     """The rows of the table `probes`, from questions with the reply and the reason for a missing answer."""
-    plain = {
+    plain_answers = {
         (question.item, question.systems, question.aspect, question.order): (answer, why)
         for question, answer, why in rows
         if not question.probe and question.repeat == "0"
@@ -170,8 +172,8 @@ def probe_outcomes(
     for question, answer, why in rows:
         if not question.probe or why == "budget":
             continue
-        first, first_why = plain[question.item, question.systems, question.aspect, question.order]
-        outcomes = [_outcome(judge, question, reply) for reply in (first, answer)]
+        plain_answer, plain_why = plain_answers[question.item, question.systems, question.aspect, question.order]
+        outcomes = [_outcome(judge, question, reply) for reply in (plain_answer, answer)]
         before, after = outcomes[::-1] if question.reverse else outcomes
         yield {
             "item": question.item,
@@ -183,7 +185,7 @@ def probe_outcomes(
             "order": question.order,
             "plain": before,
             "changed": after,
-            "invalid": why or first_why,
+            "invalid": why or plain_why,
         }
 
 

@@ -70,8 +70,8 @@ class Fenced(str):
         tag = f"{role}-{_hash(text, *beside)}"
         while tag in text or any(tag in other for other in beside):  # practically impossible
             tag = f"{role}-{_hash(tag)}"
-        name = f"System: {' '.join(system.split())}\n" if system else ""
-        fenced = cls(f"{name}<{tag}>\n{text}\n</{tag}>")
+        system_line = f"System: {' '.join(system.split())}\n" if system else ""
+        fenced = cls(f"{system_line}<{tag}>\n{text}\n</{tag}>")
         fenced.tag, fenced.text = tag, text
         return fenced
 
@@ -134,43 +134,48 @@ class Prompt:
         """The prompt for one output of an item, or for two outputs in presentation order. `systems` are the names to
         display ('' for no name)."""
         judge = self.judge
-        beside = (*sorted(outputs), material.source)
+        other_texts = (*sorted(outputs), material.source)
         roles = ("output-A", "output-B") if judge.mode == "pairwise" else ("output",)
         fenced = [
-            Fenced.make(role, text, *beside, system=system)
+            Fenced.make(role, text, *other_texts, system=system)
             for role, text, system in zip(roles, outputs, systems[: len(roles)], strict=True)
         ]
         texts = dict(zip(OUTPUTS[judge.mode], fenced, strict=True))
-        task = {"mode": judge.mode, "aspect": aspect, "definition": judge.meanings[aspect], "form": judge.form}
-        scale = {"low": judge.answers[0], "high": judge.answers[-1]} if judge.key == "score" else {}
+        task_variables = {
+            "mode": judge.mode,
+            "aspect": aspect,
+            "definition": judge.meanings[aspect],
+            "form": judge.form,
+        }
+        scale_variables = {"low": judge.answers[0], "high": judge.answers[-1]} if judge.key == "score" else {}
         try:
             variables = {
-                **task,
-                **scale,
+                **task_variables,
+                **scale_variables,
                 "labels": list(judge.answers),
                 **material.variables(judge.references),
                 **texts,
             }
-            whole: str = self.template.render({**WORDS, **variables}).strip()
+            prompt_text: str = self.template.render({**WORDS, **variables}).strip()
         except RecursionError:
             raise OptionError(f"{self._where}: {TOO_DEEP}") from None
         except Exception as problem:  # a template can raise anything
             raise OptionError(f"{self._where}: {said(problem)}; variables: {self._known}") from None
         for name, text in texts.items():
-            if text not in whole and text.text.strip() not in whole:
+            if text not in prompt_text and text.text.strip() not in prompt_text:
                 raise OptionError(
                     f"{self._where}: the prompt does not contain {{{{ {name} }}}}, so the judge would not see "
                     f"the text; add this variable"
                 )
-        return whole
+        return prompt_text
 
     @cached_property
     def digest(self) -> str:
         """A hash of the prompt without the texts of items."""
-        some = ItemTexts(source="source", references=("reference",), context="context", meta={})
+        example_material = ItemTexts(source="source", references=("reference",), context="context", meta={})
         outputs = ("first", "second")[: len(OUTPUTS[self.judge.mode])]
-        parts = [self.filled(aspect, some, *outputs) for aspect in self.judge.meanings]
-        return _hash(*parts)
+        prompts = [self.filled(aspect, example_material, *outputs) for aspect in self.judge.meanings]
+        return _hash(*prompts)
 
     @property
     def _where(self) -> str:
@@ -201,13 +206,14 @@ def _compiled(name: str, mode: str, *, is_file: bool) -> Any:
     )
     try:
         for text in texts.values():
-            used = meta.find_undeclared_variables(environment.parse(text))
-            allowed = (*VARIABLES[mode], *WORDS)
-            unknown = sorted(used - {*allowed, *environment.globals})
-            if unknown:
+            used_variables = meta.find_undeclared_variables(environment.parse(text))
+            allowed_variables = (*VARIABLES[mode], *WORDS)
+            unknown_variables = sorted(used_variables - {*allowed_variables, *environment.globals})
+            if unknown_variables:
                 raise OptionError(
-                    f"prompt {name}: {listed(unknown)} is unknown{suggestion(unknown[0], allowed)}; variables of a"
-                    f" {mode} prompt: {', '.join(VARIABLES[mode])}"
+                    f"prompt {name}: {listed(unknown_variables)} is unknown"
+                    f"{suggestion(unknown_variables[0], allowed_variables)}; variables of a {mode} "
+                    f"prompt: {', '.join(VARIABLES[mode])}"
                 )
         return environment.get_template(name)
     except TemplateError as problem:
@@ -223,8 +229,12 @@ def _text_of(path: str) -> str:
 
 
 def _ours(name: str) -> str | None:
-    place = files("custodes.judging") / "prompts" / name
-    return place.read_text(encoding="utf-8") if name.removesuffix(".jinja").isalpha() and place.is_file() else None
+    prompt_file = files("custodes.judging") / "prompts" / name
+    return (
+        prompt_file.read_text(encoding="utf-8")
+        if name.removesuffix(".jinja").isalpha() and prompt_file.is_file()
+        else None
+    )
 
 
 def image_part(image: str) -> dict[str, Any]:
@@ -235,15 +245,15 @@ def image_part(image: str) -> dict[str, Any]:
 
 def _encoded(path: str) -> str:
     check_exists(Path(path))
-    kind, _ = guess_type(path)
-    if not (kind or "").startswith("image/"):
+    mime_type, _ = guess_type(path)
+    if not (mime_type or "").startswith("image/"):
         raise InputError(
             f"{shown(path)}: the suffix is not that of an image; give a .png, .jpg, .webp or .gif file, or an address"
         )
-    now = Path(path).stat()
-    if now.st_size > LARGEST:
+    status = Path(path).stat()
+    if status.st_size > LARGEST:
         raise InputError(f"{shown(path)}: the image is larger than {LARGEST >> 20} MiB; reduce the size")
-    return f"data:{kind};base64,{_content(path, now.st_mtime_ns, now.st_size)}"
+    return f"data:{mime_type};base64,{_content(path, status.st_mtime_ns, status.st_size)}"
 
 
 @lru_cache(maxsize=256)

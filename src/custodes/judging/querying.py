@@ -70,7 +70,7 @@ def query(
     replies, missing = find_replies(requests, cache)
     if not missing:
         return Received(replies=replies, failures={})
-    settled = SimpleQueue[bool]()
+    finished = SimpleQueue[bool]()
     dispatch = Dispatch(
         requests=missing,
         client=client,
@@ -80,25 +80,25 @@ def query(
         budget=budget,
         patience=patience or PATIENCE,
         keep=partial(store_reply, cache),
-        settled=lambda: settled.put(True),
+        settled=lambda: finished.put(True),
     )
-    with closing(_running(dispatch, settled)) as running:
+    with closing(_running(dispatch, finished)) as running:
         for _ in progress(running, total=len(missing), desc="asking"):
             pass
     replies |= dispatch.replies
     if dispatch.refused is not None and not replies:
         raise OptionError(f"the judge cannot be queried: {dispatch.refused}")
-    lost = [request.key for request in missing if request.key not in replies]
-    failures = {key: dispatch.failures.get(key, NOT_REACHED) for key in lost}
+    unanswered_keys = [request.key for request in missing if request.key not in replies]
+    failures = {key: dispatch.failures.get(key, NOT_REACHED) for key in unanswered_keys}
     return Received(replies=replies, failures=failures, asked=dispatch.asked, sent=dispatch.sent)
 
 
-def _running(dispatch: Dispatch, settled: SimpleQueue[bool]) -> Generator[None, None, None]:
+def _running(dispatch: Dispatch, finished: SimpleQueue[bool]) -> Generator[None, None, None]:
     """Run a dispatch in a thread, and yield once for each finished request. If the caller stops, the run ends."""
     runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)
     loop, tasks = runner.get_loop(), list[asyncio.Task[None]]()
 
-    async def whole() -> None:
+    async def run_dispatch() -> None:
         tasks.append(asyncio.ensure_future(dispatch.run()))
         try:
             await tasks[0]
@@ -106,17 +106,17 @@ def _running(dispatch: Dispatch, settled: SimpleQueue[bool]) -> Generator[None, 
             if close := getattr(dispatch.client, "aclose", None):
                 await close()
 
-    def work() -> None:
+    def run_loop() -> None:
         with runner:
-            runner.run(whole())
+            runner.run(run_dispatch())
 
     with ThreadPoolExecutor(1, thread_name_prefix="custodes-ask") as pool:
-        future = pool.submit(work)
-        future.add_done_callback(lambda _: settled.put(False))
+        future = pool.submit(run_loop)
+        future.add_done_callback(lambda _: finished.put(False))
         try:
             while True:
                 with suppress(Empty):
-                    if not settled.get(timeout=0.5):  # with a timeout, so that Ctrl-C works on every system
+                    if not finished.get(timeout=0.5):  # with a timeout, so that Ctrl-C works on every system
                         break
                     yield
         finally:
@@ -152,23 +152,34 @@ class QueriedPlan:
 def query_plan(plan: JudgingPlan, send: SendRequests) -> QueriedPlan:
     """Send all requests. If a reply has no answer, the request is repeated once, under a different key."""
     requests = {request.key: request for request in plan.requests}
-    first = send(list(requests.values()))
-    answers = read_answers(plan, first.replies)
-    again = second_requests(plan, answers)
-    second = send(list(again.values())) if again else Received(replies={}, failures={})
-    later = {key: second.replies[request.key] for key, request in again.items() if request.key in second.replies}
-    lost = {key: second.failures[request.key] for key, request in again.items() if request.key in second.failures}
-    used = [(requests[key], reply) for key, reply in first.replies.items()]
+    first_received = send(list(requests.values()))
+    answers = read_answers(plan, first_received.replies)
+    repeats = second_requests(plan, answers)
+    second_received = send(list(repeats.values())) if repeats else Received(replies={}, failures={})
+    later_replies = {
+        key: second_received.replies[request.key]
+        for key, request in repeats.items()
+        if request.key in second_received.replies
+    }
+    later_failures = {
+        key: second_received.failures[request.key]
+        for key, request in repeats.items()
+        if request.key in second_received.failures
+    }
+    used_requests = [(requests[key], reply) for key, reply in first_received.replies.items()]
     return QueriedPlan(
-        requests=requests | {key: again[key] for key in later},
-        replies={**first.replies, **later},
-        answers=answers | read_answers(plan, later),
+        requests=requests | {key: repeats[key] for key in later_replies},
+        replies={**first_received.replies, **later_replies},
+        answers=answers | read_answers(plan, later_replies),
         # If the second request was rejected, the first reply counts; other failures may succeed in a later run.
-        failures={**first.failures, **{key: failure for key, failure in lost.items() if failure.reason != "rejected"}},
-        again=again,
-        used=[*used, *((again[key], reply) for key, reply in later.items())],
-        asked=first.asked + second.asked,
-        sent=first.sent + second.sent,
+        failures={
+            **first_received.failures,
+            **{key: failure for key, failure in later_failures.items() if failure.reason != "rejected"},
+        },
+        again=repeats,
+        used=[*used_requests, *((repeats[key], reply) for key, reply in later_replies.items())],
+        asked=first_received.asked + second_received.asked,
+        sent=first_received.sent + second_received.sent,
     )
 
 
@@ -183,17 +194,17 @@ def second_requests(plan: JudgingPlan, answers: Mapping[str, ReadReply]) -> dict
     the same body as the first request, except after a truncated reply. The second request then has twice the token
     limit, or twice the tokens of the reply if there is no limit. If both are unknown, there is no second request.
     """
-    firsts = {question.request.key: question for question in plan.asked}
-    seconds: dict[str, Request] = {}
+    first_questions = {question.request.key: question for question in plan.asked}
+    repeats: dict[str, Request] = {}
     for key, answer in answers.items():
         if answer.why not in AGAIN:
             continue
-        body = dict(firsts[key].request.body)
+        body = dict(first_questions[key].request.body)
         if answer.why == "truncated":
-            limit = next((name for name in LIMITS if isinstance(body.get(name), int)), LIMITS[1])
-            room = body.get(limit, answer.tokens_out)
-            if not room:
+            limit_name = next((name for name in LIMITS if isinstance(body.get(name), int)), LIMITS[1])
+            n_tokens = body.get(limit_name, answer.tokens_out)
+            if not n_tokens:
                 continue
-            body[limit] = 2 * room
-        seconds[key] = Request.make(plan.address, body, f"{firsts[key].repeat} again")
-    return seconds
+            body[limit_name] = 2 * n_tokens
+        repeats[key] = Request.make(plan.address, body, f"{first_questions[key].repeat} again")
+    return repeats

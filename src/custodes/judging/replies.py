@@ -119,21 +119,21 @@ class _UnclearError(Exception):
 def _last_verdict(text: str, judge: Judge, prompt_texts: Sequence[str]) -> _Verdict | None:
     """The answer in the last JSON object with the key of the answer, if this answer is unambiguous, or a label that is
     the whole text."""
-    thought = text.rfind(THOUGHT)
+    thought_index = text.rfind(THOUGHT)
     try:
-        answers = [verdict for verdict in _answers(text, judge) if verdict.end > thought]
+        answers = [verdict for verdict in _answers(text, judge) if verdict.end > thought_index]
     except _UnclearError:
         return None
     if not answers:
-        begin = thought + len(THOUGHT) if thought >= 0 else 0
-        label, at = _label(text[begin:], judge.answers)
-        return _Verdict(begin, len(text), label, begin + at) if label else None
+        begin = thought_index + len(THOUGHT) if thought_index >= 0 else 0
+        label, label_index = _label(text[begin:], judge.answers)
+        return _Verdict(begin, len(text), label, begin + label_index) if label else None
     last = answers[-1]
-    unfinished = thought < 0 and text.lstrip().startswith(THINKING)
-    if unfinished or _quoted(text, last, prompt_texts) or _disputed(text, answers, judge.answers):
+    is_unfinished = thought_index < 0 and text.lstrip().startswith(THINKING)
+    if is_unfinished or _quoted(text, last, prompt_texts) or _disputed(text, answers, judge.answers):
         return None
-    before = text[: last.start].rpartition(THOUGHT)[2]
-    return replace(last, reason=_text(last.reason) or before.strip(ENDING))
+    text_before = text[: last.start].rpartition(THOUGHT)[2]
+    return replace(last, reason=_text(last.reason) or text_before.strip(ENDING))
 
 
 def _answers(text: str, judge: Judge) -> Iterator[_Verdict]:
@@ -144,29 +144,33 @@ def _answers(text: str, judge: Judge) -> Iterator[_Verdict]:
             raise _UnclearError
         for key in keys:
             label, offset = _label(value[key], judge.answers)
-            begun = [*re.finditer(rf'"{judge.key}"\s*:\s*"?', text[start:end], re.IGNORECASE)]
-            at = start + begun[-1].end() + offset if begun else end
-            yield _Verdict(start, end, label, at, value.get(REASON))
+            key_matches = [*re.finditer(rf'"{judge.key}"\s*:\s*"?', text[start:end], re.IGNORECASE)]
+            label_index = start + key_matches[-1].end() + offset if key_matches else end
+            yield _Verdict(start, end, label, label_index, value.get(REASON))
 
 
 def _disputed(text: str, answers: Sequence[_Verdict], labels: Sequence[str]) -> bool:
     """Whether the text around the last answer makes the answer ambiguous. The text may have further answers, or may
     continue the sentence of the answer."""
     last = answers[-1]
-    line, *below = text[last.end :].split("\n")
-    if any(_label(other, labels)[0] not in ("", last.label) for other in below):
+    rest_of_line, *next_lines = text[last.end :].split("\n")
+    if any(_label(other, labels)[0] not in ("", last.label) for other in next_lines):
         return True
-    others = [other for other in answers if other.label not in ("", last.label)]
-    if others:  # a revised answer is a separate object, introduced by words
-        between = re.findall(r"[^\W\d_]+", text[others[-1].end : last.start].casefold())
-        return len({other.label for other in others}) > 1 or not _ends(text, last) or JOINING.issuperset(between)
-    words = re.findall(r"\w+(?:\.\d+)?", line)
+    other_answers = [other for other in answers if other.label not in ("", last.label)]
+    if other_answers:  # a revised answer is a separate object, introduced by words
+        words_between = re.findall(r"[^\W\d_]+", text[other_answers[-1].end : last.start].casefold())
+        return (
+            len({other.label for other in other_answers}) > 1
+            or not _ends(text, last)
+            or JOINING.issuperset(words_between)
+        )
+    words = re.findall(r"\w+(?:\.\d+)?", rest_of_line)
     if not words:
         return False
-    named = {other for other in labels if {other, other.capitalize()} & {*words}}
-    begun = line.lstrip(AROUND)[:1]
-    goes_on = begun == "," or (begun.islower() and words[0] not in SINCE)
-    return goes_on or (bool(named) and last.label not in named)
+    named_labels = {other for other in labels if {other, other.capitalize()} & {*words}}
+    next_character = rest_of_line.lstrip(AROUND)[:1]
+    is_continued = next_character == "," or (next_character.islower() and words[0] not in SINCE)
+    return is_continued or (bool(named_labels) and last.label not in named_labels)
 
 
 def _ends(text: str, verdict: _Verdict) -> bool:
@@ -178,17 +182,17 @@ def _ends(text: str, verdict: _Verdict) -> bool:
 def _objects(text: str) -> Iterator[tuple[int, int, dict[str, Any]]]:
     """The outermost JSON objects in a text, with their start and end."""
     decoder = json.JSONDecoder(object_pairs_hook=_only_once)
-    at, tried = text.find("{"), 0
-    while at >= 0 and tried < MOST:
-        tried += 1
+    start, n_tried = text.find("{"), 0
+    while start >= 0 and n_tried < MOST:
+        n_tried += 1
         try:
-            value, end = decoder.raw_decode(text, at)
+            value, end = decoder.raw_decode(text, start)
         except (ValueError, RecursionError):
-            end = at + 1
+            end = start + 1
         else:
-            yield at, end, value
-        at = text.find("{", end)
-    if at >= 0:
+            yield start, end, value
+        start = text.find("{", end)
+    if start >= 0:
         raise _UnclearError
 
 
@@ -216,19 +220,19 @@ def _label(value: Any, labels: Sequence[str]) -> tuple[str, int]:
         value = json.dumps(value)
     if not isinstance(value, str):
         return _numbered(_number(value), labels), 0
-    word = value.rstrip(ENDING).lstrip(AROUND)
-    for whole in (value.strip(), word):  # a label may hold spaces, a bracket or a word such as 'answer'
-        label = next((name for name in labels if name.casefold() == whole.casefold()), "")
+    trimmed = value.rstrip(ENDING).lstrip(AROUND)
+    for candidate in (value.strip(), trimmed):  # a label may hold spaces, a bracket or a word such as 'answer'
+        label = next((name for name in labels if name.casefold() == candidate.casefold()), "")
         if label:
-            return label, value.index(whole)
-    matched = SAID.fullmatch(word) if len(word) <= SHORT else None
+            return label, value.index(candidate)
+    matched = SAID.fullmatch(trimmed) if len(trimmed) <= SHORT else None
     if matched is None or (matched["high"] and _numbered(float(matched["high"]), labels) != labels[-1]):
         return "", 0
-    word, at = matched["word"], value.index(word) + matched.start("word")
-    label = next((name for name in labels if name.casefold() == word.casefold()), "")
-    if not label and re.fullmatch(r"-?(?:\d{1,9}(\.\d{0,9})?|\.\d{1,9})", word):
-        label = _numbered(float(word), labels)
-    return label, at
+    trimmed, label_index = matched["word"], value.index(trimmed) + matched.start("word")
+    label = next((name for name in labels if name.casefold() == trimmed.casefold()), "")
+    if not label and re.fullmatch(r"-?(?:\d{1,9}(\.\d{0,9})?|\.\d{1,9})", trimmed):
+        label = _numbered(float(trimmed), labels)
+    return label, label_index
 
 
 def _numbered(value: float, labels: Sequence[str]) -> str:
@@ -256,26 +260,26 @@ def _chances(
     than labels may be more likely.
     """
     texts = [_text(entry.get("token")) for entry in tokens]
-    whole = "".join(texts)
-    shift = whole.rfind(content)
-    if shift < 0:
+    joined_tokens = "".join(texts)
+    content_start = joined_tokens.rfind(content)
+    if content_start < 0:
         return None
-    place, token = shift + at, 0
-    while token < len(texts) and place >= len(texts[token]):
-        place -= len(texts[token])
-        token += 1
-    if token == len(texts):
+    target_offset, token_index = content_start + at, 0
+    while token_index < len(texts) and target_offset >= len(texts[token_index]):
+        target_offset -= len(texts[token_index])
+        token_index += 1
+    if token_index == len(texts):
         return None
-    sums: dict[str, float] = {}
-    alternatives = _objects_of(tokens[token].get("top_logprobs"))
-    for entry in {_text(other.get("token")): other for other in (tokens[token], *alternatives)}.values():
-        label, log = _begun(_text(entry.get("token")), labels), _number(entry.get("logprob"))
-        if label and log <= 1e-6:
-            sums[label] = sums.get(label, 0.0) + math.exp(log)
-    total = sum(sums.values())
-    if len(sums) < len(labels) or total <= 0:
+    label_weights: dict[str, float] = {}
+    alternatives = _objects_of(tokens[token_index].get("top_logprobs"))
+    for entry in {_text(other.get("token")): other for other in (tokens[token_index], *alternatives)}.values():
+        label, log_probability = _begun(_text(entry.get("token")), labels), _number(entry.get("logprob"))
+        if label and log_probability <= 1e-6:
+            label_weights[label] = label_weights.get(label, 0.0) + math.exp(log_probability)
+    total = sum(label_weights.values())
+    if len(label_weights) < len(labels) or total <= 0:
         return None
-    return {label: sums[label] / total for label in labels}
+    return {label: label_weights[label] / total for label in labels}
 
 
 def _begun(token: str, labels: Sequence[str]) -> str:
@@ -283,9 +287,9 @@ def _begun(token: str, labels: Sequence[str]) -> str:
     word = token.strip().strip('"').strip().casefold()
     if not word:
         return ""
-    exact = [label for label in labels if label.casefold() == word]
-    begun = [label for label in labels if label.casefold().startswith(word)]
-    return exact[0] if exact else begun[0] if len(begun) == 1 else ""
+    exact_labels = [label for label in labels if label.casefold() == word]
+    matching_labels = [label for label in labels if label.casefold().startswith(word)]
+    return exact_labels[0] if exact_labels else matching_labels[0] if len(matching_labels) == 1 else ""
 
 
 def _objects_of(value: Any) -> list[Mapping[str, Any]]:

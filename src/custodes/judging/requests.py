@@ -104,8 +104,8 @@ class Request:
         >>> one.key == two.key, len(one.key)
         (False, 64)
         """
-        whole = msgspec.json.encode([address, body, repeat], order="sorted")
-        return cls(key=hashlib.sha256(whole).hexdigest(), body=body)
+        encoded_request = msgspec.json.encode([address, body, repeat], order="sorted")
+        return cls(key=hashlib.sha256(encoded_request).hexdigest(), body=body)
 
 
 class _Record(msgspec.Struct, frozen=True, gc=False):
@@ -145,9 +145,9 @@ class Reply(msgspec.Struct, frozen=True, gc=False):
 
 def find_replies(requests: Sequence[Request], cache: Cache) -> tuple[dict[str, Reply], list[Request]]:
     """The stored replies by key, and the distinct requests that have no stored reply."""
-    by_key = {request.key: request for request in requests}
-    replies = {key: Reply(record) for key, record in cache.replies(list(by_key)).items()}
-    return replies, [request for key, request in by_key.items() if key not in replies]
+    request_of_key = {request.key: request for request in requests}
+    replies = {key: Reply(record) for key, record in cache.replies(list(request_of_key)).items()}
+    return replies, [request for key, request in request_of_key.items() if key not in replies]
 
 
 def store_reply(cache: Cache, request: Request, reply: Reply) -> None:
@@ -209,8 +209,8 @@ def check_completion(body: Any) -> None:
 
 def token_count(tokens: Any) -> int | None:
     """The token count that a server reported; None if the count is invalid."""
-    sound = isinstance(tokens, int) and not isinstance(tokens, bool) and 0 <= tokens <= MOST_TOKENS
-    return tokens if sound else None
+    is_valid = isinstance(tokens, int) and not isinstance(tokens, bool) and 0 <= tokens <= MOST_TOKENS
+    return tokens if is_valid else None
 
 
 def failed(status: int, answer: Any, *, retry_after: float | None = None) -> Exception:
@@ -230,8 +230,8 @@ def words(answer: Any) -> str:
     """The message of a server in one short line without control characters."""
     for _ in range(3):  # {"error": {"message": ...}} and similar
         if isinstance(answer, Mapping):
-            named = (answer[name] for name in ("error", "message", "detail", "code") if answer.get(name))
-            answer = next(named, "")
+            message_parts = (answer[name] for name in ("error", "message", "detail", "code") if answer.get(name))
+            answer = next(message_parts, "")
     text = answer if isinstance(answer, str) else "" if answer is None else str(answer)
     if text.lstrip()[:1] == "<":
         text = "a page of HTML"

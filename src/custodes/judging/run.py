@@ -113,7 +113,7 @@ def judge(
     >>> judge(texts, Judge(model="m"), client=client).verdicts["preference"].to_list()
     [1, -1]
     """
-    lasting = (cache.path if isinstance(cache, Cache) else cache) is not None
+    has_cache_file = (cache.path if isinstance(cache, Cache) else cache) is not None
     plan = prepare(
         texts,
         judge,
@@ -123,13 +123,15 @@ def judge(
         probe=probe,
         client=client,
         rng=rng,
-        lasting=lasting,
+        lasting=has_cache_file,
     )
-    asker = client_of(judge, client, key=None, timeout=timeout)
+    connected_client = client_of(judge, client, key=None, timeout=timeout)
     budget = Budget.of(judge, max_cost, price)
-    with nullcontext(cache) if isinstance(cache, Cache) else Cache(cache) as stored:
-        limits: dict[str, Any] = {"concurrency": concurrency, "rpm": rpm, "tpm": tpm}
-        send = partial(query, client=asker, cache=stored, budget=budget, progress=progress, **limits)
+    with nullcontext(cache) if isinstance(cache, Cache) else Cache(cache) as open_cache:
+        rate_limits: dict[str, Any] = {"concurrency": concurrency, "rpm": rpm, "tpm": tpm}
+        send = partial(
+            query, client=connected_client, cache=open_cache, budget=budget, progress=progress, **rate_limits
+        )
         return judgements_of(plan, query_plan(plan, send), budget.price)
 
 
@@ -150,22 +152,24 @@ def prepare(
     """
     at_least("repeats", repeats, 1)
     place = _place(judge, client, lasting=lasting)
-    drawn_from, recorded_seed = recorded(rng)
-    seed = drawn_from if isinstance(drawn_from, int) else int(drawn_from.integers(2**32))
+    rng_or_seed, recorded_seed = recorded(rng)
+    seed = rng_or_seed if isinstance(rng_or_seed, int) else int(rng_or_seed.integers(2**32))
     study = texts if isinstance(texts, Study) else read(*(texts if isinstance(texts, list | tuple) else [texts]))
     if study.outputs is None:
         raise InputError(
             f"{study.name}: there are no texts to judge; give outputs with the columns item, "
             f"system, text, or item and outputs"
         )
-    every = isinstance(pairs, str) and pairs == "all"
-    if judge.mode == "pointwise" and not (every and orders == "both"):
-        what = f"orders={orders!r}" if every else f"pairs={shown(pairs)}"
-        raise OptionError(f"{what} has no effect, because a pointwise judge rates single outputs")
+    is_all_pairs = isinstance(pairs, str) and pairs == "all"
+    if judge.mode == "pointwise" and not (is_all_pairs and orders == "both"):
+        option_text = f"orders={orders!r}" if is_all_pairs else f"pairs={shown(pairs)}"
+        raise OptionError(f"{option_text} has no effect, because a pointwise judge rates single outputs")
     prompt = Prompt.load(judge)
     judged_texts = JudgedTexts.make(study.outputs)
-    if (chosen := study.selection.get("systems")) is not None:
-        judged_texts = judged_texts.only(select_labels(chosen, judged_texts.systems, option="systems", what="system"))
+    if (selected_systems := study.selection.get("systems")) is not None:
+        judged_texts = judged_texts.only(
+            select_labels(selected_systems, judged_texts.systems, option="systems", what="system")
+        )
     if judge.own_system:
         select_labels(judge.own_system, judged_texts.systems, option="own_system", what="system")
     if judge.references and not any(material.references for material in judged_texts.materials.values()):
@@ -174,10 +178,10 @@ def prepare(
             f"references to the texts, or set references=0"
         )
     examples = examples_of(prompt, judged_texts, seed)
-    left = judged_texts.only(judged_texts.systems, without=examples.items)
-    probes = Probes.make(probe, judge, orders=orders, outputs=left.outputs)
-    questions, same, notes = planned(
-        left,
+    remaining_texts = judged_texts.only(judged_texts.systems, without=examples.items)
+    probes = Probes.make(probe, judge, orders=orders, outputs=remaining_texts.outputs)
+    questions, identical_questions, notes = planned(
+        remaining_texts,
         prompt,
         place,
         pairs=pairs,
@@ -187,20 +191,22 @@ def prepare(
         before=examples.before,
         probes=probes,
     )
-    from_memory = isinstance(judge.examples, tuple)
-    recorded_judge = replace(judge, examples=f"{judge.examples[0].name}:{judge.examples[1]}") if from_memory else judge
-    table = pairs if isinstance(pairs, str) else str(pairs) if isinstance(pairs, Path) else "table"
+    has_own_examples = isinstance(judge.examples, tuple)
+    recorded_judge = (
+        replace(judge, examples=f"{judge.examples[0].name}:{judge.examples[1]}") if has_own_examples else judge
+    )
+    pairs_text = pairs if isinstance(pairs, str) else str(pairs) if isinstance(pairs, Path) else "table"
     return JudgingPlan(
         study=study,
         prompt=prompt,
         address=place,
         asked=questions,
-        same=same,
+        same=identical_questions,
         examples=f"{len(examples.items)}:{lot(examples.before)[:12]}" if examples.items else "",
         notes=(*study.notes, *examples.notes, *notes),
         options={
             "judge": recorded_judge,
-            "pairs": table,
+            "pairs": pairs_text,
             "orders": orders,
             "repeats": repeats,
             "probe": ",".join(probes.names),

@@ -233,36 +233,36 @@ class Judgements(Result):
 def judgements_of(plan: JudgingPlan, outcome: QueriedPlan, price: cost.Price | None) -> Judgements:
     """The tables of a queried plan."""
     judge = plan.judge
-    every = [(question, *_outcome(question, outcome)) for question in plan.asked]
-    rows = [row for row in every if not row[0].probe]
+    all_rows = [(question, *_outcome(question, outcome)) for question in plan.asked]
+    rows = [row for row in all_rows if not row[0].probe]
     # A comparison with only one order within the budget is incomplete, and marked as such.
-    begun = {_comparison(question) for question, _, why in rows if why != "budget"}
-    reported = [row for row in rows if row[2] != "budget" or _comparison(row[0]) in begun]
-    counts = [cost.spent(request.body, reply.body) for request, reply in outcome.used]
-    tokens_in, tokens_out, guessed = (sum(count[place] for count in counts) for place in range(3))
+    begun_comparisons = {_comparison(question) for question, _, why in rows if why != "budget"}
+    reported = [row for row in rows if row[2] != "budget" or _comparison(row[0]) in begun_comparisons]
+    token_counts = [cost.spent(request.body, reply.body) for request, reply in outcome.used]
+    tokens_in, tokens_out, n_estimated = (sum(count[column] for count in token_counts) for column in range(3))
     dollars = price.of(tokens_in, tokens_out) if price else None
-    answered = sum(answer is not None and not why for _, answer, why in every)
+    n_answered = sum(answer is not None and not why for _, answer, why in all_rows)
     expected = [row for row in reported if row[1] is not None and row[1].chances] if judge.mode == "pointwise" else []
     low, high = (float(judge.answers[0]), float(judge.answers[-1])) if judge.key == "score" else (None, None)
     names = [judge.name, *([judge.name + EXPECTED] if expected else [])]
-    signature = _signature(plan, every)
+    signature = _signature(plan, all_rows)
     tables: dict[str, TableData] = {
         "verdicts": _verdicts(judge.name, reported, plan.same) if judge.key == "verdict" else (),
         "ratings": _ratings(judge, reported, expected) if judge.key == "score" else (),
         "labels": [*_ratings(judge, reported, expected), *_combined(judge, rows)] if judge.key == "label" else (),
-        "probes": probe_outcomes(judge, every),
+        "probes": probe_outcomes(judge, all_rows),
         "raters": {
             "rater": names,
             "kind": "metric",
             "higher_is_better": True,
             "low": low,
             "high": high,
-            "cost": dollars / answered if dollars is not None and answered else None,
-            "cost_unit": COST_UNIT if dollars is not None and answered else None,
+            "cost": dollars / n_answered if dollars is not None and n_answered else None,
+            "cost_unit": COST_UNIT if dollars is not None and n_answered else None,
             "own_system": judge.own_system or None,
             "signature": [signature, *[f"{signature}|expected"] * (len(names) - 1)],
         },
-        "failures": _failures(every),
+        "failures": _failures(all_rows),
         "usage": {
             "questions": len(plan.asked),
             "requests": len(plan.requests) + len(outcome.again),
@@ -272,9 +272,9 @@ def judgements_of(plan: JudgingPlan, outcome: QueriedPlan, price: cost.Price | N
             "tokens_out": tokens_out,
             "dollars": dollars,
         },
-        "details": _details(every, outcome),
+        "details": _details(all_rows, outcome),
     }
-    notes = (*plan.notes, *positive_note(judge.labels), *_notes(plan, outcome, every, guessed))
+    notes = (*plan.notes, *positive_note(judge.labels), *_notes(plan, outcome, all_rows, n_estimated))
     provenance = Provenance(
         question="judge",
         study=plan.study.name,
@@ -317,21 +317,21 @@ def _where(question: JudgeQuestion) -> dict[str, Any]:
 def _verdicts(name: str, rows: Sequence[Row], same: Sequence[JudgeQuestion]) -> Iterator[dict[str, Any]]:
     rater = {"rater": name, "kind": "metric"}
     for question, answer, why in rows:
-        turn = -1 if question.order == "ba" else 1
+        sign = -1 if question.order == "ba" else 1
         label = answer.label if answer else ""
         chances = (answer and answer.chances) or {}
         first, second = (B, A) if question.order == "ba" else (A, B)
         yield {
             **_where(question),
             **rater,
-            "preference": SIGNS[label] * turn if label else None,
+            "preference": SIGNS[label] * sign if label else None,
             "invalid": why,
             "p_a": chances.get(first),
             "p_tie": chances.get(TIE),
             "p_b": chances.get(second),
         }
-    for tie in same:
-        yield {**_where(tie), **rater, "preference": SIGNS[TIE], "invalid": "", **dict.fromkeys(CHANCES)}
+    for question_of_tie in same:
+        yield {**_where(question_of_tie), **rater, "preference": SIGNS[TIE], "invalid": "", **dict.fromkeys(CHANCES)}
 
 
 def _ratings(judge: Judge, rows: Sequence[Row], expected: Sequence[Row]) -> Iterator[dict[str, Any]]:
@@ -375,10 +375,10 @@ def _combined(judge: Judge, rows: Sequence[Row]) -> Iterator[dict[str, Any]]:
         return
     positive = positive_label(judge.labels)
     negative = next(label for label in judge.labels if label != positive)
-    by_output: dict[tuple[str, str, str], list[Row]] = {}
+    rows_of_output: dict[tuple[str, str, str], list[Row]] = {}
     for row in rows:
-        by_output.setdefault((row[0].item, row[0].systems[0], row[0].repeat), []).append(row)
-    for group in by_output.values():
+        rows_of_output.setdefault((row[0].item, row[0].systems[0], row[0].repeat), []).append(row)
+    for group in rows_of_output.values():
         reasons = [why for _, _, why in group if why]
         if all(why == "budget" for _, _, why in group):
             continue
@@ -392,20 +392,20 @@ def _combined(judge: Judge, rows: Sequence[Row]) -> Iterator[dict[str, Any]]:
 
 def _failures(rows: Sequence[Row]) -> Iterator[dict[str, Any]]:
     """The number of failures by reason, in total and for each system."""
-    shown_in, answered, failed = Counter[str](), Counter[str](), Counter[tuple[str, str]]()
+    n_shown, n_answered, n_failed = Counter[str](), Counter[str](), Counter[tuple[str, str]]()
     for question, _, why in rows:
         for system in ("", *question.systems):
-            shown_in[system] += 1
-            answered[system] += not why
-            failed[system, why] += bool(why)
-    for (system, why), number in sorted(failed.items()):
-        if number:
+            n_shown[system] += 1
+            n_answered[system] += not why
+            n_failed[system, why] += bool(why)
+    for (system, why), n in sorted(n_failed.items()):
+        if n:
             yield {
                 "system": system,
-                "asked": shown_in[system],
-                "answered": answered[system],
+                "asked": n_shown[system],
+                "answered": n_answered[system],
                 "invalid": why,
-                "failures": number,
+                "failures": n,
             }
 
 
@@ -432,10 +432,10 @@ def _details(rows: Sequence[Row], outcome: QueriedPlan) -> Iterator[dict[str, An
 def _signature(plan: JudgingPlan, rows: Sequence[Row]) -> str:
     """All settings that change the answers, as one line."""
     judge = plan.judge
-    served = sorted({answer.model for _, answer, _ in rows if answer and answer.model}) or [judge.model]
-    more = len(served) - MOST_SERVED
-    parts: Mapping[str, Any] = {
-        "model": "+".join([*served[:MOST_SERVED], *([f"{more} more"] if more > 0 else [])]),
+    served_models = sorted({answer.model for _, answer, _ in rows if answer and answer.model}) or [judge.model]
+    n_more = len(served_models) - MOST_SERVED
+    signature_parts: Mapping[str, Any] = {
+        "model": "+".join([*served_models[:MOST_SERVED], *([f"{n_more} more"] if n_more > 0 else [])]),
         "mode": judge.mode,
         "prompt": f"{judge.prompt}:{plan.prompt.digest}",
         "references": judge.references or "",
@@ -447,49 +447,50 @@ def _signature(plan: JudgingPlan, rows: Sequence[Row]) -> str:
         "structured": "yes" if judge.structured else "",
         **judge.sampling,
     }
-    return "|".join(f"{name}:{value}" for name, value in parts.items() if value not in ("", None))
+    return "|".join(f"{name}:{value}" for name, value in signature_parts.items() if value not in ("", None))
 
 
-def _notes(plan: JudgingPlan, outcome: QueriedPlan, rows: Sequence[Row], guessed: int) -> list[Note]:
+def _notes(plan: JudgingPlan, outcome: QueriedPlan, rows: Sequence[Row], n_estimated: int) -> list[Note]:
     """Notes on failures and on properties of the answers."""
-    whys = Counter(why for _, answer, why in rows if why and answer is not None)
-    lost = Counter(why for _, answer, why in rows if answer is None)
-    replies = len(rows) - lost.total()
-    reasons = {failure.reason: failure.message for failure in outcome.failures.values()}
-    served = sorted({answer.model for _, answer, _ in rows if answer and answer.model})
-    unknown = 0
+    n_of_reason = Counter(why for _, answer, why in rows if why and answer is not None)
+    n_lost = Counter(why for _, answer, why in rows if answer is None)
+    n_replies = len(rows) - n_lost.total()
+    message_of_reason = {failure.reason: failure.message for failure in outcome.failures.values()}
+    served_models = sorted({answer.model for _, answer, _ in rows if answer and answer.model})
+    n_unknown = 0
     if plan.judge.logprobs:
-        unknown = sum(bool(answer and answer.label and answer.chances is None) for _, answer, _ in rows)
-    counted = ", ".join(f"{number} {why}" for why, number in sorted(whys.items()))
-    left = "; ".join(f"{number} {why}: {reasons[why]}" for why, number in sorted(lost.items()))  # type: ignore[index]
+        n_unknown = sum(bool(answer and answer.label and answer.chances is None) for _, answer, _ in rows)
+    counts_text = ", ".join(f"{number} {why}" for why, number in sorted(n_of_reason.items()))
+    failures_text = "; ".join(f"{number} {why}: {message_of_reason[why]}" for why, number in sorted(n_lost.items()))  # type: ignore[index]
     return noted(
         (
             "no-answer",
-            whys.total(),
-            f"{whys.total()} of {replies} replies contain no valid answer ({counted}), so these answers are missing",
+            n_of_reason.total(),
+            f"{n_of_reason.total()} of {n_replies} replies contain no valid answer ({counts_text}), "
+            "so these answers are missing",
         ),
         (
             NOT_ANSWERED,
-            lost.total(),
-            f"{lost.total()} of {len(rows)} queries have no reply ({left}); run the same command again to send "
-            f"only these queries",
+            n_lost.total(),
+            f"{n_lost.total()} of {len(rows)} queries have no reply ({failures_text}); run the same command again to "
+            "send only these queries",
         ),
         (
             UNREADABLE,
-            2 * whys.total() > replies,
-            f"only {replies - whys.total()} of {replies} replies contain a {plan.judge.key}, fewer "
+            2 * n_of_reason.total() > n_replies,
+            f"only {n_replies - n_of_reason.total()} of {n_replies} replies contain a {plan.judge.key}, fewer "
             "than half; check the model, the prompt and the token limit before you use the answers",
         ),
-        ("models-served", len(served) > 1, f"the replies name several models: {listed(served)}"),
+        ("models-served", len(served_models) > 1, f"the replies name several models: {listed(served_models)}"),
         (
             "no-probabilities",
-            unknown,
-            f"{unknown} answers have no probabilities, because the server returned none, or only those of some "
+            n_unknown,
+            f"{n_unknown} answers have no probabilities, because the server returned none, or only those of some "
             f"possible answers",
         ),
         (
             "tokens-guessed",
-            guessed,
-            f"{guessed} replies report no token counts, so the tokens are estimated from the numbers of characters",
+            n_estimated,
+            f"{n_estimated} replies report no token counts, so the tokens are estimated from the numbers of characters",
         ),
     )

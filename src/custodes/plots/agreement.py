@@ -21,23 +21,23 @@ def with_chance(metrics: pl.DataFrame, standing: pl.DataFrame) -> pl.DataFrame:
     The chance level of statistic `x` is in `x_chance` (null if it is undefined). The letters of the ranking statistic
     `x` are in `x_group`.
     """
-    level = {
+    chance_columns = {
         f"{statistic.name}_chance": pl.lit(
             statistic.chance if isinstance(statistic.chance, float) else None, dtype=pl.Float64
         )
         for statistic in STATISTICS.values()
     }
-    words = metrics["group"].drop_nulls().unique()
-    readable = pl.col("group").replace({word: letter_ranges(word) for word in words})
-    by = standing.select("aspect", "metric", ranked_by="statistic")
-    groups = {
+    group_words = metrics["group"].drop_nulls().unique()
+    readable = pl.col("group").replace({word: letter_ranges(word) for word in group_words})
+    groups_of_statistic = standing.select("aspect", "metric", ranked_by="statistic")
+    group_columns = {
         f"{name}_group": pl.when(pl.col("ranked_by") == name).then(readable).otherwise(pl.lit(None, pl.String))
         for name in STATISTICS
     }
     return (
-        metrics.with_columns(**{name: value for name, value in level.items() if name not in metrics.columns})
-        .join(by, on=["aspect", "metric"], how="left", maintain_order="left")
-        .with_columns(**groups)
+        metrics.with_columns(**{name: value for name, value in chance_columns.items() if name not in metrics.columns})
+        .join(groups_of_statistic, on=["aspect", "metric"], how="left", maintain_order="left")
+        .with_columns(**group_columns)
         .drop("ranked_by")
     )
 
@@ -85,8 +85,8 @@ def agreement_intervals(
     who = "agreement_intervals"
     label = STATISTICS[one_of(f"{who}: statistic", statistic, STATISTICS)].label
     rows, aspect = of_aspect(with_chance(result.metrics, result.standing), aspect, who=who)
-    ends = {"value": "", "low": "_low", "high": "_high", "chance": "_chance", "group": "_group"}
-    data = rows.select("metric", **{name: f"{statistic}{end}" for name, end in ends.items()})
+    suffix_of_column = {"value": "", "low": "_low", "high": "_high", "chance": "_chance", "group": "_group"}
+    data = rows.select("metric", **{name: f"{statistic}{suffix}" for name, suffix in suffix_of_column.items()})
     chart = intervals(theme.inline(data), label=label).properties(width=width)
     return theme.themed(chart, dark=dark, title=titled(label, aspect))
 

@@ -67,9 +67,9 @@ def annotator_competence(
     answer_type = answer_type or str(rows["answer_type"][0])
     rows = chosen(rows, "answer_type", answer_type, who="annotator_competence")
     rows, aspect = of_aspect(rows, aspect, who="annotator_competence")
-    everybody = result.annotators.filter(pl.col("answer_type") == answer_type, pl.col("aspect") == aspect).height
+    all_annotators = result.annotators.filter(pl.col("answer_type") == answer_type, pl.col("aspect") == aspect).height
     return theme.themed(
-        competence(theme.inline(rows), left_out=everybody - rows.height).properties(width=width),
+        competence(theme.inline(rows), left_out=all_annotators - rows.height).properties(width=width),
         dark=dark,
         title=titled("Competence of annotators", aspect),
     )
@@ -86,7 +86,9 @@ def competence(data: Any, *, left_out: int = 0) -> Any:
 
     `left_out`: the number of annotators without an interval, which the axis title states."""
     base = alt.Chart(data).transform_calculate(reading="datum.said ? '{}' : '{}'".format(*READINGS))
-    who = alt.Y("rater:N", title=None, sort=alt.EncodingSortField(field="competence", op="max", order="descending"))
+    rater_axis = alt.Y(
+        "rater:N", title=None, sort=alt.EncodingSortField(field="competence", op="max", order="descending")
+    )
     colour = alt.Color("reading:N", title=None, scale=alt.Scale(domain=list(READINGS), range=list(READINGS.values())))
     tooltip = [
         alt.Tooltip("rater:N"),
@@ -96,13 +98,13 @@ def competence(data: Any, *, left_out: int = 0) -> Any:
         alt.Tooltip("n_multiply_rated:Q", title="tasks that other annotators answered, too"),
         alt.Tooltip("said:N", title="flags"),
     ]
-    missing = f" ({left_out} without an interval are not shown)" if left_out else ""
-    x = alt.X("competence:Q", title=f"Competence: 1 = always correct, 0 = guessing{missing}")
+    missing_text = f" ({left_out} without an interval are not shown)" if left_out else ""
+    x = alt.X("competence:Q", title=f"Competence: 1 = always correct, 0 = guessing{missing_text}")
     whiskers = base.mark_rule(**theme.WHISKER).encode(
-        x=alt.X("competence_low:Q"), x2=alt.X2("competence_high:Q"), y=who, color=colour
+        x=alt.X("competence_low:Q"), x2=alt.X2("competence_high:Q"), y=rater_axis, color=colour
     )
     return alt.layer(
         alt.Chart(data).mark_rule(color=theme.GREY, strokeDash=[3, 3]).encode(x=alt.datum(0)),
         whiskers,
-        base.mark_point(opacity=1).encode(x=x, y=who, color=colour, tooltip=tooltip),
+        base.mark_point(opacity=1).encode(x=x, y=rater_axis, color=colour, tooltip=tooltip),
     ).properties(height=alt.Step(theme.ROW))

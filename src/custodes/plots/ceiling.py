@@ -67,22 +67,24 @@ def bars(data: Any, result: Ceiling) -> Any:
     """Draw the rows of `Ceiling.prediction`, with the bounds in the result."""
     features = [name for name in FEATURES if name in set(result.prediction["features"])]
     bounds = list(BOUNDS) if result.annotators.height else []
-    what = [*(FEATURES[name] for name in features), *(BOUNDS[name] for name in bounds)]
+    legend_labels = [*(FEATURES[name] for name in features), *(BOUNDS[name] for name in bounds)]
     colour = alt.Color(
         "what:N",
         title=None,
-        scale=alt.Scale(domain=what, range=[COLOURS[words] for words in what]),
+        scale=alt.Scale(domain=legend_labels, range=[COLOURS[legend_label] for legend_label in legend_labels]),
         legend=alt.Legend(columns=2, labelLimit=300, symbolOpacity=1),
     )
     target = alt.Y("target:N", sort=None, scale=alt.Scale(paddingInner=0.25))
-    lane = alt.YOffset("what:N", sort=what[: len(features)], scale=alt.Scale(domain=what[: len(features)]))
+    lane = alt.YOffset(
+        "what:N", sort=legend_labels[: len(features)], scale=alt.Scale(domain=legend_labels[: len(features)])
+    )
     base = (
         alt.Chart(data)
         .transform_filter("isValid(datum.kendall)")
         .transform_calculate(what=f"{json.dumps(FEATURES)}[datum.features]")
     )
     tables = result.declared()
-    beside = base.transform_filter(f"datum.features === '{features[0]}'").transform_lookup(
+    annotator_bars = base.transform_filter(f"datum.features === '{features[0]}'").transform_lookup(
         lookup="target",
         from_=alt.LookupData(
             data=theme.inline(result.annotators),
@@ -106,7 +108,7 @@ def bars(data: Any, result: Ceiling) -> Any:
         .mark_rule(**theme.WHISKER)
         .encode(x=alt.X("kendall_low:Q"), x2=alt.X2("kendall_high:Q"), y=target, yOffset=lane, color=colour),
         *(
-            beside.transform_filter(f"isValid(datum.{name})")
+            annotator_bars.transform_filter(f"isValid(datum.{name})")
             .transform_calculate(what=f"'{BOUNDS[name]}'")
             .mark_tick(thickness=2.5, size=LANE * len(features), opacity=1)
             .encode(

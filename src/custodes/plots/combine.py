@@ -164,11 +164,11 @@ def combination_weights(
     if of_target[statistic].null_count() == of_target.height:
         raise InputError(f"{who}: this model has no boosted trees, so its metrics have no {statistic}")
     # Models of trees alone have no weights, and the table has their importance in both columns.
-    means = "importance" if of_target["weight"].equals(of_target["importance"]) else statistic
+    shown_statistic = "importance" if of_target["weight"].equals(of_target["importance"]) else statistic
     rows = weight_rows(of_target, statistic)
-    drawn = weights(theme.inline(rows), intervals=rows["low"].count() > 0, label=WEIGHTS[means])
+    weight_chart = weights(theme.inline(rows), intervals=rows["low"].count() > 0, label=WEIGHTS[shown_statistic])
     return theme.themed(
-        drawn.properties(width=width), dark=dark, title=titled("Weights of the combined metric", target)
+        weight_chart.properties(width=width), dark=dark, title=titled("Weights of the combined metric", target)
     )
 
 
@@ -201,18 +201,22 @@ def weight_rows(table: pl.DataFrame, statistic: str = "weight") -> pl.DataFrame:
     The columns are target, metric, value, low, high, place and rest. In the row of the smaller weights, `rest` states
     the size of these weights.
     """
-    ends = {end: f"weight_{end}" if statistic == "weight" else pl.lit(None, pl.Float64) for end in ("low", "high")}
-    rows = table.select("target", "metric", value=statistic, **ends, rest=pl.lit(None, pl.String))
+    bound_columns = {
+        bound: f"weight_{bound}" if statistic == "weight" else pl.lit(None, pl.Float64) for bound in ("low", "high")
+    }
+    rows = table.select("target", "metric", value=statistic, **bound_columns, rest=pl.lit(None, pl.String))
     parts = [rows.head(0)]
     for (target,), of_target in rows.group_by("target", maintain_order=True):
         ordered = of_target.sort(pl.col("value").abs(), descending=True, maintain_order=True)
         largest = ordered.filter(pl.col("value") != 0).head(MOST)
-        others = of_target.height - largest.height
+        n_others = of_target.height - largest.height
         parts.append(largest)
-        if others:
-            least, many = abs(ordered["value"][largest.height]), others > 1
-            note = f"{'at most ' if many else ''}{least:.2g} in size" if least else "no weight"
-            row = {"target": [target], "metric": [f"{others} other{'s' if many else ''}"], "rest": [note]}
+        if n_others:
+            largest_omitted, has_several = abs(ordered["value"][largest.height]), n_others > 1
+            note = (
+                f"{'at most ' if has_several else ''}{largest_omitted:.2g} in size" if largest_omitted else "no weight"
+            )
+            row = {"target": [target], "metric": [f"{n_others} other{'s' if has_several else ''}"], "rest": [note]}
             parts.append(pl.DataFrame(row))
     return pl.concat(parts, how="diagonal").with_columns(place=pl.int_range(pl.len(), dtype=pl.Int64).over("target"))
 
@@ -263,7 +267,7 @@ def costs(data: Any, *, log: bool, objective: str) -> Any:
     scale = alt.Scale(type="log", nice=False, padding=8) if log else alt.Scale(zero=True, nice=False, padding=8)
     x = alt.X("total_cost:Q", title="Budget: total cost", scale=scale, axis=alt.Axis(format="~g", grid=not log))
     y = partial(alt.Y, scale=alt.Scale(zero=False), axis=alt.Axis(title=axis_of(objective), titleAngle=-90))
-    ends = {"y": y("score_low:Q"), "y2": "score_high:Q"}
+    bounds = {"y": y("score_low:Q"), "y2": "score_high:Q"}
     tooltip = [
         alt.Tooltip("step:Q"),
         alt.Tooltip("metric:N", title="added"),
@@ -275,8 +279,8 @@ def costs(data: Any, *, log: bool, objective: str) -> Any:
     scored = base.transform_filter("isValid(datum.score_low)")
     upright = alt.expr(f"width < {labels.NARROW} ? 270 : 315")
     return alt.layer(
-        scored.mark_area(opacity=0.15, interpolate="step-after", color=theme.BLUE).encode(x=x, **ends),
-        scored.mark_rule(opacity=1, color=theme.BLUE).encode(x=x, **ends),
+        scored.mark_area(opacity=0.15, interpolate="step-after", color=theme.BLUE).encode(x=x, **bounds),
+        scored.mark_rule(opacity=1, color=theme.BLUE).encode(x=x, **bounds),
         base.mark_rule(color=theme.GREY, opacity=0.5).encode(
             x=x, x2=alt.X2("name_x:Q"), y=y("top:Q"), y2=alt.Y2("name_y:Q")
         ),
@@ -299,15 +303,15 @@ def cost_rows(path: pl.DataFrame) -> pl.DataFrame:
     log = wide(path)
     parts = [path.head(0).with_columns(name_x=pl.lit(0.0), name_y=pl.lit(0.0))]
     for _, of_target in path.group_by("target", maintain_order=True):
-        total = of_target["total_cost"].to_numpy()
-        at = np.log10(total) if log else total
-        span = at.max() - (at.min() if log else 0.0)
-        spots = labels.apart(at, gap=span * min(labels.LINE / NARROWEST, 1 / max(1, len(at) - 1)))
+        costs_so_far = of_target["total_cost"].to_numpy()
+        x_values = np.log10(costs_so_far) if log else costs_so_far
+        span = x_values.max() - (x_values.min() if log else 0.0)
+        name_positions = labels.apart(x_values, gap=span * min(labels.LINE / NARROWEST, 1 / max(1, len(x_values) - 1)))
         heights = of_target.select("score", "score_low", "score_high").to_numpy()
         defined = heights[np.isfinite(heights)]
-        top = float(defined.max() + 0.08 * np.ptp(defined)) if defined.size else None
-        name_x = pl.Series(10.0**spots if log else spots)
-        parts.append(of_target.with_columns(name_x=name_x, name_y=pl.lit(top, dtype=pl.Float64)))
+        name_height = float(defined.max() + 0.08 * np.ptp(defined)) if defined.size else None
+        name_x = pl.Series(10.0**name_positions if log else name_positions)
+        parts.append(of_target.with_columns(name_x=name_x, name_y=pl.lit(name_height, dtype=pl.Float64)))
     return pl.concat(parts)
 
 
@@ -425,12 +429,12 @@ def accuracy_and_favoritism(
 
 def favoured(data: Any, result: Combine) -> Any:
     """Draw the rows of `Combine.favoritism` of one target, with the methods in the result."""
-    looks = [
+    styles = [
         (label, COLOURS[k % len(COLOURS)], SHAPES[k // len(COLOURS)])
         for k, (name, label) in enumerate(LABELS.items())
         if name in result.favoritism["method"]
     ]
-    domain, colours, shapes = (list(part) for part in zip(*looks, strict=True))
+    domain, colours, shapes = (list(part) for part in zip(*styles, strict=True))
     legend = alt.Legend(columns=2, labelLimit=200, symbolOpacity=1)
     colour = alt.Color("what:N", title=None, scale=alt.Scale(domain=domain, range=colours), legend=legend)
     shape = alt.Shape("what:N", title=None, scale=alt.Scale(domain=domain, range=shapes), legend=legend)

@@ -81,28 +81,30 @@ def complementarity_map(
 def heat_map(data: Any, result: Complementarity, *, width: float) -> Any:
     """Draw the rows of `Complementarity.pairs`, in the order of the result. They are one triangle of a matrix."""
     ordered = result.raters.drop_nulls("position").sort("position")
-    place = alt.LookupData(data=theme.inline(ordered.select("rater", "position")), key="rater", fields=["position"])
+    position_lookup = alt.LookupData(
+        data=theme.inline(ordered.select("rater", "position")), key="rater", fields=["position"]
+    )
     people, metrics = (ordered.filter(kind=kind)["rater"].to_list() for kind in KINDS)
     names = drawable([*people, *([GAP] if people and metrics else []), *metrics])
-    few = len(ordered) <= LABELLED
-    cell = min(CELL_MAX, max(CELL_NAMED if few else CELL_MIN, width / max(1, len(names) - 1)))
+    is_labelled = len(ordered) <= LABELLED
+    cell = min(CELL_MAX, max(CELL_NAMED if is_labelled else CELL_MIN, width / max(1, len(names) - 1)))
     axis: dict[str, Any] = {
         "title": None,
         "ticks": False,
         "domain": False,
-        "labelOverlap": False if few else "greedy",
+        "labelOverlap": False if is_labelled else "greedy",
     }
     first = "datum.place_a < datum.place_b"
     return (
         alt.Chart(data)
         .transform_filter("isValid(datum.complementarity)")
-        .transform_lookup(lookup="rater_a", from_=place, as_=["place_a"])
-        .transform_lookup(lookup="rater_b", from_=place, as_=["place_b"])
+        .transform_lookup(lookup="rater_a", from_=position_lookup, as_=["place_a"])
+        .transform_lookup(lookup="rater_b", from_=position_lookup, as_=["place_b"])
         .transform_filter("isValid(datum.place_a) && isValid(datum.place_b)")
         .transform_calculate(
             row=f"{first} ? datum.rater_b : datum.rater_a", column=f"{first} ? datum.rater_a : datum.rater_b"
         )
-        .mark_rect(aria=few)  # no labels for screen readers of thousands of cells
+        .mark_rect(aria=is_labelled)  # no labels for screen readers of thousands of cells
         .encode(
             x=alt.X(
                 "column:N", scale=alt.Scale(domain=names[:-1]), axis=alt.Axis(labelAngle=-90, labelLimit=140, **axis)
@@ -270,9 +272,9 @@ def places(data: Any, result: Complementarity, *, width: float, named: Sequence[
     `metric` is always labelled, in bold.
     """
     frame = result.coordinates
-    names, ends, height = _laid_out(result, width, named)
-    scales = [alt.Scale(domain=domain, nice=False, zero=False) for domain in ends]
-    shares = [*result.components["explained_variance"], 0.0][:2]  # two systems differ in one direction
+    names, domains, height = _laid_out(result, width, named)
+    scales = [alt.Scale(domain=domain, nice=False, zero=False) for domain in domains]
+    variance_shares = [*result.components["explained_variance"], 0.0][:2]  # two systems differ in one direction
     axes = [
         alt.Axis(
             title=f"Principal component {k + 1} ({share or 0:.0%} of variance)",
@@ -281,9 +283,9 @@ def places(data: Any, result: Complementarity, *, width: float, named: Sequence[
             ticks=False,
             grid=False,
         )
-        for k, share in enumerate(shares)
+        for k, share in enumerate(variance_shares)
     ]
-    kinds = "{" + ", ".join(f"{kind}: '{name}'" for kind, name in KINDS.items()) + "}"
+    kind_names = "{" + ", ".join(f"{kind}: '{name}'" for kind, name in KINDS.items()) + "}"
     clusters = alt.LookupData(data=theme.inline(result.clusters), key="rater", fields=["cluster", "stability"])
     tooltip_data = (
         alt.Chart(data)
@@ -291,7 +293,7 @@ def places(data: Any, result: Complementarity, *, width: float, named: Sequence[
         .transform_lookup(
             lookup="rater", from_=alt.LookupData(data=theme.inline(names), key="rater", fields=list(labels.COLUMNS))
         )
-        .transform_calculate(who=f"{kinds}[datum.kind]")
+        .transform_calculate(who=f"{kind_names}[datum.kind]")
     )
     base = tooltip_data.encode(
         x=alt.X("x:Q", scale=scales[0], axis=axes[0]),
@@ -309,16 +311,16 @@ def places(data: Any, result: Complementarity, *, width: float, named: Sequence[
             alt.Tooltip("stability:Q", format=".0%", title="stability of its cluster in resamples"),
         ],
     )
-    few = frame.height <= NAMED
+    has_few_raters = frame.height <= NAMED
     metrics, people = (base.transform_filter(f"datum.kind === '{kind}'") for kind in ("metric", "human"))
     spot = {"x": alt.X("x:Q", scale=scales[0], axis=axes[0]), "y": alt.Y("y:Q", scale=scales[1], axis=axes[1])}
     is_labelled = f"datum.named || {labels.is_chosen('rater')}"
-    drawn = alt.layer(
-        metrics.mark_point(opacity=0.85 if few else 0.6, size=70 if few else 40),
+    chart = alt.layer(
+        metrics.mark_point(opacity=0.85 if has_few_raters else 0.6, size=70 if has_few_raters else 40),
         people.mark_point(opacity=1, size=130),
         *labels.layers(tooltip_data, "rater", is_labelled, **spot),
     )
-    return labels.choosing(drawn.properties(width=width, height=height), metric)
+    return labels.choosing(chart.properties(width=width, height=height), metric)
 
 
 def _laid_out(
@@ -330,26 +332,26 @@ def _laid_out(
     low, high = points.min(axis=0), points.max(axis=0)
     unit = (high - low).max() / (width - 2 * MARGIN) or 1.0  # of a pixel
     size = np.array([width, max(width / 3, (high - low)[1] / unit + 2 * MARGIN)])
-    down = unit * np.array([1, -1])  # pixels are counted from the upper left corner
-    corner = (low + high - size * down) / 2
+    axis_units = unit * np.array([1, -1])  # pixels are counted from the upper left corner
+    corner = (low + high - size * axis_units) / 2
     texts = frame["rater"].to_list()
-    named = list(range(len(texts))) if len(texts) <= NAMED else _worth_a_name(result, names)
-    spots = labels.columns((points - corner) / down / size, texts, named, height=size[1], width=width)
-    ends = np.sort([corner, corner + size * down], axis=0).T.tolist()
-    return pl.DataFrame({"rater": texts, **spots}), ends, float(size[1])
+    named_rows = list(range(len(texts))) if len(texts) <= NAMED else _worth_a_name(result, names)
+    spots = labels.columns((points - corner) / axis_units / size, texts, named_rows, height=size[1], width=width)
+    domains = np.sort([corner, corner + size * axis_units], axis=0).T.tolist()
+    return pl.DataFrame({"rater": texts, **spots}), domains, float(size[1])
 
 
 def _worth_a_name(result: Complementarity, names: Sequence[str]) -> list[int]:
     """Row numbers of the raters to label: human raters, and metrics that are named, extreme, or closest to human
     raters."""
     frame = result.coordinates
-    place = {name: i for i, name in enumerate(frame["rater"])}
+    row_of_rater = {name: i for i, name in enumerate(frame["rater"])}
     is_metric = frame["kind"].to_numpy() == "metric"
     nearest = result.raters.filter(kind="metric").drop_nulls("with_humans").sort("with_humans", maintain_order=True)
-    neighbours = [name for name in nearest["rater"] if name in place][:NEAREST]
-    positions = [place[name] for name in [*names, *neighbours] if name in place]
-    ends = [i for axis in "xy" for i in labels.extremes(np.where(is_metric, frame[axis].to_numpy(), np.nan), 1)]
-    return list(dict.fromkeys([*np.flatnonzero(~is_metric).tolist(), *positions, *ends]))
+    neighbours = [name for name in nearest["rater"] if name in row_of_rater][:NEAREST]
+    named_rows = [row_of_rater[name] for name in [*names, *neighbours] if name in row_of_rater]
+    extreme_rows = [i for axis in "xy" for i in labels.extremes(np.where(is_metric, frame[axis].to_numpy(), np.nan), 1)]
+    return list(dict.fromkeys([*np.flatnonzero(~is_metric).tolist(), *named_rows, *extreme_rows]))
 
 
 def complementarity_averages(
@@ -384,25 +386,25 @@ def complementarity_averages(
 
 def averages(data: Any) -> Any:
     """Draw the rows of `Complementarity.averages`."""
-    called = "{" + ", ".join(f"'{kinds}': '{name}'" for kinds, name in AVERAGES.items()) + "}"
+    label_of_kinds = "{" + ", ".join(f"'{kinds}': '{name}'" for kinds, name in AVERAGES.items()) + "}"
     base = (
         alt.Chart(data)
         .transform_filter("isValid(datum.complementarity)")
-        .transform_calculate(between=f"{called}[datum.kinds]")
+        .transform_calculate(between=f"{label_of_kinds}[datum.kinds]")
     )
-    who = alt.Y("between:N", sort=list(AVERAGES.values()))
+    between_axis = alt.Y("between:N", sort=list(AVERAGES.values()))
     return alt.layer(
         alt.Chart(data).mark_rule(color=theme.GREY, strokeDash=[3, 3]).encode(x=alt.datum(0.5)),
         base.transform_filter("isValid(datum.complementarity_low)")
         .mark_rule(**theme.WHISKER, color=theme.BLUE)
-        .encode(x=alt.X("complementarity_low:Q"), x2=alt.X2("complementarity_high:Q"), y=who),
+        .encode(x=alt.X("complementarity_low:Q"), x2=alt.X2("complementarity_high:Q"), y=between_axis),
         base.mark_point(color=theme.BLUE, opacity=1).encode(
             x=alt.X(
                 "complementarity:Q",
                 title="Complementarity (dashed: unrelated)",
                 scale=alt.Scale(zero=True),
             ),
-            y=who,
+            y=between_axis,
             tooltip=[
                 alt.Tooltip("between:N"),
                 *_interval("complementarity", ".3f"),

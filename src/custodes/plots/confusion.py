@@ -82,7 +82,7 @@ def matrix(data: Any) -> Any:
     """Draw one row of `Favoritism.confusion`."""
     names = {"win": "datum.system_a + ' better'", "tie": "'tie'", "loss": "datum.system_b + ' better'"}
     label = "split(datum.cell, '_')[{}] === 'win' ? {win} : split(datum.cell, '_')[{}] === 'tie' ? {tie} : {loss}"
-    place = f"indexof({list(OUTCOMES)}, split(datum.cell, '_')[{{}}])"
+    outcome_index = f"indexof({list(OUTCOMES)}, split(datum.cell, '_')[{{}}])"
     base = (
         alt.Chart(data)
         .transform_fold(list(CELLS), as_=["cell", "count"])
@@ -90,8 +90,8 @@ def matrix(data: Any) -> Any:
         .transform_calculate(
             people=label.format(0, 0, **names),
             metric_says=label.format(1, 1, **names),
-            row=place.format(0),
-            column=place.format(1),
+            row=outcome_index.format(0),
+            column=outcome_index.format(1),
             share="datum.total > 0 ? datum.count / datum.total : 0",
             right="split(datum.cell, '_')[0] === split(datum.cell, '_')[1] ? 'agree' : 'differ'",
         )

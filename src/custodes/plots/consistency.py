@@ -95,7 +95,7 @@ def faults(data: Any, *, title: str) -> Any:
             reading="datum.finding && datum.finding !== 'inconclusive' ? '{}' : '{}'".format(*READINGS),
         )
     )
-    who = alt.Y("who:N", sort=alt.EncodingSortField(field="estimate", op="max", order="descending"))
+    rater_axis = alt.Y("who:N", sort=alt.EncodingSortField(field="estimate", op="max", order="descending"))
     colour = alt.Color("reading:N", title=None, scale=alt.Scale(domain=list(READINGS), range=list(READINGS.values())))
     tooltip = [
         alt.Tooltip("rater:N"),
@@ -109,8 +109,10 @@ def faults(data: Any, *, title: str) -> Any:
         alt.Chart(data).mark_rule(color=theme.GREY, strokeDash=[3, 3]).encode(x=alt.datum(0)),
         base.transform_filter("isValid(datum.estimate_low)")
         .mark_rule(**theme.WHISKER)
-        .encode(x=alt.X("estimate_low:Q"), x2=alt.X2("estimate_high:Q"), y=who, color=colour),
-        base.mark_point(opacity=1).encode(x=alt.X("estimate:Q", title=title), y=who, color=colour, tooltip=tooltip),
+        .encode(x=alt.X("estimate_low:Q"), x2=alt.X2("estimate_high:Q"), y=rater_axis, color=colour),
+        base.mark_point(opacity=1).encode(
+            x=alt.X("estimate:Q", title=title), y=rater_axis, color=colour, tooltip=tooltip
+        ),
     ).properties(height=alt.Step(theme.ROW))
 
 
@@ -222,10 +224,10 @@ def judge_calibration(
 
 def calibration(data: Any) -> Any:
     """Draw the rows of `Consistency.reliability` of one rater."""
-    unit = alt.Scale(domain=[0, 1])
-    likely = alt.Scale(domain=[0.3, 1])  # the largest of three probabilities is at least 1/3
-    x = alt.X("mean_confidence:Q", title="Confidence", scale=likely, axis=alt.Axis(format="%"))
-    y = alt.Y("accuracy:Q", title="Accuracy by human verdicts", scale=unit, axis=alt.Axis(format="%"))
+    unit_scale = alt.Scale(domain=[0, 1])
+    confidence_scale = alt.Scale(domain=[0.3, 1])  # the largest of three probabilities is at least 1/3
+    x = alt.X("mean_confidence:Q", title="Confidence", scale=confidence_scale, axis=alt.Axis(format="%"))
+    y = alt.Y("accuracy:Q", title="Accuracy by human verdicts", scale=unit_scale, axis=alt.Axis(format="%"))
     base = alt.Chart(data).encode(x=x)
     tooltip = [
         alt.Tooltip("rater:N"),
@@ -288,17 +290,17 @@ def order_confusion(
 
 def symmetry(data: Any) -> Any:
     """Draw one row of `Consistency.confusion`."""
-    words = "{win: 'wins', tie: 'ties', loss: 'loses'}[split(datum.cell, '_')[%d]]"
-    place = f"indexof({list(OUTCOMES)}, split(datum.cell, '_')[{{}}])"
+    outcome_words = "{win: 'wins', tie: 'ties', loss: 'loses'}[split(datum.cell, '_')[%d]]"
+    outcome_index = f"indexof({list(OUTCOMES)}, split(datum.cell, '_')[{{}}])"
     base = (
         alt.Chart(data)
         .transform_fold(list(CELLS), as_=["cell", "count"])
         .transform_joinaggregate(total="sum(count)")
         .transform_calculate(
-            first=words % 0,
-            second=words % 1,
-            row=place.format(0),
-            column=place.format(1),
+            first=outcome_words % 0,
+            second=outcome_words % 1,
+            row=outcome_index.format(0),
+            column=outcome_index.format(1),
             share="datum.total > 0 ? datum.count / datum.total : 0",
         )
         .transform_calculate(
@@ -324,8 +326,11 @@ def symmetry(data: Any) -> Any:
             ],
         )
     )
-    kinds = {"same": theme.GREEN, "to the first": theme.VERMILION, "to the second": theme.SKY}
+    colour_of_reading = {"same": theme.GREEN, "to the first": theme.VERMILION, "to the second": theme.SKY}
     colour = alt.Color(
-        "reading:N", title=None, scale=alt.Scale(domain=list(kinds), range=list(kinds.values())), legend=None
+        "reading:N",
+        title=None,
+        scale=alt.Scale(domain=list(colour_of_reading), range=list(colour_of_reading.values())),
+        legend=None,
     )
     return theme.count_cells(base, colour, alt.Text("count:Q")).properties(width=alt.Step(104), height=alt.Step(56))

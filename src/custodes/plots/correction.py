@@ -116,9 +116,9 @@ def margins(data: Any) -> Any:
     y = alt.Y("pair:N", sort=alt.EncodingSortField(field="margin", op="max", order="descending"))
     base = alt.Chart(data).transform_filter("isValid(datum.margin) || isValid(datum.margin_naive)")
     layers = [alt.Chart(data).mark_rule(color=theme.GREY, strokeDash=[3, 3]).encode(x=alt.datum(0))]
-    for place, (ending, label) in enumerate(LABELS.items()):
-        margin, low, high = (f"{name}{ending}" for name in ("margin", "margin_low", "margin_high"))
-        shift, points = APART * (place - 1), base.transform_calculate(by=f"'{label}'")
+    for index, (suffix, label) in enumerate(LABELS.items()):
+        margin, low, high = (f"{name}{suffix}" for name in ("margin", "margin_low", "margin_high"))
+        shift, points = APART * (index - 1), base.transform_calculate(by=f"'{label}'")
         whisker = points.transform_filter(f"isValid(datum.{low})").mark_rule(**theme.WHISKER, yOffset=shift)
         layers += [
             whisker.encode(
@@ -135,7 +135,7 @@ def margins(data: Any) -> Any:
                         alt.Tooltip(f"{column}:Q", format=".3f", title=title)
                         for column, title in ((margin, f"margin ({label})"), (low, "low"), (high, "high"))
                     ),
-                    alt.Tooltip(f"decision{ending}:N", title="decision"),
+                    alt.Tooltip(f"decision{suffix}:N", title="decision"),
                 ],
             ),
         ]
@@ -205,12 +205,12 @@ def _facing(rows: pl.DataFrame, system_a: str, system_b: str, *, who: str) -> pl
     systems = pl.DataFrame({"system": list(dict.fromkeys([*rows["system_a"], *rows["system_b"]]))})
     for name in (system_a, system_b):
         chosen(systems, "system", name, who=who)
-    for first, second, names in ((system_a, system_b, OUTCOMES), (system_b, system_a, OUTCOMES[::-1])):
+    for first, second, outcome_names in ((system_a, system_b, OUTCOMES), (system_b, system_a, OUTCOMES[::-1])):
         of_pair = rows.filter(system_a=first, system_b=second)
         if of_pair.height:
             return pl.concat(
                 of_pair.select("estimator", outcome=pl.lit(outcome), share=name, low=f"{name}_low", high=f"{name}_high")
-                for outcome, name in zip(OUTCOMES, names, strict=True)
+                for outcome, name in zip(OUTCOMES, outcome_names, strict=True)
             )
     raise OptionError(f"{who}: {system_a!r} and {system_b!r} are not a pair of systems in the result")
 
@@ -220,18 +220,18 @@ def outcomes(data: Any, system_a: str, system_b: str) -> Any:
     labels = dict(zip(OUTCOMES, (f"{system_a} better", "tie", f"{system_b} better"), strict=True))
     order = list(labels.values())
     label = "".join(f"datum.outcome == '{name}' ? {_quoted(text)} : " for name, text in labels.items()) + "''"
-    hues = alt.Scale(domain=order, range=[theme.BLUE, theme.GREY, theme.ORANGE])
-    colour = alt.Color("label:N", title=None, sort=order, scale=hues)
+    colour_scale = alt.Scale(domain=order, range=[theme.BLUE, theme.GREY, theme.ORANGE])
+    colour = alt.Color("label:N", title=None, sort=order, scale=colour_scale)
     base = alt.Chart(data).transform_calculate(label=label)
-    row, lane = alt.Y("estimator:N", sort=None), alt.YOffset("label:N", sort=order)
+    row, lane_offset = alt.Y("estimator:N", sort=None), alt.YOffset("label:N", sort=order)
     whisker = base.transform_filter("isValid(datum.low)").mark_rule(**theme.WHISKER)
     x = alt.X("share:Q", title="Proportion of items", scale=alt.Scale(domain=[0, 1]), axis=alt.Axis(format="%"))
     return alt.layer(
-        whisker.encode(x=alt.X("low:Q"), x2=alt.X2("high:Q"), y=row, yOffset=lane, color=colour),
+        whisker.encode(x=alt.X("low:Q"), x2=alt.X2("high:Q"), y=row, yOffset=lane_offset, color=colour),
         base.mark_point(opacity=1).encode(
             x=x,
             y=row,
-            yOffset=lane,
+            yOffset=lane_offset,
             color=colour,
             tooltip=[
                 alt.Tooltip("estimator:N"),

@@ -75,13 +75,13 @@ def favoritism_by_system(
 
 def by_system(data: Any) -> Any:
     """Draw the rows of `Favoritism.pairs` of one metric. Each pair is drawn for both of its systems."""
-    turn = "datum.side === 'system_a' ? 1 : -1"
+    side_sign = "datum.side === 'system_a' ? 1 : -1"
     sides = (
         alt.Chart(data)
         .transform_filter("isValid(datum.favi)")
         .transform_fold(["system_a", "system_b"], as_=["side", "system"])
         .transform_calculate(
-            favi_turned=f"({turn}) * datum.favi",
+            favi_turned=f"({side_sign}) * datum.favi",
             opponent="datum.side === 'system_a' ? datum.system_b : datum.system_a",
             clear="datum.favi_low > 0 || datum.favi_high < 0 ? '{}' : '{}'".format(*CLEAR),
         )
@@ -95,7 +95,9 @@ def by_system(data: Any) -> Any:
             groupby=["system"],
         )
     )
-    once = sides.transform_window(row="row_number()", groupby=["system"]).transform_filter("datum.row === 1")
+    one_row_per_system = sides.transform_window(row="row_number()", groupby=["system"]).transform_filter(
+        "datum.row === 1"
+    )
     system = alt.Y("system:N", sort=alt.EncodingSortField(field="centre", op="max", order="descending"))
     scale = alt.Scale(domain=[-2, 2])
     points = sides.mark_point(size=34, strokeWidth=1.4, opacity=0.95).encode(
@@ -119,13 +121,13 @@ def by_system(data: Any) -> Any:
     )
     return alt.layer(
         alt.Chart(data).mark_rule(color=theme.GREY, strokeDash=[3, 3]).encode(x=alt.datum(0)),
-        once.mark_rule(color=theme.GREY, opacity=0.8).encode(
+        one_row_per_system.mark_rule(color=theme.GREY, opacity=0.8).encode(
             x=alt.X("least:Q", scale=scale), x2=alt.X2("most:Q"), y=system
         ),
-        once.mark_bar(color=theme.GREY, opacity=0.3, size=12).encode(
+        one_row_per_system.mark_bar(color=theme.GREY, opacity=0.3, size=12).encode(
             x=alt.X("q1:Q", scale=scale), x2=alt.X2("q3:Q"), y=system
         ),
-        once.mark_tick(color=theme.ORANGE, thickness=3, size=13, opacity=1).encode(
+        one_row_per_system.mark_tick(color=theme.ORANGE, thickness=3, size=13, opacity=1).encode(
             x=alt.X("middle:Q", scale=scale), y=system
         ),
         points,
@@ -214,9 +216,9 @@ def heat_map(data: Any) -> Any:
 def partial_map(data: Any) -> Any:
     """Draw the rows of `Favoritism.partiality`."""
     is_significant = "datum.finding === 'favoured' || datum.finding === 'disfavoured'"
-    words = f"isValid(datum.partiality) ? format(datum.partiality, '+.0f') + ({is_significant} ? '*' : '') : '?'"
+    cell_text = f"isValid(datum.partiality) ? format(datum.partiality, '+.0f') + ({is_significant} ? '*' : '') : '?'"
     base = _by_metric_and_system(
-        alt.Chart(data).transform_calculate(words=words, p_told=theme.p_told("p_adjusted")), "partiality"
+        alt.Chart(data).transform_calculate(words=cell_text, p_told=theme.p_told("p_adjusted")), "partiality"
     )
     tooltip = [
         alt.Tooltip("metric:N"),
@@ -332,15 +334,22 @@ def point_rows(
     parts = [defined.head(0).with_columns(pl.lit(None).alias(name) for name in labels.COLUMNS)]
     for (aspect,), frame in defined.group_by("aspect", maintain_order=True):
         accuracy, favi = (frame[name].to_numpy() for name in ("sample_accuracy", "mean_abs_favi"))
-        both = np.append(accuracy, frame["system_accuracy"].drop_nulls().to_numpy())
-        span, top = float(np.ptp(both)) or 1.0, max(favi.max(), frame["mean_abs_favi_high"].max() or 0.0) or 1.0
-        across = (accuracy - both.min()) / span if np.ptp(both) else np.full(len(favi), 0.5)
-        places = np.stack([across, 1 - favi / top], axis=1)
+        accuracies = np.append(accuracy, frame["system_accuracy"].drop_nulls().to_numpy())
+        span, largest_favi = (
+            float(np.ptp(accuracies)) or 1.0,
+            max(favi.max(), frame["mean_abs_favi_high"].max() or 0.0) or 1.0,
+        )
+        x_positions = (accuracy - accuracies.min()) / span if np.ptp(accuracies) else np.full(len(favi), 0.5)
+        places = np.stack([x_positions, 1 - favi / largest_favi], axis=1)
         texts = frame["metric"].to_list()
-        first = [texts.index(name) for name in named.get(str(aspect), ()) if name in texts]
-        ends = [*labels.extremes(accuracy, ENDS), *labels.extremes(favi, ENDS)]
-        which = list(dict.fromkeys([*first, *(range(len(texts)) if len(texts) <= ALL_NAMED else ends)]))
-        parts.append(frame.with_columns(**labels.columns(places, texts, which, height=HEIGHT, width=width, pad=PAD)))
+        named_rows = [texts.index(name) for name in named.get(str(aspect), ()) if name in texts]
+        extreme_rows = [*labels.extremes(accuracy, ENDS), *labels.extremes(favi, ENDS)]
+        labelled_rows = list(
+            dict.fromkeys([*named_rows, *(range(len(texts)) if len(texts) <= ALL_NAMED else extreme_rows)])
+        )
+        parts.append(
+            frame.with_columns(**labels.columns(places, texts, labelled_rows, height=HEIGHT, width=width, pad=PAD))
+        )
     return pl.concat(parts, how="vertical_relaxed")
 
 
@@ -352,7 +361,7 @@ def accuracy_scatter(data: Any, metric: str = "") -> Any:
     system_accuracy = alt.X("system_accuracy:Q", scale=alt.Scale(zero=False, nice=False, padding=PAD))
     size = alt.Y("mean_abs_favi:Q", title=MEAN, scale=alt.Scale(zero=True, nice=False))
     is_labelled = f"datum.named || {labels.is_chosen('metric')}"
-    drawn = alt.layer(
+    chart = alt.layer(
         base.transform_filter("isValid(datum.mean_abs_favi_low)")
         .mark_rule(color=theme.VERMILION, strokeWidth=1, opacity=1)
         .encode(x=accuracy, y=alt.Y("mean_abs_favi_low:Q"), y2=alt.Y2("mean_abs_favi_high:Q")),
@@ -362,7 +371,7 @@ def accuracy_scatter(data: Any, metric: str = "") -> Any:
         base.mark_point(color=theme.VERMILION, opacity=1).encode(x=accuracy, y=size, tooltip=tooltip),
         *labels.layers(base, "metric", is_labelled, x=accuracy, y=size),
     )
-    return labels.choosing(drawn.properties(height=HEIGHT), metric)
+    return labels.choosing(chart.properties(height=HEIGHT), metric)
 
 
 def against_accuracy(data: Any, who: str) -> tuple[Any, Any, list[alt.Tooltip]]:

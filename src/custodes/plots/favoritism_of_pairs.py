@@ -52,7 +52,7 @@ def favoritism_of_pairs(
     2
     """
     rows, aspect = of_aspect(result.pairs, aspect, who="favoritism_of_pairs")
-    rho = {
+    correlation_text = {
         (row["score"], row["accuracy"]): "undefined" if row["spearman"] is None else f"{row['spearman']:+.2f}"
         for row in result.correlations.filter(aspect=aspect).iter_rows(named=True)
     }
@@ -84,12 +84,13 @@ def favoritism_of_pairs(
         color=colour,
         tooltip=tooltip,
     )
-    above = f"Spearman’s ρ of |Favi-Score| and same sign {rho['abs_favi', 'sign_agrees']}"
-    below = (
-        f"Spearman’s ρ of Favi-Score and accuracy {rho['favi', 'sample_accuracy']}, "
-        f"of |Favi-Score| {rho['abs_favi', 'sample_accuracy']}"
+    upper_title = f"Spearman’s ρ of |Favi-Score| and same sign {correlation_text['abs_favi', 'sign_agrees']}"
+    lower_title = (
+        f"Spearman’s ρ of Favi-Score and accuracy {correlation_text['favi', 'sample_accuracy']}, "
+        f"of |Favi-Score| {correlation_text['abs_favi', 'sample_accuracy']}"
     )
     chart = alt.vconcat(
-        boxes.properties(width=width, title=above), points.properties(width=width, height=HEIGHT, title=below)
+        boxes.properties(width=width, title=upper_title),
+        points.properties(width=width, height=HEIGHT, title=lower_title),
     )
     return theme.themed(chart, dark=dark, title=titled("Favi-Scores and accuracy of pairs", aspect))

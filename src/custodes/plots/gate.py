@@ -58,7 +58,9 @@ def gate_rules(
         raise OptionError("gate_rules: a result with a ledger has no estimates to draw")
     rows = result.rules if aspect is None else chosen(result.rules, "aspect", aspect, who="gate_rules")
     data = rows.with_columns(
-        row=pl.Series([titled(rule, part) for rule, part in rows.select("rule", "aspect").iter_rows()]),
+        row=pl.Series(
+            [titled(rule, aspect_of_rule) for rule, aspect_of_rule in rows.select("rule", "aspect").iter_rows()]
+        ),
         distance=pl.col("value") - pl.col("threshold"),
         low=pl.col("value_low") - pl.col("threshold"),
         high=pl.col("value_high") - pl.col("threshold"),

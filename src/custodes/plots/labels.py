@@ -56,23 +56,26 @@ def beside(
     """
     offsets = np.zeros((len(places), 2))
     points = [places * (width - 2 * pad, height) + (pad, 0) for width in widths]
-    marks = [np.concatenate([at - 4, at + 4], axis=1) for at in points]
-    taken: list[list[NDArray[np.float64]]] = [[] for _ in widths]
+    all_mark_boxes = [np.concatenate([at - 4, at + 4], axis=1) for at in points]
+    occupied_boxes: list[list[NDArray[np.float64]]] = [[] for _ in widths]
     order = [*named, *sorted(set(range(len(places))) - set(named))]
     for i in order:
-        half = np.array([LETTER * len(texts[i]), LINE]) / 2
-        tried = np.concatenate([_SIDES * (half + away) for away in DISTANCES])
+        half_size = np.array([LETTER * len(texts[i]), LINE]) / 2
+        candidate_offsets = np.concatenate([_SIDES * (half_size + distance) for distance in DISTANCES])
         cost = np.repeat(DISTANCES, len(_SIDES))
-        boxes = [np.concatenate([at[i] + tried - half, at[i] + tried + half], axis=1) for at in points]
-        for box, dots, names, width in zip(boxes, marks, taken, widths, strict=True):
+        boxes = [
+            np.concatenate([at[i] + candidate_offsets - half_size, at[i] + candidate_offsets + half_size], axis=1)
+            for at in points
+        ]
+        for box, mark_boxes, placed_boxes, width in zip(boxes, all_mark_boxes, occupied_boxes, widths, strict=True):
             outside = np.maximum(0, -box[:, :2]).sum(axis=1) + np.maximum(0, box[:, 2:] - (width, height)).sum(axis=1)
-            cost = cost + CUT * outside + HIDDEN * _overlap(box, np.delete(dots, i, axis=0))
-            cost = cost + UNREADABLE * _overlap(box, np.array(names).reshape(-1, 4))
-        best = int(np.argmin(cost))
-        offsets[i] = tried[best]
+            cost = cost + CUT * outside + HIDDEN * _overlap(box, np.delete(mark_boxes, i, axis=0))
+            cost = cost + UNREADABLE * _overlap(box, np.array(placed_boxes).reshape(-1, 4))
+        best_candidate = int(np.argmin(cost))
+        offsets[i] = candidate_offsets[best_candidate]
         if i in named:
-            for box, names in zip(boxes, taken, strict=True):
-                names.append(box[best])
+            for box, placed_boxes in zip(boxes, occupied_boxes, strict=True):
+                placed_boxes.append(box[best_candidate])
     return offsets
 
 
@@ -112,15 +115,15 @@ def layers(base: Any, text: str, is_labelled: str, **spot: Any) -> list[Any]:
     """
     labelled = base.transform_filter(f"isValid(datum.dx_wide) && ({is_labelled})")
     dx, dy = (f"(width < {NARROW} ? datum.{axis}_narrow : datum.{axis}_wide)" for axis in ("dx", "dy"))
-    ends = {"x2Offset": alt.expr(f"clamp(0, {dx} - datum.half, {dx} + datum.half)")}
-    ends |= {"y2Offset": alt.expr(f"clamp(0, {dy} - {LINE / 2}, {dy} + {LINE / 2})")}
-    words = {"xOffset": alt.expr(dx), "yOffset": alt.expr(dy), "fontWeight": alt.expr(_bold(text))}
-    line = labelled.mark_rule(color=theme.GREY, strokeWidth=1, opacity=1, aria=False, **ends)
+    line_ends = {"x2Offset": alt.expr(f"clamp(0, {dx} - datum.half, {dx} + datum.half)")}
+    line_ends |= {"y2Offset": alt.expr(f"clamp(0, {dy} - {LINE / 2}, {dy} + {LINE / 2})")}
+    text_channels = {"xOffset": alt.expr(dx), "yOffset": alt.expr(dy), "fontWeight": alt.expr(_bold(text))}
+    line = labelled.mark_rule(color=theme.GREY, strokeWidth=1, opacity=1, aria=False, **line_ends)
     names = labelled.encode(**spot, text=alt.Text(f"{text}:N"))
     return [
         line.encode(**spot, x2=spot["x"].shorthand.partition(":")[0], y2=spot["y"].shorthand.partition(":")[0]),
-        names.mark_text(**words, style="halo", aria=False),
-        names.mark_text(**words),
+        names.mark_text(**text_channels, style="halo", aria=False),
+        names.mark_text(**text_channels),
     ]
 
 
@@ -145,7 +148,7 @@ def extremes(values: NDArray[np.float64], many: int) -> list[int]:
     [2, 0]
     """
     order = [int(i) for i in np.argsort(values, kind="stable") if np.isfinite(values[i])]
-    return [i for ends in zip(order[::-1][:many], order[:many], strict=True) for i in ends]
+    return [i for pair in zip(order[::-1][:many], order[:many], strict=True) for i in pair]
 
 
 def _bold(text: str) -> str:
@@ -169,11 +172,16 @@ def apart(values: NDArray[np.float64], *, gap: float) -> NDArray[np.float64]:
     shift = gap * np.arange(len(values))
     blocks: list[tuple[float, int]] = []  # mean position and length of adjacent groups of labels
     for value in values[order] - shift:
-        mean, length = float(value), 1
-        while blocks and blocks[-1][0] > mean:
-            before, many = blocks.pop()
-            mean, length = (before * many + mean * length) / (many + length), many + length
-        blocks.append((mean, length))
+        block_mean, n_in_block = float(value), 1
+        while blocks and blocks[-1][0] > block_mean:
+            before, n_before = blocks.pop()
+            block_mean, n_in_block = (
+                (before * n_before + block_mean * n_in_block) / (n_before + n_in_block),
+                n_before + n_in_block,
+            )
+        blocks.append((block_mean, n_in_block))
     positions = np.empty(len(values))
-    positions[order] = np.concatenate([np.full(length, mean) for mean, length in blocks] or [shift]) + shift
+    positions[order] = (
+        np.concatenate([np.full(n_in_block, block_mean) for block_mean, n_in_block in blocks] or [shift]) + shift
+    )
     return positions

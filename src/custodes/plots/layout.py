@@ -33,30 +33,32 @@ def layered(adjacency: NDArray[np.bool_], edges: Sequence[tuple[int, int]]) -> L
     """
     n = len(adjacency)
     layer = _middle_layers(adjacency)
-    place = list(layer)
+    layer_of_node = list(layer)
     chains = []
     for winner, loser in edges:
-        bends = range(len(place), len(place) + int(layer[loser] - layer[winner]) - 1)
-        place += range(int(layer[winner]) + 1, int(layer[loser]))
-        chains.append([winner, *bends, loser])
-    rows = [[node for node, at in enumerate(place) if at == k] for k in range(max(place, default=-1) + 1)]
-    above: dict[int, list[int]] = {node: [] for node in range(len(place))}
-    below: dict[int, list[int]] = {node: [] for node in range(len(place))}
+        bend_nodes = range(len(layer_of_node), len(layer_of_node) + int(layer[loser] - layer[winner]) - 1)
+        layer_of_node += range(int(layer[winner]) + 1, int(layer[loser]))
+        chains.append([winner, *bend_nodes, loser])
+    rows = [
+        [node for node, at in enumerate(layer_of_node) if at == k] for k in range(max(layer_of_node, default=-1) + 1)
+    ]
+    above: dict[int, list[int]] = {node: [] for node in range(len(layer_of_node))}
+    below: dict[int, list[int]] = {node: [] for node in range(len(layer_of_node))}
     for chain in chains:
         for upper, lower in pairwise(chain):
             below[upper].append(lower)
             above[lower].append(upper)
     x = _spread(rows, n)
     for sweep in range(SWEEPS):
-        down = sweep % 2 == 0
-        neighbours = above if down else below
-        for k in range(len(rows)) if down else reversed(range(len(rows))):
+        is_downward = sweep % 2 == 0
+        neighbours = above if is_downward else below
+        for k in range(len(rows)) if is_downward else reversed(range(len(rows))):
             rows[k].sort(key=lambda node: _centre(x, neighbours[node], x[node]))
             x |= _spread(rows[k : k + 1], n)
     return Layout(
         x=np.array([x[node] for node in range(n)], dtype=np.float64),
         layer=layer,
-        lines=tuple(tuple((x[node], int(place[node])) for node in chain) for chain in chains),
+        lines=tuple(tuple((x[node], int(layer_of_node[node])) for node in chain) for chain in chains),
     )
 
 

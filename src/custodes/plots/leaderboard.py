@@ -74,11 +74,13 @@ def leaderboard_strengths(
     who = "leaderboard_strengths"
     rows, aspect = of_aspect(main_rows(result, result.systems) if rater is None else result.systems, aspect, who=who)
     if rater is not None:
-        named = [rater] if isinstance(rater, str) else rater
-        rows = pl.concat([chosen(rows, "rater", name, who=who) for name in named])
+        shown_rater = [rater] if isinstance(rater, str) else rater
+        rows = pl.concat([chosen(rows, "rater", name, who=who) for name in shown_rater])
     raters, parts = rows["rater"].unique(maintain_order=True).to_list(), panels(rows)
     frames = [rows.filter(pl.col("part") == part) for part in parts] if len(parts) > 1 else [rows]
-    charts = [strengths(theme.inline(some), raters=raters, value=value).properties(width=width) for some in frames]
+    charts = [
+        strengths(theme.inline(panel_rows), raters=raters, value=value).properties(width=width) for panel_rows in frames
+    ]
     panel_charts = [chart.properties(title=f"{PART} {part}") for chart, part in zip(charts, parts, strict=False)]
     chart = alt.vconcat(*panel_charts) if len(parts) > 1 else charts[0]
     return theme.themed(chart, dark=dark, title=titled("Strengths" if value == "strength" else "Win rates", aspect))
@@ -94,18 +96,20 @@ def panels(rows: pl.DataFrame) -> list[int]:
 
 def strengths(data: Any, *, raters: Sequence[str] = (), value: Value = "strength") -> Any:
     """Draw the rows of `Leaderboard.systems` of one rater, or of several `raters` in different colours."""
-    several, raters = len(raters) > 1, drawable(raters)
-    place = f"datum.rater === {json.dumps(raters[0])} ? datum.strength : -1e9" if several else "datum.strength"
+    has_several_raters, raters = len(raters) > 1, drawable(raters)
+    sort_value = (
+        f"datum.rater === {json.dumps(raters[0])} ? datum.strength : -1e9" if has_several_raters else "datum.strength"
+    )
     base = (
         alt.Chart(data)
         .transform_filter(f"isValid(datum.{value})")
-        .transform_calculate(place=place)
+        .transform_calculate(place=sort_value)
         .encode(
             y=alt.Y("system:N", sort=alt.EncodingSortField(field="place", op="max", order="descending")),
         )
     )
-    colour: dict[str, Any] = {} if several else {"color": theme.BLUE}
-    if several:
+    colour: dict[str, Any] = {} if has_several_raters else {"color": theme.BLUE}
+    if has_several_raters:
         scale = alt.Scale(domain=list(raters))
         base = base.encode(
             color=alt.Color("rater:N", title=None, scale=scale, legend=alt.Legend(symbolOpacity=1, labelLimit=300)),
@@ -184,20 +188,20 @@ def win_rate_map(
 
 def heat_map(data: Any, *, n_systems: int) -> Any:
     """Draw the rows of `Leaderboard.pairs` of one rater. Each pair is drawn in both directions."""
-    numbered = n_systems <= NUMBERED
-    turned = "datum.side === 'system_b'"
+    has_numbers = n_systems <= NUMBERED
+    is_second_side = "datum.side === 'system_b'"
     order = alt.EncodingSortField(field="centre", op="max", order="descending")
-    against = alt.EncodingSortField(field="against", op="max", order="ascending")
+    opponent_order = alt.EncodingSortField(field="against", op="max", order="ascending")
     base = (
         alt.Chart(data)
         .transform_fold(["system_a", "system_b"], as_=["side", "system"])
         .transform_calculate(
-            opponent=f"{turned} ? datum.system_a : datum.system_b",
-            rate=f"{turned} ? 1 - datum.win_rate : datum.win_rate",
-            low=f"{turned} ? 1 - datum.win_rate_high : datum.win_rate_low",
-            high=f"{turned} ? 1 - datum.win_rate_low : datum.win_rate_high",
-            won=f"{turned} ? datum.losses : datum.wins",
-            lost=f"{turned} ? datum.wins : datum.losses",
+            opponent=f"{is_second_side} ? datum.system_a : datum.system_b",
+            rate=f"{is_second_side} ? 1 - datum.win_rate : datum.win_rate",
+            low=f"{is_second_side} ? 1 - datum.win_rate_high : datum.win_rate_low",
+            high=f"{is_second_side} ? 1 - datum.win_rate_low : datum.win_rate_high",
+            won=f"{is_second_side} ? datum.losses : datum.wins",
+            lost=f"{is_second_side} ? datum.wins : datum.losses",
             beyond="datum.rate - 0.5",
             p_told=theme.p_told("p_adjusted"),
         )
@@ -206,7 +210,7 @@ def heat_map(data: Any, *, n_systems: int) -> Any:
         .encode(
             x=alt.X(
                 "opponent:N",
-                sort=against,
+                sort=opponent_order,
                 axis=theme.names_above(angle=-45, limit=120),
             ),
             y=alt.Y("system:N", sort=order),
@@ -227,8 +231,8 @@ def heat_map(data: Any, *, n_systems: int) -> Any:
         alt.Tooltip("p_told:N", title="adjusted p"),
     ]
     cells = base.mark_rect().encode(color=alt.Color("beyond:Q", scale=scale, legend=None), tooltip=tooltip)
-    size = {"width": alt.Step(WIDE if numbered else SMALL), "height": alt.Step(theme.ROW if numbered else SMALL)}
-    if not numbered:
+    size = {"width": alt.Step(WIDE if has_numbers else SMALL), "height": alt.Step(theme.ROW if has_numbers else SMALL)}
+    if not has_numbers:
         return cells.properties(**size)
     return alt.layer(cells, base.mark_text().encode(text=alt.Text("rate:Q", format=".0%"), tooltip=tooltip)).properties(
         **size

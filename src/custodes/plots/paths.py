@@ -76,7 +76,7 @@ def paths(data: Any, result: Ceiling) -> Any:
     tooltip = theme.tips(result.declared()["lasso"], "rater", "alpha", "weight")
     base = alt.Chart(data)
     metrics, people = (f"datum.kind === '{kind}'" for kind in ("metric", "human"))
-    named = (
+    named_lines = (
         base.transform_calculate(key="datum.target + '\\n' + datum.rater")
         .transform_joinaggregate(least="min(alpha)")
         .transform_filter("datum.alpha === datum.least")
@@ -92,9 +92,11 @@ def paths(data: Any, result: Ceiling) -> Any:
         .mark_line(color=theme.GREY, opacity=0.6, strokeWidth=1)
         .encode(x=x, y=weight, detail=alt.Detail("rater:N"), tooltip=tooltip),
         base.transform_filter(people).mark_line(strokeWidth=2.5).encode(x=x, y=weight, color=colour, tooltip=tooltip),
-        named.mark_rule(color=theme.GREY, x2Offset=BESIDE).encode(x=x, x2="alpha", y=weight, y2=alt.Y2("name_y:Q")),
-        named.transform_filter(metrics).mark_text(align="left", dx=BESIDE + 2).encode(**spot),
-        named.transform_filter(people)
+        named_lines.mark_rule(color=theme.GREY, x2Offset=BESIDE).encode(
+            x=x, x2="alpha", y=weight, y2=alt.Y2("name_y:Q")
+        ),
+        named_lines.transform_filter(metrics).mark_text(align="left", dx=BESIDE + 2).encode(**spot),
+        named_lines.transform_filter(people)
         .mark_text(align="left", dx=BESIDE + 2, fontWeight="bold")
         .encode(**spot, color=colour),
     ).properties(height=HEIGHT)
@@ -115,13 +117,13 @@ def path_names(result: Ceiling) -> pl.DataFrame:
         .filter(pl.col("alpha") == pl.col("alpha").min())
     )
     rank = pl.col("size").rank("ordinal", descending=True).over("target", "kind")
-    named = ends.filter((pl.col("size") > 0) & ((pl.col("kind") == "human") | (rank <= NAMED)))
-    spots = [
+    named_ends = ends.filter((pl.col("size") > 0) & ((pl.col("kind") == "human") | (rank <= NAMED)))
+    name_positions = [
         labels.apart(of_target["weight"].to_numpy(), gap=float(of_target["gap"][0]))
-        for _, of_target in named.group_by("target", maintain_order=True)
+        for _, of_target in named_ends.group_by("target", maintain_order=True)
     ]
-    return named.select(
-        key=pl.format("{}\n{}", "target", "rater"), name_y=pl.Series(np.concatenate([*spots, np.empty(0)]))
+    return named_ends.select(
+        key=pl.format("{}\n{}", "target", "rater"), name_y=pl.Series(np.concatenate([*name_positions, np.empty(0)]))
     )
 
 
@@ -169,7 +171,7 @@ def forward_path(
 
 def steps(data: Any) -> Any:
     """Draw the rows of `Ceiling.forward` of one target."""
-    low, high = (f"(isValid(datum.gain) ? datum.gain_{end} : datum.kendall_{end})" for end in ("low", "high"))
+    low, high = (f"(isValid(datum.gain) ? datum.gain_{bound} : datum.kendall_{bound})" for bound in ("low", "high"))
     kind = f"!isValid({low}) ? 1 : {low} > 0 ? 0 : {high} < 0 ? 2 : 1"
     base = (
         alt.Chart(data)

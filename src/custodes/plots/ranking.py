@@ -93,13 +93,15 @@ def ranking_graphs(
     """
     rows, aspect = of_aspect(result.decisions, aspect, who="ranking_graphs")
     chosen(rows, "rater", metric, who="ranking_graphs", what="metric")
-    many = crowded(rows)
-    drawn = table_rows(rows) if many else graph_rows(rows)
+    is_crowded = crowded(rows)
+    shown_rows = table_rows(rows) if is_crowded else graph_rows(rows)
     panels = []
     for rater, title in ((HUMAN, "human ratings"), (metric, drawable(metric))):
-        of_rater = theme.inline(drawn.filter(pl.col("rater") == rater))
+        of_rater = theme.inline(shown_rows.filter(pl.col("rater") == rater))
         panels.append(
-            (table(of_rater) if many else picture(of_rater).properties(width=(width - 30) // 2)).properties(title=title)
+            (table(of_rater) if is_crowded else picture(of_rater).properties(width=(width - 30) // 2)).properties(
+                title=title
+            )
         )
     return theme.themed(alt.hconcat(*panels, spacing=30), dark=dark, title=titled("Significant differences", aspect))
 
@@ -116,21 +118,22 @@ def table_rows(decisions: pl.DataFrame) -> pl.DataFrame:
     """
     parts = [pl.DataFrame(schema=TABLE_SCHEMA)]
     for (aspect,), frame in decisions.group_by("aspect", maintain_order=True):
-        people = frame.filter(rater=HUMAN)
+        human_rows = frame.filter(rater=HUMAN)
         sign = pl.col("decision").replace_strict({"+": 1, "=": 0, "-": -1}, default=0, return_dtype=pl.Int64)
         points = pl.concat(
-            people.select(system=name, points=turn * sign) for name, turn in (("system_a", 1), ("system_b", -1))
+            human_rows.select(system=name, points=sign_of_side * sign)
+            for name, sign_of_side in (("system_a", 1), ("system_b", -1))
         )
         order = points.group_by("system").sum().sort(pl.col("points") * -1, "system")["system"].to_list()
-        place = {name: k for k, name in enumerate(order)}
-        human_decisions = people.select("system_a", "system_b", by_people="decision")
+        rank_of_system = {name: k for k, name in enumerate(order)}
+        human_decisions = human_rows.select("system_a", "system_b", by_people="decision")
         rows = frame.join(human_decisions, on=["system_a", "system_b"], how="left", maintain_order="left")
-        same, tie, none = (
+        is_same, is_human_tie, is_undecided = (
             pl.col("decision").eq_missing(pl.col("by_people")),
             pl.col("by_people") == DECISION[0],
             pl.col("decision") == DECISION[0],
         )
-        reading = pl.when(same).then(pl.lit("agree")).when(tie).then(pl.lit("insert"))
+        reading = pl.when(is_same).then(pl.lit("agree")).when(is_human_tie).then(pl.lit("insert"))
         parts.append(
             rows.filter(pl.col("decision").is_not_null()).select(
                 pl.lit(aspect).alias("aspect"),
@@ -138,10 +141,10 @@ def table_rows(decisions: pl.DataFrame) -> pl.DataFrame:
                 "system_a",
                 "system_b",
                 "decision",
-                reading=reading.when(none).then(pl.lit("omit")).otherwise(pl.lit("invert")),
+                reading=reading.when(is_undecided).then(pl.lit("omit")).otherwise(pl.lit("invert")),
                 **{
                     f"place_{side}": pl.col(f"system_{side}").replace_strict(
-                        place, default=len(place), return_dtype=pl.Int64
+                        rank_of_system, default=len(rank_of_system), return_dtype=pl.Int64
                     )
                     for side in "ab"
                 },
@@ -194,36 +197,38 @@ def table(data: Any) -> Any:
 def graph_rows(decisions: pl.DataFrame) -> pl.DataFrame:
     """The nodes and the points of edges in the graph of every rater, from `Ranking.decisions`."""
     rows: list[tuple[Any, ...]] = []
-    for (aspect,), of_one in decisions.group_by("aspect", maintain_order=True):
-        _, people = _beats(of_one.filter(rater=HUMAN))
-        for (rater,), of_rater in of_one.group_by("rater", maintain_order=True):
-            rows += [(aspect, rater, *row) for row in _graph(*_beats(of_rater), people)]
+    for (aspect,), aspect_rows in decisions.group_by("aspect", maintain_order=True):
+        _, human_beats = _beats(aspect_rows.filter(rater=HUMAN))
+        for (rater,), of_rater in aspect_rows.group_by("rater", maintain_order=True):
+            rows += [(aspect, rater, *row) for row in _graph(*_beats(of_rater), human_beats)]
     return pl.DataFrame(rows, schema=GRAPH_SCHEMA, orient="row")
 
 
 def _beats(decisions: pl.DataFrame) -> tuple[list[str], NDArray[np.bool_]]:
     """The systems, and a matrix (systems, systems): whether the row is significantly better than the column."""
-    won, lost = (decisions["decision"].eq_missing(DECISION[sign]).to_numpy() for sign in (1, -1))
-    systems, beats = crossed(decisions["system_a"].to_list(), decisions["system_b"].to_list(), won, lost)
+    has_won, has_lost = (decisions["decision"].eq_missing(DECISION[sign]).to_numpy() for sign in (1, -1))
+    systems, beats = crossed(decisions["system_a"].to_list(), decisions["system_b"].to_list(), has_won, has_lost)
     return systems, beats == 1
 
 
 def _graph(systems: list[str], beats: NDArray[np.bool_], people: NDArray[np.bool_]) -> Iterable[tuple[Any, ...]]:
     """Yield rows of the graph: the values of the columns of `GRAPH_SCHEMA` except the first two columns."""
-    names, members, between, edges = ranking_graph(systems, beats)
-    layout = layered(between, edges)
-    half = max(1.0, float(np.abs(layout.x).max(initial=0)) + 0.5)
-    beside = layout.layer[:, None] == layout.layer
-    place = (beside & (layout.x < layout.x[:, None])).sum(axis=1)
-    height = 2.0 * layout.layer + np.where(beside.sum(axis=1) > STAGGER_OVER, place % 2, 0)
-    for name, x, y in zip(names, layout.x / half, height, strict=True):
+    names, members, edges_between_groups, edges = ranking_graph(systems, beats)
+    layout = layered(edges_between_groups, edges)
+    half_width = max(1.0, float(np.abs(layout.x).max(initial=0)) + 0.5)
+    is_same_layer = layout.layer[:, None] == layout.layer
+    rank_in_layer = (is_same_layer & (layout.x < layout.x[:, None])).sum(axis=1)
+    height = 2.0 * layout.layer + np.where(is_same_layer.sum(axis=1) > STAGGER_OVER, rank_in_layer % 2, 0)
+    for name, x, y in zip(names, layout.x / half_width, height, strict=True):
         yield ("node", name, "", "", float(x), float(y), 0.0)
     for (winner, loser), line in zip(edges, layout.lines, strict=True):
-        here, there = (people[np.ix_(members[a], members[b])].any() for a, b in ((winner, loser), (loser, winner)))
-        reading = "agree" if here else "invert" if there else "insert"
+        is_human_edge, is_reversed_edge = (
+            people[np.ix_(members[a], members[b])].any() for a, b in ((winner, loser), (loser, winner))
+        )
+        reading = "agree" if is_human_edge else "invert" if is_reversed_edge else "insert"
         heights = [height[winner], *(2.0 * layer for _, layer in line[1:-1]), height[loser]]
         for step, ((x, _), y) in enumerate(zip(line, heights, strict=True)):
-            yield ("edge", "", f"{names[winner]} > {names[loser]}", reading, x / half, float(y), float(step))
+            yield ("edge", "", f"{names[winner]} > {names[loser]}", reading, x / half_width, float(y), float(step))
 
 
 def picture(data: Any) -> Any:

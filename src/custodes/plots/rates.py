@@ -60,22 +60,22 @@ def rates(
 
 def rates_by_source(rows: pl.DataFrame) -> pl.DataFrame:
     """The rows of `Rates.rates`, repeated for each source of the rate. `row` names the metric, system or label."""
-    several = [name for name in ("metric", "system", "label") if rows[name].n_unique() > 1] or ["system"]
-    name = pl.concat_str(several, separator=", ").alias("row")
+    varying_columns = [name for name in ("metric", "system", "label") if rows[name].n_unique() > 1] or ["system"]
+    name = pl.concat_str(varying_columns, separator=", ").alias("row")
     parts = [
         rows.select(
             "aspect",
             "metric",
             name,
-            pl.lit(words).alias("source"),
+            pl.lit(source_name).alias("source"),
             rate=source,
             low=f"{source}_low",
             high=f"{source}_high",
         )
-        for source, words in SOURCES.items()
+        for source, source_name in SOURCES.items()
     ]
-    by_metrics = ~((pl.col("source") == SOURCES["corrected_rate"]) & (pl.col("metric") == HUMAN))
-    return pl.concat(parts).filter(by_metrics).drop_nulls("rate").drop("metric")
+    is_by_metrics = ~((pl.col("source") == SOURCES["corrected_rate"]) & (pl.col("metric") == HUMAN))
+    return pl.concat(parts).filter(is_by_metrics).drop_nulls("rate").drop("metric")
 
 
 def rate_dots(data: Any) -> Any:

@@ -72,13 +72,13 @@ def save(chart: alt.TopLevelMixin | Mapping[str, Any], path: str | Path) -> Path
     '.svg'
     """
     target = Path(path)
-    kind = target.suffix.lower().removeprefix(".")
-    if kind not in FORMATS:
+    suffix = target.suffix.lower().removeprefix(".")
+    if suffix not in FORMATS:
         raise OptionError(
             f"cannot write {target}: the suffix names no format of figures; give one of "
-            f"{', '.join(FORMATS)}{suggestion(kind, FORMATS)}"
+            f"{', '.join(FORMATS)}{suggestion(suffix, FORMATS)}"
         )
-    return write_atomically(target, rendered(chart, kind))
+    return write_atomically(target, rendered(chart, suffix))
 
 
 def rendered(chart: alt.TopLevelMixin | Mapping[str, Any], kind: str) -> str | bytes:
@@ -86,14 +86,14 @@ def rendered(chart: alt.TopLevelMixin | Mapping[str, Any], kind: str) -> str | b
     import vl_convert
 
     spec: Any = drawable(chart if isinstance(chart, Mapping) else chart.to_dict())
-    drawn: Mapping[str, Callable[[], Any]] = {
+    writers: Mapping[str, Callable[[], Any]] = {
         "json": lambda: json.dumps(spec, indent=1),
         "svg": lambda: vl_convert.vegalite_to_svg(spec),
         "pdf": lambda: vl_convert.vegalite_to_pdf(spec),
         "png": lambda: vl_convert.vegalite_to_png(spec, scale=PNG_SCALE),
         "html": lambda: _page(spec),
     }
-    content: str | bytes = drawn[kind]()
+    content: str | bytes = writers[kind]()
     return content
 
 

@@ -67,11 +67,15 @@ def trade_off_rows(table: pl.DataFrame) -> pl.DataFrame:
     """One row for each combination of target, penalty and kind of systems for which the partiality is defined.
 
     The columns are target, penalty, chosen, score with bounds, seen, partiality with bounds, and system."""
-    first = ["target", "penalty", "chosen", "score", "score_low", "score_high"]
+    key_columns = ["target", "penalty", "chosen", "score", "score_low", "score_high"]
     parts = []
     for seen, prefix in ((SEEN, ""), (UNSEEN, "unseen_")):
-        ends = {f"partiality{end}": f"{prefix}largest_partiality{end}" for end in ("", "_low", "_high")}
-        parts.append(table.select(*first, pl.lit(seen).alias("seen"), **ends, system=f"{prefix}system"))
+        renamed_columns = {
+            f"partiality{suffix}": f"{prefix}largest_partiality{suffix}" for suffix in ("", "_low", "_high")
+        }
+        parts.append(
+            table.select(*key_columns, pl.lit(seen).alias("seen"), **renamed_columns, system=f"{prefix}system")
+        )
     return pl.concat(parts).drop_nulls("partiality")
 
 

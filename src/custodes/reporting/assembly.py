@@ -113,16 +113,16 @@ class Report:
         context, charts = self.context.carried(), dict[tuple[str, ...], Any]()
         for section in self.sections:
             for figure in section.drawn(context)[0]:
-                needs = str((figure.where, figure.fields, figure.title))
-                for aspect in context.aspects if "{aspect}" in needs else context.aspects[:1]:
-                    for statistic in STATISTICS if "{statistic}" in needs else STATISTICS[:1]:
+                placeholders_text = str((figure.where, figure.fields, figure.title))
+                for aspect in context.aspects if "{aspect}" in placeholders_text else context.aspects[:1]:
+                    for statistic in STATISTICS if "{statistic}" in placeholders_text else STATISTICS[:1]:
                         metric = context.best.get(aspect, "")
                         choice = context.choice(aspect, metric, statistic)
                         parts = (
-                            aspect if "{aspect}" in needs else "",
+                            aspect if "{aspect}" in placeholders_text else "",
                             figure.id,
-                            metric if "{metric}" in needs or "{corrected}" in needs else "",
-                            statistic if "{statistic}" in needs else "",
+                            metric if "{metric}" in placeholders_text or "{corrected}" in placeholders_text else "",
+                            statistic if "{statistic}" in placeholders_text else "",
                         )
                         if (chart := figure.drawn(context, choice)) is not None:
                             charts[parts] = chart
@@ -164,25 +164,27 @@ def report(
     >>> made.html[:15]
     '<!doctype html>'
     """
-    source, _ = recorded(rng)
+    rng_or_seed, _ = recorded(rng)
     options: dict[str, Any] = {"by": by, "confidence": confidence, "resamples": resamples, "alpha": alpha, **setting}
-    context = Context(study=study.with_cache(), options=options | {"rng": source, "progress": progress})
-    labels = bool(study.labels)
-    chosen = context.study.select(**selection_of(setting), one_side=True)
-    people_alone, metrics_alone = (not labels and not raters for raters in (chosen.metrics, chosen.humans))
-    if labels:
+    context = Context(study=study.with_cache(), options=options | {"rng": rng_or_seed, "progress": progress})
+    has_labels = bool(study.labels)
+    selected_study = context.study.select(**selection_of(setting), one_side=True)
+    is_human_only, is_metric_only = (
+        not has_labels and not raters for raters in (selected_study.metrics, selected_study.humans)
+    )
+    if has_labels:
         sections = tuple(section for section in SECTIONS if section.labels)
-    elif metrics_alone and not people_alone:
+    elif is_metric_only and not is_human_only:
         sections = tuple(section for section in SECTIONS if section.of_metrics)
     else:
-        sections = tuple(section for section in SECTIONS if section.alone or not (people_alone or section is RATES))
+        sections = tuple(section for section in SECTIONS if section.alone or not (is_human_only or section is RATES))
     for section in progress(sections, total=len(sections), desc=SECTION_PROGRESS):
         section.answer(context)
-        first = "rates" if labels else "leaderboard" if people_alone or metrics_alone else "agreement"
-        if first in context.absent:  # the page needs this answer
-            raise InputError(f"{study.name}: {context.absent[first].removeprefix(f'{study.name}: ')}")
+        first_question = "rates" if has_labels else "leaderboard" if is_human_only or is_metric_only else "agreement"
+        if first_question in context.absent:  # the page needs this answer
+            raise InputError(f"{study.name}: {context.absent[first_question].removeprefix(f'{study.name}: ')}")
     verdict = verdict_of(context.results)
-    verdict = replace(verdict, provenance=replace(context.results[first].provenance, question="verdict"))
+    verdict = replace(verdict, provenance=replace(context.results[first_question].provenance, question="verdict"))
     context.study = study  # without the cache
     return Report(results=context.results, verdict=verdict, context=context, sections=sections, title=title)
 
@@ -200,15 +202,15 @@ def file_names(labels: Sequence[str]) -> list[str]:
     >>> file_names(["fluency", "a/b", "a:b"])
     ['fluency', 'a_b-c14cddc0', 'a_b-6783a31e']
     """
-    plain = [
+    safe_names = [
         "".join(letter if letter.isalnum() or letter in "-_." else "_" for letter in label).strip("._")
         for label in labels
     ]
-    keys = Counter(unicodedata.normalize("NFKC", name).casefold() for name in plain)
+    keys = Counter(unicodedata.normalize("NFKC", name).casefold() for name in safe_names)
     names = []
-    for label, name in zip(labels, plain, strict=True):
-        short = name.encode()[:LONGEST].decode(errors="ignore")
-        alone = keys[unicodedata.normalize("NFKC", name).casefold()] == 1
+    for label, name in zip(labels, safe_names, strict=True):
+        short_name = name.encode()[:LONGEST].decode(errors="ignore")
+        is_unique = keys[unicodedata.normalize("NFKC", name).casefold()] == 1
         digest = hashlib.sha256(label.encode(errors="surrogatepass")).hexdigest()[:8]
-        names.append(name if name and alone and short == name else f"{short or 'figure'}-{digest}")
+        names.append(name if name and is_unique and short_name == name else f"{short_name or 'figure'}-{digest}")
     return names

@@ -19,10 +19,10 @@ def study_summary(context: Context) -> str:
     """A sentence that states the size of the study."""
     summary = context.table("check.summary")
     aspects = [aspect for aspect in context.aspects if aspect]
-    words = {"items": "item", "systems": "system", "humans": "annotator", "metrics": "metric"}
-    sizes = {word: int(summary[name].max() or 0) for name, word in words.items()}  # type: ignore[arg-type]
-    counts = [plural(size, word) for word, size in sizes.items() if size]
-    return f"{names(counts)}{f', rated for {names(aspects)}' if aspects else ''}."
+    noun_of_column = {"items": "item", "systems": "system", "humans": "annotator", "metrics": "metric"}
+    sizes = {word: int(summary[name].max() or 0) for name, word in noun_of_column.items()}  # type: ignore[arg-type]
+    count_texts = [plural(size, word) for word, size in sizes.items() if size]
+    return f"{names(count_texts)}{f', rated for {names(aspects)}' if aspects else ''}."
 
 
 def _findings(section: Section, sentences: Sequence[Mapping[str, Any]], context: Context) -> list[Mapping[str, Any]]:
@@ -47,14 +47,16 @@ def _slices(section: Section, context: Context) -> str:
 
 def page(context: Context, verdict: Verdict, sections: Sequence[Section], *, title: str = "") -> str:
     """The whole HTML page; the default title is the name of the study."""
-    drawn = [(section, *section.drawn(context)) for section in sections]
+    section_parts = [(section, *section.drawn(context)) for section in sections]
     table_names = [f"{question}.{name}" for question, result in context.results.items() for name in result.declared()]
     data = {
         "downloads": table_names,
         "aspects": context.aspects,
         "metrics": context.metrics,
-        "figures": [asdict(figure) for _, figures, _ in drawn for figure in figures],
-        "chosen": [{**asdict(table), "columns": plain(table.columns)} for _, _, tables in drawn for table in tables],
+        "figures": [asdict(figure) for _, figures, _ in section_parts for figure in figures],
+        "chosen": [
+            {**asdict(table), "columns": plain(table.columns)} for _, _, tables in section_parts for table in tables
+        ],
         "labels": {name: statistic.label for name, statistic in STATISTICS.items()},
         "config": theme.config(theme.PAGE_INK),
         "provenance": {question: str(result.provenance) for question, result in context.results.items()},
@@ -69,10 +71,10 @@ def page(context: Context, verdict: Verdict, sections: Sequence[Section], *, tit
         headings=HEADINGS,
         essential=[kind for kind in HEADINGS if kind in ESSENTIAL],
         others=[kind for kind in HEADINGS if kind not in ESSENTIAL],
-        opening={figure.id: figure for _, figures, _ in drawn for figure in figures if figure.opening},
+        opening={figure.id: figure for _, figures, _ in section_parts for figure in figures if figure.opening},
         sections=[
             (section, unbroken(section.html(context, figures, tables) + _slices(section, context)))
-            for section, figures, tables in drawn
+            for section, figures, tables in section_parts
         ],
         aspects=context.aspects,
         metrics=context.metrics,

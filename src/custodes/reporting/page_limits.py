@@ -76,14 +76,14 @@ class PageLimits:
 
     def part(self, table: pl.DataFrame) -> pl.DataFrame:
         """The rows of a table that are on the page."""
-        keep = pl.lit(True)
+        is_kept = pl.lit(True)
         for first, second in PAIR_OF_SYSTEMS:
             if {first, second} <= {*table.columns} and len(self.systems) < self.n_systems:
-                keep &= pl.all_horizontal(pl.col(first, second).is_in(list(self.systems)))
+                is_kept &= pl.all_horizontal(pl.col(first, second).is_in(list(self.systems)))
         for name in (*ONE, *(name_of_pair for pair in TWO for name_of_pair in pair)):
             if name in table.columns and self.without:
-                keep &= ~pl.col(name).is_in(list(self.without))
-        return table.filter(keep)
+                is_kept &= ~pl.col(name).is_in(list(self.without))
+        return table.filter(is_kept)
 
     def note(self) -> str:
         """Sentences on the omitted rows and how to get the complete tables; '' if nothing is omitted."""
@@ -111,10 +111,12 @@ def _leading(results: Mapping[str, Result], question: str, table: str, column: s
     orders: Sequence[Sequence[str]] = [
         of_aspect[column].to_list() for _, of_aspect in rows.group_by("aspect", maintain_order=True)
     ]
-    return tuple(dict.fromkeys(name for place in zip_longest(*orders) for name in place if name is not None))
+    return tuple(
+        dict.fromkeys(name for names_of_rank in zip_longest(*orders) for name in names_of_rank if name is not None)
+    )
 
 
 def _most(n_systems: int, times: int) -> int:
     """The largest number of systems, from `FEWEST` to `MOST`, whose pairs times `times` are at most `PAIRS`."""
-    fitting = max((n for n in range(FEWEST, MOST + 1) if comb(n, 2) * times <= PAIRS), default=FEWEST)
-    return min(n_systems, fitting)
+    largest_n = max((n for n in range(FEWEST, MOST + 1) if comb(n, 2) * times <= PAIRS), default=FEWEST)
+    return min(n_systems, largest_n)

@@ -57,23 +57,27 @@ class Figure:
     def drawn(self, context: Context, choice: Mapping[str, str]) -> dict[str, Any] | None:
         """The specification of the figure with the rows of a selection; None if the selection has no rows."""
 
-        def filled(text: str) -> str:
+        def fill(text: str) -> str:
             return text.format_map(choice)
 
         rows = context.table(self.table)
         for columns, values in self.where.items():
-            rows = rows.filter(pl.any_horizontal(pl.col(columns.split("|")) == filled(values)))
+            rows = rows.filter(pl.any_horizontal(pl.col(columns.split("|")) == fill(values)))
         if self.fields:
-            fields = {to: filled(name) for to, name in self.fields.items()}
+            fields = {to: fill(name) for to, name in self.fields.items()}
             rows = rows.select(**{to: pl.col(name) for to, name in fields.items() if name in rows.columns})
         if rows.is_empty():
             return None
         spec = _replaced(
             self.spec, {"{statistic}": STATISTICS[choice["statistic"]].label, "{metric}": choice["metric"]}
         )
-        named = self.title if "{aspect}" in self.title or not choice["aspect"] else f"{self.title} ({{aspect}})"
+        full_title = self.title if "{aspect}" in self.title or not choice["aspect"] else f"{self.title} ({{aspect}})"
         width = {"width": theme.PAGE_WIDTH} if spec.get("width") == "container" else {}
-        content = {"config": theme.config(theme.LIGHT), "title": filled(named), "datasets": {"rows": rows.to_dicts()}}
+        content = {
+            "config": theme.config(theme.LIGHT),
+            "title": fill(full_title),
+            "datasets": {"rows": rows.to_dicts()},
+        }
         return dict(drawable({**spec, **width, **content}))
 
 
@@ -126,10 +130,10 @@ class Context:
 
     def carried(self) -> Context:
         """A copy with only the rows of tables that are on the page."""
-        part = PageLimits.of(self.results)
-        results = {question: part.result(result) for question, result in self.results.items()}
-        extra = {name: part.part(table) for name, table in self.extra.items()}
-        return replace(self, results=results, extra=extra, left_out=part.note(), whole=self)
+        limits = PageLimits.of(self.results)
+        results = {question: limits.result(result) for question, result in self.results.items()}
+        extra = {name: limits.part(table) for name, table in self.extra.items()}
+        return replace(self, results=results, extra=extra, left_out=limits.note(), whole=self)
 
     def table(self, name: str) -> pl.DataFrame:
         """A table by its full name, `question.table`."""
@@ -154,16 +158,22 @@ class Context:
     @cached_property
     def aspects(self) -> tuple[str, ...]:
         """The aspects of the human ratings."""
-        first = next(name for name in ("agreement", "leaderboard", "rates") if name in self.results)
-        of = {"agreement": "agreement.metrics", "leaderboard": "leaderboard.systems", "rates": "rates.rates"}[first]
-        return tuple(self.table(of)["aspect"].unique(maintain_order=True))
+        question = next(name for name in ("agreement", "leaderboard", "rates") if name in self.results)
+        table_of_question = {
+            "agreement": "agreement.metrics",
+            "leaderboard": "leaderboard.systems",
+            "rates": "rates.rates",
+        }[question]
+        return tuple(self.table(table_of_question)["aspect"].unique(maintain_order=True))
 
     @cached_property
     def metrics(self) -> tuple[str, ...]:
         """The metrics in the order of the study; there are none in a study with annotators only."""
-        of = next((name for name in ("agreement.metrics", "rates.judges") if name.split(".")[0] in self.results), "")
-        if of or self.has_people:
-            return tuple(self.table(of)["metric"].unique(maintain_order=True)) if of else ()
+        table_name = next(
+            (name for name in ("agreement.metrics", "rates.judges") if name.split(".")[0] in self.results), ""
+        )
+        if table_name or self.has_people:
+            return tuple(self.table(table_name)["metric"].unique(maintain_order=True)) if table_name else ()
         return tuple(self.table("leaderboard.systems")["rater"].unique(maintain_order=True))
 
     @cached_property
@@ -182,13 +192,13 @@ class Context:
     @cached_property
     def leaders(self) -> dict[str, list[str]]:
         """The metrics in the top group of each aspect: none is significantly worse than the best metric."""
-        agreed: Any = self.results["agreement"]
-        return leaders(agreed)
+        agreement_result: Any = self.results["agreement"]
+        return leaders(agreement_result)
 
     def choice(self, aspect: str, metric: str, statistic: str) -> dict[str, str]:
         """The initial selection on a page, with the first pair of systems and all pairs of a correction."""
-        of = ("favoritism.pairs", "leaderboard.pairs", "rates.differences")
-        rows = self.table(next(name for name in of if name.split(".")[0] in self.results)).head(1).to_dicts()
+        pair_tables = ("favoritism.pairs", "leaderboard.pairs", "rates.differences")
+        rows = self.table(next(name for name in pair_tables if name.split(".")[0] in self.results)).head(1).to_dicts()
         pair = {name: row[name] for row in rows for name in ("system_a", "system_b")}
         return {"aspect": aspect, "metric": metric, "corrected": metric, "statistic": statistic, "which": "all", **pair}
 

@@ -63,12 +63,12 @@ def table_html(
     rows = [
         {
             "aspect": row[by] if by else None,
-            "cells": [_cell(row, column, behind) for column, behind in zip(columns, digits, strict=True)],
+            "cells": [_cell(row, column, n_decimals) for column, n_decimals in zip(columns, digits, strict=True)],
         }
         for row in frame.iter_rows(named=True)
     ]
-    distinct = list(dict.fromkeys(notes))
-    return render("table.html", id=id, caption=caption, columns=plain(columns), rows=rows, notes=distinct)
+    distinct_notes = list(dict.fromkeys(notes))
+    return render("table.html", id=id, caption=caption, columns=plain(columns), rows=rows, notes=distinct_notes)
 
 
 def chosen_table(context: Context, id: str, caption: str, table: str, where: Mapping[str, str]) -> ChosenTable:
@@ -83,9 +83,11 @@ def chosen_table(context: Context, id: str, caption: str, table: str, where: Map
 
 def columns_with_values(columns: Iterable[Column], frame: pl.DataFrame) -> tuple[Column, ...]:
     """The columns that have at least one value in a frame."""
-    values = {column.name: column.drop_nulls() for column in frame.iter_columns()}
+    defined_values = {column.name: column.drop_nulls() for column in frame.iter_columns()}
     names = {
-        name for name, column in values.items() if ((column != "").any() if column.dtype == pl.String else column.len())
+        name
+        for name, column in defined_values.items()
+        if ((column != "").any() if column.dtype == pl.String else column.len())
     }
     return tuple(column for column in columns if column.name in names or frame.is_empty())
 
@@ -101,11 +103,11 @@ def _cell(row: Mapping[str, Any], column: Column, digits: int) -> _Cell:
         return _Cell(UNDEFINED, "")
     if column.kind == "p":
         return _Cell(p_value(value), value)
-    write = {"percent": percent, "int": _whole}.get(SHOWN[column.kind], number)
-    low, high = (row[f"{column.name}{end}"] if column.interval else None for end in ("_low", "_high"))
-    text = estimate_text(value, low, high, digits=digits, write=write, unreliable=marked(row, column))
+    format_number = {"percent": percent, "int": _whole}.get(SHOWN[column.kind], number)
+    low, high = (row[f"{column.name}{suffix}"] if column.interval else None for suffix in ("_low", "_high"))
+    text = estimate_text(value, low, high, digits=digits, write=format_number, unreliable=marked(row, column))
     if column.sd and (sd := row[f"{column.name}_sd"]) is not None:
-        text += f" ± {write(sd, digits=digits)}"
+        text += f" ± {format_number(sd, digits=digits)}"
     return _Cell(text, value)
 
 
@@ -133,8 +135,8 @@ def plain(columns: Sequence[Column]) -> list[dict[str, Any]]:
 def columnar(frame: pl.DataFrame) -> dict[str, Any]:
     """The columns of a frame as lists. Labels are positions in a list of distinct labels, and numbers are rounded."""
     numbers = selectors.float().cast(pl.Float64)
-    short = frame.with_columns(pl.when(numbers.is_finite()).then(numbers).round_sig_figs(DIGITS).name.keep())
-    return {"rows": frame.height, "columns": {column.name: _column(column) for column in short.iter_columns()}}
+    rounded = frame.with_columns(pl.when(numbers.is_finite()).then(numbers).round_sig_figs(DIGITS).name.keep())
+    return {"rows": frame.height, "columns": {column.name: _column(column) for column in rounded.iter_columns()}}
 
 
 def _column(series: pl.Series) -> Any:
@@ -156,8 +158,8 @@ def packed(parts: Mapping[str, Any], tables: Iterable[tuple[str, pl.DataFrame]])
     """
     deflate = zlib.compressobj(LEVEL)
     chunks = [deflate.compress(msgspec.json.encode(parts)[:-1] + b',"tables":{')]
-    for place, (name, frame) in enumerate(tables):
-        start = b"," * (place > 0) + msgspec.json.encode(name) + b":"
-        chunks.append(deflate.compress(start + msgspec.json.encode(columnar(frame))))
+    for index, (name, frame) in enumerate(tables):
+        opening = b"," * (index > 0) + msgspec.json.encode(name) + b":"
+        chunks.append(deflate.compress(opening + msgspec.json.encode(columnar(frame))))
     chunks += [deflate.compress(b"}}"), deflate.flush()]
     return base64.b64encode(b"".join(chunks)).decode()

@@ -69,16 +69,16 @@ class Corpus:
             )
         rows = study.outputs.texts
         items, systems = (rows.select(pl.col(name).unique(maintain_order=True)) for name in ("item", "system"))
-        facts = items.join(study.outputs.sources, on="item", how="left", maintain_order="left")
+        item_facts = items.join(study.outputs.sources, on="item", how="left", maintain_order="left")
         return cls(
             texts=MetricInputs(
                 outputs=rows["text"].to_list(),
                 item=_codes(rows["item"], items["item"]),
                 system=_codes(rows["system"], systems["system"]),
-                sources=_texts(facts, "source"),
-                references=_lists(facts, "references"),
-                images=_lists(facts, "images"),
-                contexts=_texts(facts, "context"),
+                sources=_texts(item_facts, "source"),
+                references=_lists(item_facts, "references"),
+                images=_lists(item_facts, "images"),
+                contexts=_texts(item_facts, "context"),
             ),
             items=tuple(items["item"]),
             systems=tuple(systems["system"]),
@@ -97,9 +97,9 @@ class Corpus:
     @cached_property
     def absent(self) -> list[tuple[int, int]]:
         """Item and system of each missing output."""
-        there = np.zeros((len(self.items), len(self.systems)), dtype=np.bool_)
-        there[self.texts.item, self.texts.system] = True
-        return [(int(item), int(system)) for item, system in np.argwhere(~there)]
+        is_present = np.zeros((len(self.items), len(self.systems)), dtype=np.bool_)
+        is_present[self.texts.item, self.texts.system] = True
+        return [(int(item), int(system)) for item, system in np.argwhere(~is_present)]
 
     @cached_property
     def its_own_reference(self) -> list[str]:
@@ -107,22 +107,22 @@ class Corpus:
 
         Systems with fewer than `FEW` outputs are not included.
         """
-        texts, others = self.texts, np.zeros(len(self.systems), dtype=np.bool_)
+        texts, has_other_text = self.texts, np.zeros(len(self.systems), dtype=np.bool_)
         for text, item, system in zip(texts.outputs, texts.item.tolist(), texts.system.tolist(), strict=True):
-            others[system] |= text not in texts.references[item]
-        outputs = np.bincount(texts.system, minlength=len(self.systems))
-        return [self.systems[system] for system in np.flatnonzero(~others & (outputs >= FEW))]
+            has_other_text[system] |= text not in texts.references[item]
+        n_outputs = np.bincount(texts.system, minlength=len(self.systems))
+        return [self.systems[system] for system in np.flatnonzero(~has_other_text & (n_outputs >= FEW))]
 
     @cached_property
     def complete(self) -> Bools:
         """Whether each item (items,) has an output of every system."""
-        whole = np.ones(len(self.items), dtype=np.bool_)
-        whole[[item for item, _ in self.absent]] = False
-        return whole
+        is_complete = np.ones(len(self.items), dtype=np.bool_)
+        is_complete[[item for item, _ in self.absent]] = False
+        return is_complete
 
 
 def _codes(labels: pl.Series, order: pl.Series) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    codes = {label: place for place, label in enumerate(order)}
+    codes = {label: code for code, label in enumerate(order)}
     return np.array([codes[label] for label in labels], dtype=np.int64)
 
 
@@ -181,8 +181,8 @@ def _image_digest(path: str) -> bytes:
     try:
         content = path.encode() if path.startswith(ADDRESSES) else Path(path).read_bytes()
     except (OSError, ValueError) as problem:
-        why = getattr(problem, "strerror", None) or "a file cannot have this name"
-        raise InputError(f"image {shown(path)}: {why}; give the path of a file, or an address") from None
+        reason_text = getattr(problem, "strerror", None) or "a file cannot have this name"
+        raise InputError(f"image {shown(path)}: {reason_text}; give the path of a file, or an address") from None
     return hashlib.sha256(content).digest()
 
 
@@ -219,20 +219,23 @@ class Computation:
     def _items(self, item: int) -> list[ShownItem]:
         needs = self.scorer.traits.needs
         references = self.corpus.texts.references[item] if "references" in needs else []
-        several = [references[:1] if self.mode == "first" else references]
+        reference_lists = [references[:1] if self.mode == "first" else references]
         if self.mode == "alone":
-            several = [[text] for text in references]
-        return [ShownItem(item, some, self.digests.item(item, some, needs)) for some in several]
+            reference_lists = [[text] for text in references]
+        return [
+            ShownItem(item, references_of_call, self.digests.item(item, references_of_call, needs))
+            for references_of_call in reference_lists
+        ]
 
     @cached_property
     def keys(self) -> list[str]:
         """Cache key of each unit: a hash of exactly those inputs that can change the unit's values."""
         traits = self.scorer.traits
         parts = [[item.digest + self.digests.outputs[output] for output, item in unit] for unit in self.units]
-        whole = sorted(chain(*parts)) if traits.whole else []
-        start = hashlib.sha256(b"".join([FORMAT, self.scorer.signature.encode(), b"\n", *whole])).digest()
-        start += b"system" if traits.systems else b""
-        return [hashlib.sha256(start + b"".join(part)).hexdigest() for part in parts]
+        sorted_digests = sorted(chain(*parts)) if traits.whole else []
+        prefix = hashlib.sha256(b"".join([FORMAT, self.scorer.signature.encode(), b"\n", *sorted_digests])).digest()
+        prefix += b"system" if traits.systems else b""
+        return [hashlib.sha256(prefix + b"".join(part)).hexdigest() for part in parts]
 
     @property
     def _per_reference(self) -> bool:
@@ -247,12 +250,14 @@ class Computation:
         """
         stored_values = stored.scores(list(dict.fromkeys(self.keys)))
         if self.mode == "first" and self._per_reference and len(stored_values) < len(set(self.keys)):
-            every = replace(self, mode="all").keys
-            first_of = {whole: key for whole, key in zip(every, self.keys, strict=True) if key not in stored_values}
-            for whole, row in stored.scores(list(first_of)).items():
+            keys_of_all = replace(self, mode="all").keys
+            first_key_of = {
+                whole: key for whole, key in zip(keys_of_all, self.keys, strict=True) if key not in stored_values
+            }
+            for whole, row in stored.scores(list(first_key_of)).items():
                 seconds = row.seconds / max(1, len(row.values) // 8)
-                stored_values[first_of[whole]] = row._replace(
-                    key=first_of[whole], values=row.values[:8], seconds=seconds
+                stored_values[first_key_of[whole]] = row._replace(
+                    key=first_key_of[whole], values=row.values[:8], seconds=seconds
                 )
         return stored_values
 
@@ -261,8 +266,8 @@ class Computation:
 
         The texts determine the order; units of an item are adjacent.
         """
-        first = {key: place for place, key in reversed([*enumerate(self.keys)])}
-        return sorted((place for key, place in first.items() if key not in stored_values), key=self._order)
+        first_unit = {key: unit for unit, key in reversed([*enumerate(self.keys)])}
+        return sorted((unit for key, unit in first_unit.items() if key not in stored_values), key=self._order)
 
     def _order(self, place: int) -> tuple[bytes, str]:
         return self.units[place][0][1].digest, self.keys[place]
@@ -274,19 +279,24 @@ class Computation:
         """
         if self.scorer.traits.whole:
             return [sorted(range(len(self.units)), key=self._order)] if missing else []
-        size = 1 if self.scorer.traits.systems else CALL * place.batch
-        return [list(missing[start : start + size]) for start in range(0, len(missing), size)]
+        n_per_call = 1 if self.scorer.traits.systems else CALL * place.batch
+        return [list(missing[start : start + n_per_call]) for start in range(0, len(missing), n_per_call)]
 
     def texts(self, call: Sequence[int]) -> MetricInputs:
         """Return the inputs of the metric in a call. Only the fields that the metric needs are filled."""
         texts, traits = self.corpus.texts, self.scorer.traits
         pairs = [pair for place in call for pair in self.units[place]]
-        by_number = traits.whole or traits.systems  # for these metrics, two items with equal inputs count as two
-        items = {(item.digest, item.number if by_number else 0): item for _, item in pairs}
-        places = {item: place for place, item in enumerate(items)}
+        has_numbered_items = (
+            traits.whole or traits.systems
+        )  # for these metrics, two items with equal inputs count as two
+        items = {(item.digest, item.number if has_numbered_items else 0): item for _, item in pairs}
+        index_of_item = {item: place for place, item in enumerate(items)}
         return MetricInputs(
             outputs=[texts.outputs[output] for output, _ in pairs],
-            item=np.array([places[item.digest, item.number if by_number else 0] for _, item in pairs], dtype=np.int64),
+            item=np.array(
+                [index_of_item[item.digest, item.number if has_numbered_items else 0] for _, item in pairs],
+                dtype=np.int64,
+            ),
             system=np.array([int(texts.system[output]) if traits.whole else 0 for output, _ in pairs], dtype=np.int64),
             sources=[texts.sources[item.number] if "source" in traits.needs else "" for item in items.values()],
             references=[list(item.references) for item in items.values()],
@@ -300,25 +310,27 @@ class Computation:
         Raises InputError if the metric fails or returns invalid values.
         """
         result, seconds = timed(self.scorer.score, self.texts(call))
-        units, systems = [self.units[place] for place in call], self.scorer.traits.systems
+        units, is_systems = [self.units[place] for place in call], self.scorer.traits.systems
         widths = [len(unit[0][1].references) if self._per_reference else 1 for unit in units]
-        values = _system_values(result) if systems else _output_values(result, widths)
+        values = _system_values(result) if is_systems else _output_values(result, widths)
         if np.isinf(values).any():
             raise InputError("the metric returned an infinite score; a score must be finite, or NaN with a reason")
         rows = []
         for row, (place, width) in enumerate(zip(call, widths, strict=True)):
-            why = "" if systems else result.why.get(row, "")
-            cut = result.truncated is not None and bool(np.any(result.truncated if systems else result.truncated[row]))
-            stored = np.array([np.nan]) if why else values[row, :width] + 0.0  # -0 becomes 0
-            share = seconds / sum(map(len, units))
+            reason = "" if is_systems else result.why.get(row, "")
+            is_truncated = result.truncated is not None and bool(
+                np.any(result.truncated if is_systems else result.truncated[row])
+            )
+            kept_values = np.array([np.nan]) if reason else values[row, :width] + 0.0  # -0 becomes 0
+            seconds_per_output = seconds / sum(map(len, units))
             rows.append(
                 KeptScore(
                     self.keys[place],
                     self.scorer.signature,
-                    stored.astype("<f8").tobytes(),
-                    cut,
-                    escape_controls(why),
-                    share,
+                    kept_values.astype("<f8").tobytes(),
+                    is_truncated,
+                    escape_controls(reason),
+                    seconds_per_output,
                 )
             )
         return rows
@@ -332,26 +344,35 @@ class Computation:
         """
         rows = [stored_values[key] for key in self.keys]
         outputs = [unit[0][0] for unit in self.units]
-        first = [place for place, output in enumerate(outputs) if not place or outputs[place - 1] != output]
-        groups = [rows[start:end] for start, end in pairwise([*first, len(rows)])]
+        first_units = [
+            unit_index
+            for unit_index, output in enumerate(outputs)
+            if not unit_index or outputs[unit_index - 1] != output
+        ]
+        groups = [rows[start:end] for start, end in pairwise([*first_units, len(rows)])]
         values = np.frombuffer(b"".join(row.values for row in rows), dtype="<f8").astype(np.float64)
         widths = np.array([len(row.values) // 8 for row in rows])
         seconds = np.repeat(np.array([row.seconds for row in rows]) / widths, widths)
-        starts = (np.cumsum(widths) - widths)[first]
+        starts = (np.cumsum(widths) - widths)[first_units]
         if rule == "first":
             scores, seconds, reasons = values[starts], seconds[starts], [group[0].why for group in groups]
         else:
             sizes = np.diff(np.append(starts, len(values)))
-            best = np.maximum if self.scorer.traits.higher_is_better else np.minimum
-            scores = best.reduceat(values, starts) if rule == "best" else np.add.reduceat(values, starts) / sizes
+            best_of = np.maximum if self.scorer.traits.higher_is_better else np.minimum
+            scores = best_of.reduceat(values, starts) if rule == "best" else np.add.reduceat(values, starts) / sizes
             seconds = np.add.reduceat(seconds, starts)
             reasons = [next((row.why for row in group if row.why), "") for group in groups]
-        why = [
-            reason or (NO_NUMBER if none else "")
-            for reason, none in zip(reasons, np.isnan(scores).tolist(), strict=True)
+        reasons_of_outputs = [
+            reason or (NO_NUMBER if is_undefined else "")
+            for reason, is_undefined in zip(reasons, np.isnan(scores).tolist(), strict=True)
         ]
         truncated = [any(row.truncated for row in group) for group in groups]
-        return RuleScores(np.where([bool(reason) for reason in why], np.nan, scores), why, seconds, truncated)
+        return RuleScores(
+            np.where([bool(reason) for reason in reasons_of_outputs], np.nan, scores),
+            reasons_of_outputs,
+            seconds,
+            truncated,
+        )
 
 
 def timed(score: Callable[[MetricInputs], Scored], texts: MetricInputs) -> tuple[Scored, float]:
@@ -397,7 +418,7 @@ def _output_values(result: Scored, widths: Sequence[int]) -> Floats:
             f"the metric reports truncation of {len(truncated)} texts, expected {len(widths)}",
         ),
         (
-            any(not 0 <= place < len(widths) for place in result.why),
+            any(not 0 <= row < len(widths) for row in result.why),
             "the metric gives a reason for an output that was not requested",
         ),
         error=InputError,

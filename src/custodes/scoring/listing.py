@@ -62,13 +62,13 @@ def listing() -> Listing:
     }
     scoring_workers = list(workers().values())
     scripts = {name: [getattr(worker, name) for worker in scoring_workers] for name in ("gives", "source")}
-    origin = Provenance(
+    provenance = Provenance(
         question="score --list", study="this installation", digest="", options={}, seed=None, versions=versions()
     )
     return Listing.of(
         [Listing.part(metrics=columns, workers={"worker": [worker.name for worker in scoring_workers], **scripts})],
         (),
-        provenance=origin,
+        provenance=provenance,
     )
 
 

@@ -56,8 +56,8 @@ def load_raters(
     digests, raters, computations = Digests(corpus.texts), [], dict[tuple[str, Mode], Computation]()
     for spec, rule in zip(specs, rules, strict=True):
         name, scorer = spec.computation, scorers[spec.computation]
-        shared = {other for other, of in zip(rules, specs, strict=True) if of.computation == name}
-        key = name, _mode(rule, shared, scorer)
+        used_rules = {other for other, other_spec in zip(rules, specs, strict=True) if other_spec.computation == name}
+        key = name, _mode(rule, used_rules, scorer)
         if key not in computations:
             used = _used(corpus, scorer)
             computations[key] = Computation(scorer=scorer, mode=key[1], corpus=corpus, digests=digests, used=used)
@@ -71,8 +71,8 @@ def _rule(spec: RaterSpec, scorer: Scorer) -> Rule | str:
     if not spec.rule:
         return rules[0] if rules else ""
     if spec.rule not in rules:
-        takes = f"the rules of this metric are {listed(rules)}" if rules else "this metric uses no references"
-        raise OptionError(f"metric {spec.name}: unknown rule {spec.rule!r}; {takes}")
+        rules_text = f"the rules of this metric are {listed(rules)}" if rules else "this metric uses no references"
+        raise OptionError(f"metric {spec.name}: unknown rule {spec.rule!r}; {rules_text}")
     return spec.rule
 
 
@@ -87,32 +87,32 @@ def _mode(rule: Rule | str, shared: set[Rule | str], scorer: Scorer) -> Mode:
 
 def _used(corpus: Corpus, scorer: Scorer) -> list[int]:
     """Return the positions of the outputs that have all inputs of a metric."""
-    usable = np.ones(len(corpus.items), dtype=np.bool_)
+    is_usable = np.ones(len(corpus.items), dtype=np.bool_)
     for need in scorer.traits.needs:
-        usable &= ~corpus.lacking(need)
+        is_usable &= ~corpus.lacking(need)
     if scorer.traits.systems:
-        usable &= corpus.complete
-    return np.flatnonzero(usable[corpus.texts.item]).tolist()
+        is_usable &= corpus.complete
+    return np.flatnonzero(is_usable[corpus.texts.item]).tolist()
 
 
 def _check(texts: Study, corpus: Corpus, specs: Sequence[RaterSpec], scorers: dict[str, Scorer]) -> None:
     """Raise `InputError` if texts lack an input of a metric, or if outputs are missing."""
     for spec in specs:
         for need in scorers[spec.computation].traits.needs:
-            without = np.flatnonzero(corpus.lacking(need))
-            if len(without):
+            items_without = np.flatnonzero(corpus.lacking(need))
+            if len(items_without):
                 raise InputError(
                     f"{texts.name}: metric {spec.name} needs {LACKS[need].removeprefix('no ')}, and "
-                    f"{len(without)} of {len(corpus.items)} items have "
+                    f"{len(items_without)} of {len(corpus.items)} items have "
                     f"{'none' if need == 'references' else 'no ' + need} "
-                    f"({listed([corpus.items[i] for i in without], limit=3)}); add them, or skip these items "
+                    f"({listed([corpus.items[i] for i in items_without], limit=3)}); add them, or skip these items "
                     "with --missing drop (in Python missing='drop')"
                 )
     if corpus.absent:
-        few = listed([f"{corpus.systems[s]} of {corpus.items[i]}" for i, s in corpus.absent], limit=3)
+        absent_text = listed([f"{corpus.systems[s]} of {corpus.items[i]}" for i, s in corpus.absent], limit=3)
         raise InputError(
             f"{texts.name}: {len(corpus.absent)} of {len(corpus.items) * len(corpus.systems)} outputs "
-            f"are missing ({few}); add them, or score the remaining outputs with --missing drop (in Python "
+            f"are missing ({absent_text}); add them, or score the remaining outputs with --missing drop (in Python "
             "missing='drop')"
         )
 

@@ -63,17 +63,17 @@ def score(
     >>> cu.score(texts, ["length"]).ratings["score"].to_list()
     [3.0, 2.0]
     """
-    with ExitStack() as opened:
+    with ExitStack() as exit_stack:
         corpus, place = Corpus.of(texts), _place(jobs, device, batch)
-        raters = load_raters(texts, corpus, metrics, place, missing, opened)
-        stored = opened.enter_context(Cache(cache))
-        stored_values = _found(raters, stored)
+        raters = load_raters(texts, corpus, metrics, place, missing, exit_stack)
+        open_cache = exit_stack.enter_context(Cache(cache))
+        stored_values = _found(raters, open_cache)
         check_ready(raters, stored_values)
         failures, parts, notes = dict[int, str](), [], list[Note]()
         for rater in raters:
             key = id(rater.computation)
             if key not in failures:
-                failures[key] = _run(rater, stored_values, stored, place, progress)
+                failures[key] = _run(rater, stored_values, open_cache, place, progress)
             if failures[key]:
                 notes.append(Note(rule=FAILED, message=f"{rater.asked.name}: the metric failed: {failures[key]}"))
             else:
@@ -89,7 +89,7 @@ def score(
         "device": device,
         "batch": batch,
     }
-    origin = Provenance(
+    provenance = Provenance(
         question="score",
         study=texts.name,
         digest=_digest(texts),
@@ -98,38 +98,41 @@ def score(
         versions=versions(),
         dropped=tuple(note for note in notes if note.count),
     )
-    return Scores.of(parts, notes, provenance=origin, scored=texts)
+    return Scores.of(parts, notes, provenance=provenance, scored=texts)
 
 
 def planned(
     texts: Study, metrics: Sequence[str], *, cache: str | Path | None, device: str, batch: int, missing: Missing
 ) -> Planned:
     """Return the plan of `score` with the same arguments; metrics are loaded, but nothing is scored."""
-    with ExitStack() as opened:
+    with ExitStack() as exit_stack:
         corpus = Corpus.of(texts)
-        raters = load_raters(texts, corpus, metrics, _place(1, device, batch), missing, opened)
-        stored = opened.enter_context(Cache(cache))
-        stored_values = _found(raters, stored)
+        raters = load_raters(texts, corpus, metrics, _place(1, device, batch), missing, exit_stack)
+        open_cache = exit_stack.enter_context(Cache(cache))
+        stored_values = _found(raters, open_cache)
         check_ready(raters, stored_values)
         rows: list[dict[str, Any]] = []
         for rater in raters:
             computation = rater.computation
-            left, mean = len(computation.missing(stored_values)), stored.seconds_of(computation.scorer.signature)
+            n_left, mean_seconds = (
+                len(computation.missing(stored_values)),
+                open_cache.seconds_of(computation.scorer.signature),
+            )
             rows.append(
                 {
                     "rater": rater.asked.name,
                     "outputs": len(corpus.systems) if rater.traits.systems else len(computation.used),
                     "distinct": len(set(computation.keys)),
                     "kept": len(stored_values.keys() & set(computation.keys)),
-                    "to_score": left,
-                    "seconds": 0.0 if not left else None if mean is None else mean * left,
+                    "to_score": n_left,
+                    "seconds": 0.0 if not n_left else None if mean_seconds is None else mean_seconds * n_left,
                 }
             )
         notes = left_out(raters, corpus)
-    origin = Provenance(
+    provenance = Provenance(
         question="score", study=texts.name, digest=_digest(texts), options={}, seed=None, versions=versions()
     )
-    return Planned.of([Planned.part(raters=rows)], notes, provenance=origin)
+    return Planned.of([Planned.part(raters=rows)], notes, provenance=provenance)
 
 
 def _digest(texts: Study) -> str:

@@ -108,11 +108,11 @@ def rows_of(rater: Rater, column: RuleScores, corpus: Corpus) -> dict[str, pl.Da
     if traits.systems:
         items, systems = [""] * len(corpus.systems), list(corpus.systems)
     else:
-        of = corpus.texts
-        items = [corpus.items[of.item[output]] for output in rater.computation.used]
-        systems = [corpus.systems[of.system[output]] for output in rater.computation.used]
+        texts = corpus.texts
+        items = [corpus.items[texts.item[output]] for output in rater.computation.used]
+        systems = [corpus.systems[texts.system[output]] for output in rater.computation.used]
     skipped = [(items[i], systems[i], why[i]) for i in range(len(why)) if why[i]] + _unasked(rater, corpus)
-    there = [i for i in range(len(why)) if not why[i]]
+    defined_rows = [i for i in range(len(why)) if not why[i]]
     return Scores.part(
         raters={
             "rater": [name],
@@ -126,10 +126,10 @@ def rows_of(rater: Rater, column: RuleScores, corpus: Corpus) -> dict[str, pl.Da
             "signature": [rater.computation.scorer.signature + (f" references={rater.rule}" if rater.rule else "")],
         },
         ratings={
-            "item": [items[i] for i in there],
-            "system": [systems[i] for i in there],
-            "rater": [name] * len(there),
-            "score": scores[there],
+            "item": [items[i] for i in defined_rows],
+            "system": [systems[i] for i in defined_rows],
+            "rater": [name] * len(defined_rows),
+            "score": scores[defined_rows],
         },
         skipped={
             "item": [item for item, _, _ in skipped],
@@ -144,53 +144,57 @@ def _unasked(rater: Rater, corpus: Corpus) -> list[tuple[str, str, str]]:
     """Return the item, the system and the reason of each output that is not given to a metric."""
     if rater.traits.systems:
         return []
-    of, scored = corpus.texts, set(rater.computation.used)
-    lacking = {need: corpus.lacking(need) for need in rater.traits.needs}
+    texts, scored = corpus.texts, set(rater.computation.used)
+    is_lacking = {need: corpus.lacking(need) for need in rater.traits.needs}
     skipped = []
-    for output in range(len(of.outputs)) if len(scored) < len(of.outputs) else ():
+    for output in range(len(texts.outputs)) if len(scored) < len(texts.outputs) else ():
         if output not in scored:
-            item = int(of.item[output])
-            why = next(LACKS[need] for need, none in lacking.items() if none[item])
-            skipped.append((corpus.items[item], corpus.systems[of.system[output]], why))
+            item = int(texts.item[output])
+            why = next(LACKS[need] for need, is_without in is_lacking.items() if is_without[item])
+            skipped.append((corpus.items[item], corpus.systems[texts.system[output]], why))
     return skipped + [(corpus.items[item], corpus.systems[system], NO_OUTPUT) for item, system in corpus.absent]
 
 
 def notes_of(rater: Rater, column: RuleScores) -> list[Note]:
     """Return notes on missing scores and on scores of truncated texts."""
     name, reasons = rater.asked.name, Counter(filter(None, column.why))
-    what = "systems" if rater.traits.systems else "outputs"
-    cut, of = sum(column.truncated), len(column.truncated)
+    noun = "systems" if rater.traits.systems else "outputs"
+    n_truncated, n_values = sum(column.truncated), len(column.truncated)
     return noted(
-        ("truncated", cut, f"{name}: for {cut} of {of} {what}, a text was truncated to fit the model"),
-        *((UNSCORED, n, f"{name}: {n} of {of} {what} have no score: {reason}") for reason, n in reasons.items()),
+        (
+            "truncated",
+            n_truncated,
+            f"{name}: for {n_truncated} of {n_values} {noun}, a text was truncated to fit the model",
+        ),
+        *((UNSCORED, n, f"{name}: {n} of {n_values} {noun} have no score: {reason}") for reason, n in reasons.items()),
     )
 
 
 def left_out(raters: Sequence[Rater], corpus: Corpus) -> list[Note]:
     """Return notes on outputs that lack an input of a metric, missing outputs, and systems that copy references."""
-    lacks: dict[str, list[str]] = {}
+    names_of_message: dict[str, list[str]] = {}
     for rater in raters:
         for need in rater.traits.needs:
             if n := int(corpus.lacking(need).sum()):
-                missing = f"{n} of {len(corpus.items)} items have {LACKS[need]}, so they are not scored by"
-                lacks.setdefault(missing, []).append(rater.asked.name)
-    compared = [rater.asked.name for rater in raters if "references" in rater.traits.needs]
-    same = corpus.its_own_reference if compared else []
-    absent, whole = len(corpus.absent), int(corpus.complete.sum())
-    of = [rater.asked.name for rater in raters if rater.traits.systems]
+                message = f"{n} of {len(corpus.items)} items have {LACKS[need]}, so they are not scored by"
+                names_of_message.setdefault(message, []).append(rater.asked.name)
+    comparing_names = [rater.asked.name for rater in raters if "references" in rater.traits.needs]
+    identical_outputs = corpus.its_own_reference if comparing_names else []
+    n_absent, n_complete = len(corpus.absent), int(corpus.complete.sum())
+    system_metric_names = [rater.asked.name for rater in raters if rater.traits.systems]
     return noted(
-        *(("not-asked", 1, f"{missing} {listed(names)}") for missing, names in lacks.items()),
+        *(("not-asked", 1, f"{message} {listed(names)}") for message, names in names_of_message.items()),
         (
             "own-reference",
-            len(same),
-            f"every output of {listed(same)} is a reference of its item, so the scores by {listed(compared)} "
-            f"carry no information; exclude these systems",
+            len(identical_outputs),
+            f"every output of {listed(identical_outputs)} is a reference of its item, so the scores by "
+            f"{listed(comparing_names)} carry no information; exclude these systems",
         ),
-        ("no-output", absent, f"{absent} of {len(corpus.items) * len(corpus.systems)} outputs are missing"),
+        ("no-output", n_absent, f"{n_absent} of {len(corpus.items) * len(corpus.systems)} outputs are missing"),
         (
             "items-of-all",
-            absent and bool(of),
-            f"systems are scored by {listed(of)} on the {whole} of {len(corpus.items)} items that have an output of "
-            f"every system",
+            n_absent and bool(system_metric_names),
+            f"systems are scored by {listed(system_metric_names)} on the {n_complete} of {len(corpus.items)} items "
+            "that have an output of every system",
         ),
     )

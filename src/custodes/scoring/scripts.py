@@ -97,9 +97,9 @@ def script_text(path: Path) -> str:
     text = path.read_text(encoding="utf-8")
     if path.parent != FOLDER:
         return text
-    _, _, shared = PROTOCOL.read_text(encoding="utf-8").partition('"""\n\n')
-    whole = f"# --- the protocol ---\n{shared}\n\n# --- the metric ---"
-    return re.sub("^from worker_protocol import .*\n", lambda _: whole, text, flags=re.MULTILINE)
+    _, _, protocol_text = PROTOCOL.read_text(encoding="utf-8").partition('"""\n\n')
+    full_script = f"# --- the protocol ---\n{protocol_text}\n\n# --- the metric ---"
+    return re.sub("^from worker_protocol import .*\n", lambda _: full_script, text, flags=re.MULTILINE)
 
 
 def script_of(name: str) -> str:
@@ -118,6 +118,8 @@ def requirements(words: Sequence[str]) -> str:
     """Return the dependencies that the built-in script in a command declares; '' if there is no such script."""
     for word in words:
         if Path(word).parent == FOLDER:
-            declared = re.search(r"^# dependencies = (.*)$", Path(word).read_text(encoding="utf-8"), re.MULTILINE)
-            return ", ".join(re.findall(r'"([^"]+)"', declared[1])) if declared else ""
+            dependency_match = re.search(
+                r"^# dependencies = (.*)$", Path(word).read_text(encoding="utf-8"), re.MULTILINE
+            )
+            return ", ".join(re.findall(r'"([^"]+)"', dependency_match[1])) if dependency_match else ""
     return ""

@@ -53,9 +53,9 @@ def spec_list(specs: str | Iterable[str], metrics: Collection[str]) -> list[str]
     """
     parts: list[str] = []
     for spec in [specs] if isinstance(specs, str) else specs:
-        begin = len(parts)
+        n_before = len(parts)
         for part in value_list("metrics", spec, described=True):
-            if len(parts) > begin and "@" in parts[-1] and part.isalpha() and part not in metrics:
+            if len(parts) > n_before and "@" in parts[-1] and part.isalpha() and part not in metrics:
                 parts[-1] += f",{part}"  # another rule
             else:
                 parts.append(part)
@@ -70,20 +70,20 @@ def parse(specs: str | Iterable[str], metrics: Mapping[str, Metric]) -> list[Rat
     specs_of_raters = [rater for spec in spec_list(specs, metrics) for rater in _raters(spec, metrics)]
     if not specs_of_raters:
         raise OptionError(f"no metric is given; give one or more of {listed(metrics, limit=99)}")
-    twice = [name for name, count in Counter(spec.name for spec in specs_of_raters).items() if count > 1]
-    if twice:
+    repeated_names = [name for name, count in Counter(spec.name for spec in specs_of_raters).items() if count > 1]
+    if repeated_names:
         raise OptionError(
-            f"metric {shown(twice[0])} is requested twice; give one of them another name, as in NAME=METRIC"
+            f"metric {shown(repeated_names[0])} is requested twice; give one of them another name, as in NAME=METRIC"
         )
     return specs_of_raters
 
 
 def _raters(spec: str, metrics: Mapping[str, Metric]) -> Iterator[RaterSpec]:
     text_of_spec = spec.strip()
-    named = NAMED.fullmatch(text_of_spec)
-    name, text = (named[1].strip(), named[2].strip()) if named else ("", text_of_spec)
-    ruled = RULED.fullmatch(text)
-    text, rules = (ruled[1], ruled[2].split(",")) if ruled else (text, [])
+    name_match = NAMED.fullmatch(text_of_spec)
+    name, text = (name_match[1].strip(), name_match[2].strip()) if name_match else ("", text_of_spec)
+    rule_match = RULED.fullmatch(text)
+    text, rules = (rule_match[1], rule_match[2].split(",")) if rule_match else (text, [])
     word, colon, rest = text.partition(":")
     word = word.strip()
     if word not in metrics:
@@ -91,7 +91,7 @@ def _raters(spec: str, metrics: Mapping[str, Metric]) -> Iterator[RaterSpec]:
         raise OptionError(f"metric {shown(spec)}: unknown metric {shown(word)}{hint}")
     metric = metrics[word]
     if WHOLE in metric.parameters and not set(rules) <= set(RULES):  # an @ within the command
-        rest, rules = (named[2] if named else text_of_spec).strip().partition(":")[2], []
+        rest, rules = (name_match[2] if name_match else text_of_spec).strip().partition(":")[2], []
     for rule in rules:
         if rule not in RULES:
             raise OptionError(
@@ -100,13 +100,13 @@ def _raters(spec: str, metrics: Mapping[str, Metric]) -> Iterator[RaterSpec]:
                 "the value"
             )
     parameters = {**metric.parameters, **_parameters(rest if colon else "", metric, spec)}
-    words = split(rest) if WHOLE in metric.parameters and not name else [rest]
-    own_name = name or word + colon + " ".join(FOLDERS.sub("", text_of_spec) for text_of_spec in words)
+    rest_parts = split(rest) if WHOLE in metric.parameters and not name else [rest]
+    rater_name = name or word + colon + " ".join(FOLDERS.sub("", text_of_spec) for text_of_spec in rest_parts)
     if len(set(rules)) < len(rules):
         raise OptionError(f"metric {shown(spec)}: a rule occurs twice; give each rule once")
     for rule in rules or [""]:
-        ending = f"@{rule}" if rule and (not name or len(rules) > 1) else ""
-        yield RaterSpec(name=own_name + ending, metric=metric, parameters=parameters, rule=rule)
+        suffix = f"@{rule}" if rule and (not name or len(rules) > 1) else ""
+        yield RaterSpec(name=rater_name + suffix, metric=metric, parameters=parameters, rule=rule)
 
 
 def _parameters(text: str, metric: Metric, spec: str) -> dict[str, Any]:
@@ -118,12 +118,12 @@ def _parameters(text: str, metric: Metric, spec: str) -> dict[str, Any]:
     for part in assignment_list(text) if text.strip() else []:
         key, sign, value = part.partition("=")
         key = key.strip()
-        takes = ", ".join(f"{name}={default}" for name, default in metric.parameters.items()) or "none"
+        parameters_text = ", ".join(f"{name}={default}" for name, default in metric.parameters.items()) or "none"
         reject(
             (
                 key not in metric.parameters or not sign,
                 f"metric {shown(spec)}: {metric.name} has no parameter {shown(key)}"
-                f"{suggestion(key, metric.parameters)}; parameters: {takes}",
+                f"{suggestion(key, metric.parameters)}; parameters: {parameters_text}",
             ),
             (key in values, f"metric {shown(spec)}: {key} occurs twice; give {key} once"),
         )
@@ -136,5 +136,5 @@ def _value(text: str, default: Any, where: str) -> Any:
     try:
         return msgspec.convert(text, type(default), strict=False)
     except msgspec.ValidationError:
-        kind = {bool: "true or false", int: "a whole number"}.get(type(default), "a number")
-        raise OptionError(f"{where} is not {kind}; the default is {default}") from None
+        allowed_text = {bool: "true or false", int: "a whole number"}.get(type(default), "a number")
+        raise OptionError(f"{where} is not {allowed_text}; the default is {default}") from None

@@ -78,9 +78,9 @@ class Hello(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     def allows(self, score: float) -> bool:
         """Return whether a score is within the bounds, up to rounding error."""
-        over = [(score - bound) * (1 if name == "high" else -1) for name, bound in self.bounds.items()]
+        excesses = [(score - bound) * (1 if name == "high" else -1) for name, bound in self.bounds.items()]
         slack = [ROUNDING * max(1.0, abs(bound)) for bound in self.bounds.values()]
-        return all(excess <= most for excess, most in zip(over, slack, strict=True))
+        return all(excess <= allowed_excess for excess, allowed_excess in zip(excesses, slack, strict=True))
 
 
 @prepare_decoder
@@ -177,15 +177,15 @@ class Process:
             except queue.Empty:
                 if while_it_speaks and self._errors.heard > heard:
                     continue
-                longer = "allow longer with timeout=SECONDS"
+                timeout_advice = "allow longer with timeout=SECONDS"
                 raise self._wrong(
-                    f"the worker hangs: {what} did not arrive within {self.timeout:g} seconds; {longer}"
+                    f"the worker hangs: {what} did not arrive within {self.timeout:g} seconds; {timeout_advice}"
                 ) from None
         if not line:
             raise self._wrong(self._ended())
         if not line.endswith(b"\n"):
-            many = len(line) >= LONGEST
-            raise self._wrong(f"the worker printed a line of over {LONGEST} bytes" if many else self._ended())
+            is_too_long = len(line) >= LONGEST
+            raise self._wrong(f"the worker printed a line of over {LONGEST} bytes" if is_too_long else self._ended())
         return line
 
     def _ended(self) -> str:
@@ -193,12 +193,12 @@ class Process:
             status = self._process.wait(GOODBYE)
         except subprocess.TimeoutExpired:
             return "the worker closed its output"
-        number = -status if status < 0 else status - 128  # exit status of a child, as reported by a shell or uv
-        if number not in {*signal.Signals}:
+        signal_number = -status if status < 0 else status - 128  # exit status of a child, as reported by a shell or uv
+        if signal_number not in {*signal.Signals}:
             return f"the worker ended with exit status {status}"
-        name = signal.Signals(number).name
-        memory = " (memory may have run out: try a smaller --batch)" if name == "SIGKILL" else ""
-        return f"the worker was terminated by {name}{memory}"
+        name = signal.Signals(signal_number).name
+        memory_advice = " (memory may have run out: try a smaller --batch)" if name == "SIGKILL" else ""
+        return f"the worker was terminated by {name}{memory_advice}"
 
     def _parsed(self, line: bytes, kind: type[Line], what: str) -> Line:
         try:
@@ -216,9 +216,11 @@ class Process:
         """Stop the worker and return the error."""
         self.end()
         self._threads[2].join(GOODBYE)  # with a limit, because a child of the worker may keep standard error open
-        last = self._errors.last()
-        after = f" (after {self._answered} rows)" if self._answered else ""
-        self._failed = f"{self.name}: {what}{after}" + (f"; the last line of its output: {last}" if last else "")
+        last_message = self._errors.last()
+        progress_text = f" (after {self._answered} rows)" if self._answered else ""
+        self._failed = f"{self.name}: {what}{progress_text}" + (
+            f"; the last line of its output: {last_message}" if last_message else ""
+        )
         return InputError(self._failed)
 
 

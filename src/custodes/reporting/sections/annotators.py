@@ -117,37 +117,35 @@ def looks_of(study: Study) -> pl.DataFrame:
     frame = study.preferences.frame
     aspects = frame["aspect"].unique(maintain_order=True)
     first = frame.filter(pl.col("aspect") == (aspects[0] if aspects.len() else ""))
-    now = first.group_by("system_a", "system_b").agg(n_now=pl.len(), margin_now=pl.col("preference").mean())
+    current_margins = first.group_by("system_a", "system_b").agg(n_now=pl.len(), margin_now=pl.col("preference").mean())
     verdicts = asked_of(replace(study, second=Preferences.empty()))
-    refused = verdicts.group_by(pair).agg(pl.col("refused").sum())
+    refusal_counts = verdicts.group_by(pair).agg(pl.col("refused").sum())
     better = pl.when(pl.col("decision") > 0).then("system_a").when(pl.col("decision") < 0).then("system_b")
     last = last.rename({"margin": "at_look", "low": "at_look_low", "high": "at_look_high"})
-    for beside in (now, refused):
-        last = last.join(beside, on=pair, how="left", maintain_order="left")
+    for joined_table in (current_margins, refusal_counts):
+        last = last.join(joined_table, on=pair, how="left", maintain_order="left")
     last = last.with_columns(pl.col("n_now", "refused").fill_null(0).cast(pl.Int64), said=better.otherwise(pl.lit("=")))
-    ahead, asked_in_all = pl.col("wins") - pl.col("losses"), pl.col("n") + pl.col("refused")
-    return last.with_columns(
-        least=(ahead - pl.col("refused")) / asked_in_all, most=(ahead + pl.col("refused")) / asked_in_all
-    )
+    margin, n_asked = pl.col("wins") - pl.col("losses"), pl.col("n") + pl.col("refused")
+    return last.with_columns(least=(margin - pl.col("refused")) / n_asked, most=(margin + pl.col("refused")) / n_asked)
 
 
 def looks_sentences(looks: pl.DataFrame) -> list[str]:
     """Sentences on interim analyses: inflated margins, and decisions that the current answers do not support."""
-    declared = looks.filter(pl.col("said") != "=") if looks.height else looks
-    if declared.is_empty():
+    decided = looks.filter(pl.col("said") != "=") if looks.height else looks
+    if decided.is_empty():
         return []
-    against = declared.filter((pl.col("margin_now").fill_null(0) * pl.col("decision")) <= 0)
-    other = pl.when(pl.col("decision") > 0).then("least").otherwise("most")
-    unsure = declared.filter((other * pl.col("decision") <= 0) & (pl.col("refused") > 0))
+    contradicted = decided.filter((pl.col("margin_now").fill_null(0) * pl.col("decision")) <= 0)
+    opposite_sign = pl.when(pl.col("decision") > 0).then("least").otherwise("most")
+    uncertain = decided.filter((opposite_sign * pl.col("decision") <= 0) & (pl.col("refused") > 0))
     sentences = [
         f"{beginning} {names([f'{a} and {b}' for a, b in rows.select('system_a', 'system_b').iter_rows()])}."
         for rows, beginning in (
             (
-                against,
+                contradicted,
                 "Without the excluded annotators, the answers no longer agree with the decision for",
             ),
             (
-                unsure,
+                uncertain,
                 "If all refusals had preferred the other system, the decision would be reversed for",
             ),
         )
@@ -166,11 +164,11 @@ def paid(study: Study) -> str:
         sentences.append(f"Half of the answers took {number(seconds, digits=0)} seconds or less.")
     costs = answers.join(study.raters.frame.select("rater", "cost", "cost_unit"), on="rater").drop_nulls("cost")
     if costs.height and costs["cost_unit"].n_unique() == 1:
-        total, unit = float(costs["cost"].sum()), costs["cost_unit"][0] or ""
-        hourly = total / costs.height * 3600 / seconds if isinstance(seconds, float) and seconds > 0 else None
-        counted = plural(costs.height, "answer")
+        total_cost, unit = float(costs["cost"].sum()), costs["cost_unit"][0] or ""
+        hourly = total_cost / costs.height * 3600 / seconds if isinstance(seconds, float) and seconds > 0 else None
+        count_text = plural(costs.height, "answer")
         sentences.append(
-            f"{counted} used in the results, including second ratings, cost {number(total)} {unit}".strip()
+            f"{count_text} used in the results, including second ratings, cost {number(total_cost)} {unit}".strip()
             + (
                 "."
                 if hourly is None

@@ -54,9 +54,11 @@ def _tables(context: Context) -> Sequence[ChosenTable]:
         for name, caption in captions.items()
         if context.table(f"ceiling.{name}").height
     }
-    named = ADDED_IN_USE if context.results["ceiling"].provenance.options["in_use"] else ADDED
+    label_of_column = ADDED_IN_USE if context.results["ceiling"].provenance.options["in_use"] else ADDED
     columns = (
-        replace(column, label=named[column.name][0], doc=named[column.name][1]) if column.name in named else column
+        replace(column, label=label_of_column[column.name][0], doc=label_of_column[column.name][1])
+        if column.name in label_of_column
+        else column
         for column in tables["next"].columns
     )
     return list((tables | {"next": replace(tables["next"], columns=tuple(columns))}).values())
@@ -163,14 +165,16 @@ def _predictions(result: Ceiling) -> pl.DataFrame:
         for name, label in BOUNDS.items()
     ]
     predictions = pl.concat([rows, *bounds], how="diagonal")
-    place = pl.col("target").replace_strict({t: i for i, t in enumerate(rows["target"].unique(maintain_order=True))})
-    return predictions.sort(place, "order", maintain_order=True)
+    rank_of_target = pl.col("target").replace_strict(
+        {t: i for i, t in enumerate(rows["target"].unique(maintain_order=True))}
+    )
+    return predictions.sort(rank_of_target, "order", maintain_order=True)
 
 
 def sentences(result: Ceiling) -> list[str]:
     """Sentences that compare predictions from metrics with predictions from human ratings of other aspects."""
     texts = []
-    for a, b, more, less in (
+    for a, b, better_text, worse_text in (
         (
             "humans",
             "metrics",
@@ -190,18 +194,20 @@ def sentences(result: Ceiling) -> list[str]:
     ):
         gaps = result.gaps.filter(features_a=a, features_b=b).drop_nulls("difference_low")
         kinds = [
-            (more, gaps.filter(pl.col("difference_low") > 0)),
-            (less, gaps.filter(pl.col("difference_high") < 0)),
+            (better_text, gaps.filter(pl.col("difference_low") > 0)),
+            (worse_text, gaps.filter(pl.col("difference_high") < 0)),
         ]
         texts += [f"{text}: {_listed(rows)}." for text, rows in kinds if rows.height]
-        rest = gaps.filter((pl.col("difference_low") <= 0) & (pl.col("difference_high") >= 0))["target"].to_list()
-        if rest:
-            which = (
+        inconclusive_targets = gaps.filter((pl.col("difference_low") <= 0) & (pl.col("difference_high") >= 0))[
+            "target"
+        ].to_list()
+        if inconclusive_targets:
+            features_text = (
                 "predictions from all metrics and predictions from the human ratings of other aspects"
                 if a == "humans"
                 else "predictions from all metrics with and without the human ratings of other aspects"
             )
-            texts.append(f"No significant difference between {which}: {names(rest)}.")
+            texts.append(f"No significant difference between {features_text}: {names(inconclusive_targets)}.")
     return texts
 
 
@@ -211,31 +217,33 @@ def halo_sentences(result: Ceiling) -> list[str]:
     They state whether a rating is predicted better from the same annotator's ratings of other aspects than from other
     annotators' ratings of these aspects.
     """
-    same, other, metrics = SOURCES
+    same_source, other_source, metric_source = SOURCES
     tau = {(row["target"], row["source"]): row["kendall"] for row in result.halo.iter_rows(named=True)}
     leads = result.halo.drop_nulls(["lead", "lead_low", "lead_high"])
-    of_source = leads.filter(source=same)
+    of_source = leads.filter(source=same_source)
     if of_source.is_empty():
         return []
-    listed = [
-        f"{target} ({number(tau[target, same])} against {number(tau[target, other])})"
+    gain_texts = [
+        f"{target} ({number(tau[target, same_source])} against {number(tau[target, other_source])})"
         for target in of_source.filter(pl.col("lead_low") > 0)["target"]
     ]
     texts = []
-    if listed:
+    if gain_texts:
         texts.append(
             "Part of the agreement between aspects is a halo effect of the annotator. A rating is predicted "
             "better (τ-b) from the same annotator’s ratings of other aspects than from other annotators’ "
-            f"ratings of these aspects: {names(listed)}."
+            f"ratings of these aspects: {names(gain_texts)}."
         )
-        level = leads.filter(pl.col("lead_high") >= 0, source=metrics)
-        level = level.join(of_source.filter(pl.col("lead_low") > 0), on="target", how="semi", maintain_order="left")
-        if level.height:
+        metric_leads = leads.filter(pl.col("lead_high") >= 0, source=metric_source)
+        metric_leads = metric_leads.join(
+            of_source.filter(pl.col("lead_low") > 0), on="target", how="semi", maintain_order="left"
+        )
+        if metric_leads.height:
             texts.append(
                 "Metrics predict a rating at least as well as other annotators’ ratings of other aspects do: "
-                f"{names(level['target'].to_list())}."
+                f"{names(metric_leads['target'].to_list())}."
             )
-    rest = of_source.filter(pl.col("lead_low") <= 0)
+    uncertain = of_source.filter(pl.col("lead_low") <= 0)
     for beginning, condition in (
         (
             "A rating is not predicted significantly better from the same annotator’s ratings of other "
@@ -248,7 +256,7 @@ def halo_sentences(result: Ceiling) -> list[str]:
             pl.col("lead_high") < 0,
         ),
     ):
-        if targets := rest.filter(condition)["target"].to_list():
+        if targets := uncertain.filter(condition)["target"].to_list():
             texts.append(f"{beginning}: {names(targets)}.")
     return texts
 

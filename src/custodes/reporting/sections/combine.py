@@ -45,13 +45,13 @@ def _build(context: Context) -> Mapping[str, Any]:
     result: Any = context.results["combine"]
     left_out = [message for _, message in context.notes("combine", LEFT_OUT)]
     intervals = [column for column in context.declared("combine.comparison").columns if column.interval]
-    favour = [
+    favoritism_columns = [
         column for column in context.declared("combine.favoritism").columns if column.name.startswith("mean_abs_favi")
     ]
-    partial = [
+    partiality_columns = [
         column for column in context.declared("combine.partiality").columns if column.name == "largest_partiality"
     ]
-    lead = score("lead", LEAD, "Over the single metric", interval=True)
+    lead_column = score("lead", LEAD, "Over the single metric", interval=True)
     return {
         "first": METHODS[first_of(result)].label,
         "left_out": [sentence(message) for message in left_out],
@@ -62,10 +62,10 @@ def _build(context: Context) -> Mapping[str, Any]:
             [
                 label("what", "how metrics are combined", "Way of combining"),
                 intervals[0],
-                lead,
+                lead_column,
                 *intervals[1:],
-                *favour,
-                *partial,
+                *favoritism_columns,
+                *partiality_columns,
             ],
             id="combine-comparison",
             caption="Ways of combining, on held-out outputs",
@@ -143,20 +143,20 @@ def _costs(result: Combine, of_aspect: str) -> Figure:
 
 def comparison_rows(result: Combine) -> pl.DataFrame:
     """The rows of `comparison` with the difference from the single metric, favoritism and partiality, best first."""
-    lead = result.comparison.select("target", "method").unique(maintain_order=True)
-    leads = [_lead(result, *row) for row in lead.iter_rows()]
-    ends = {f"lead{end}": f"difference{end}" for end in ("", "_low", "_high")}
-    lead = lead.with_columns(
+    target_methods = result.comparison.select("target", "method").unique(maintain_order=True)
+    leads = [_lead(result, *row) for row in target_methods.iter_rows()]
+    source_of_column = {f"lead{end}": f"difference{end}" for end in ("", "_low", "_high")}
+    target_methods = target_methods.with_columns(
         pl.Series(name, [value[field] if value else None for value in leads], dtype=pl.Float64)
-        for name, field in ends.items()
+        for name, field in source_of_column.items()
     )
-    place = pl.col("target").rle_id()
+    target_rank = pl.col("target").rle_id()
     return (
-        result.comparison.join(lead, on=["target", "method"], how="left", maintain_order="left")
+        result.comparison.join(target_methods, on=["target", "method"], how="left", maintain_order="left")
         .join(result.favoritism, on=["target", "method"], how="left", maintain_order="left")
         .join(result.partiality, on=["target", "method"], how="left", maintain_order="left")
         .with_columns(what=pl.col("method").replace({name: method.label for name, method in METHODS.items()}))
-        .sort(place, pl.col("kendall"), descending=[False, True], nulls_last=True, maintain_order=True)
+        .sort(target_rank, pl.col("kendall"), descending=[False, True], nulls_last=True, maintain_order=True)
     )
 
 
@@ -166,11 +166,11 @@ def _lead(result: Combine, target: str, method: str) -> dict[str, Any] | None:
         if (row["method_a"], row["method_b"]) == (method, SINGLE):
             return row
         if (row["method_a"], row["method_b"]) == (SINGLE, method) and row["difference"] is not None:
-            turned = {"difference": -row["difference"]}
+            reversed_difference = {"difference": -row["difference"]}
             for end, other in (("_low", "_high"), ("_high", "_low")):
-                ends = row[f"difference{other}"]
-                turned[f"difference{end}"] = None if ends is None else -ends
-            return turned
+                bound_value = row[f"difference{other}"]
+                reversed_difference[f"difference{end}"] = None if bound_value is None else -bound_value
+            return reversed_difference
     return None
 
 
@@ -198,8 +198,12 @@ def _gain(row: Mapping[str, Any]) -> str:
     """The conclusion from a gain and its interval, as part of a sentence."""
     if row["gain_low"] is None or row["gain_high"] is None:
         return f"the difference ({number(row['gain'])}) has no interval, so it is inconclusive"
-    size = with_ends(row, "gain")
-    return f"the gain is {size}" if row["conclusion"] == GAIN else f"the difference of {size} is not a significant gain"
+    gain_text = with_ends(row, "gain")
+    return (
+        f"the gain is {gain_text}"
+        if row["conclusion"] == GAIN
+        else f"the difference of {gain_text} is not a significant gain"
+    )
 
 
 def _others(others: pl.DataFrame) -> str:
@@ -214,16 +218,16 @@ def errors(result: Combine) -> list[tuple[str, str]]:
     """
     texts = []
     for target, way, single, _ in _rivals(result):
-        compared = ("sample_accuracy", "mean_abs_favi")
-        if any(row[name] is None for row in (way, single) for name in compared):
+        compared_columns = ("sample_accuracy", "mean_abs_favi")
+        if any(row[name] is None for row in (way, single) for name in compared_columns):
             continue
-        sizes = [with_ends(row, "mean_abs_favi") for row in (way, single)]
+        favi_texts = [with_ends(row, "mean_abs_favi") for row in (way, single)]
         texts.append(
             (
                 target,
                 f"{_opening(target)}{way['what']} decides {percent(way['sample_accuracy'])} of comparisons as "
                 f"the annotators do, and the best single metric decides {percent(single['sample_accuracy'])}. "
-                f"The mean |Favi-Score| of errors is {sizes[0]} for the combination and {sizes[1]} for the "
+                f"The mean |Favi-Score| of errors is {favi_texts[0]} for the combination and {favi_texts[1]} for the "
                 "single metric. Do not compare these two values: few errors make |Favi-Score| larger by "
                 "chance.",
             )
@@ -237,13 +241,13 @@ def _rivals(result: Combine) -> list[tuple[str, dict[str, Any], dict[str, Any], 
     A target is left out if the first combination or the best single metric has no score.
     """
     rivals = []
-    first = pl.col("method") == first_of(result)
+    is_combination = pl.col("method") == first_of(result)
     rows = comparison_rows(result).drop_nulls("kendall")
     for (target,), of_target in rows.group_by("target", maintain_order=True):
-        way, single = of_target.filter(first), of_target.filter(method=SINGLE)
-        if way.height and single.height:
-            others = of_target.filter(~first, pl.col("method") != SINGLE)
-            rivals.append((str(target), way.row(0, named=True), single.row(0, named=True), others))
+        combined_row, single_row = of_target.filter(is_combination), of_target.filter(method=SINGLE)
+        if combined_row.height and single_row.height:
+            others = of_target.filter(~is_combination, pl.col("method") != SINGLE)
+            rivals.append((str(target), combined_row.row(0, named=True), single_row.row(0, named=True), others))
     return rivals
 
 

@@ -34,14 +34,14 @@ def _columns() -> tuple[Column, ...]:
     declared = [
         column for column in Correction.declared()["pairs"].columns if column.essential or column.kind == "share"
     ]
-    place = [column.name for column in declared].index("decision") + 1
-    beside = [
+    index = [column.name for column in declared].index("decision") + 1
+    other_decisions = [
         label("decision_naive", "by the metric alone", "Metric"),
         label("decision_human", "by human ratings alone", "Human"),
     ]
     return tuple(
         column
-        for column in [*declared[:place], *beside, *declared[place:]]
+        for column in [*declared[:index], *other_decisions, *declared[index:]]
         if column.name not in ("metric", "estimator")
     )
 

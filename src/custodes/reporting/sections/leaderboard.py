@@ -78,9 +78,9 @@ def _figures(context: Context) -> Sequence[Figure]:
     raters = [name for name in (PEOPLE, CORRECTED_PEOPLE) if name in rows["rater"]]
     by_metric = context.table("leaderboard-by-metric")
     n_systems = rows["system"].n_unique()
-    corrected = CORRECTED_PEOPLE in raters  # corrected ratings have strengths, but no win rates
+    has_corrected = CORRECTED_PEOPLE in raters  # corrected ratings have strengths, but no win rates
     of_aspect = " ({aspect})" if any(context.aspects) else ""
-    seen = (
+    caption_text = (
         "Systems that share a letter do not differ significantly. Whisker: interval. Arrow: one bound of "
         "the interval is unknown."
     )
@@ -88,11 +88,11 @@ def _figures(context: Context) -> Sequence[Figure]:
         rows,
         Figure(
             id="leaderboard-strengths",
-            title=("Strengths" if corrected else "Win rates") + " by human ratings" + of_aspect,
-            caption=seen,
+            title=("Strengths" if has_corrected else "Win rates") + " by human ratings" + of_aspect,
+            caption=caption_text,
             alt="A dot with a whisker for every system, the strongest system on top; the table below has the numbers.",
             spec=spec_of(
-                strengths(empty_rows(), raters=raters, value="strength" if corrected else "win_rate").properties(
+                strengths(empty_rows(), raters=raters, value="strength" if has_corrected else "win_rate").properties(
                     width="container"
                 )
             ),
@@ -102,24 +102,27 @@ def _figures(context: Context) -> Sequence[Figure]:
             opening=True,
         ),
     )
-    alone = not context.has_people
+    is_without_humans = not context.has_people
     return [
-        *([] if alone else by_people),
+        *([] if is_without_humans else by_people),
         *(
             _in_panels(
                 by_metric,
                 Figure(
                     id="leaderboard-metric",
-                    title=f"{'Win rates' if alone else 'Strengths'} by {{metric}}" + (of_aspect if alone else ""),
-                    caption=seen,
+                    title=f"{'Win rates' if is_without_humans else 'Strengths'} by {{metric}}"
+                    + (of_aspect if is_without_humans else ""),
+                    caption=caption_text,
                     alt="A dot with a whisker for every system by the chosen metric; the table below has the numbers.",
                     spec=spec_of(
-                        strengths(empty_rows(), value="win_rate" if alone else "strength").properties(width="container")
+                        strengths(empty_rows(), value="win_rate" if is_without_humans else "strength").properties(
+                            width="container"
+                        )
                     ),
                     table="leaderboard-by-metric",
                     where={"aspect": "{aspect}", "rater": "{metric}"},
                     lines=("system",),
-                    opening=alone,
+                    opening=is_without_humans,
                 ),
             )
             if context.metrics

@@ -64,16 +64,16 @@ CITATIONS = (
 
 def _build(context: Context) -> Mapping[str, Any]:
     """The values of the template: provenance, methods in words, citations, and notes on left-out data."""
-    labels = "rates" in context.results
-    alone = labels or not context.metrics or not context.has_people
-    first = next(name for name in ("agreement", "leaderboard", "rates") if name in context.results)
+    has_labels = "rates" in context.results
+    is_single_source = has_labels or not context.metrics or not context.has_people
+    first_question = next(name for name in ("agreement", "leaderboard", "rates") if name in context.results)
     return {
         "provenance": [(question, str(result.provenance)) for question, result in context.results.items()],
-        "settings": context.results[first].provenance.options,
-        "alone": alone,
-        "labels": labels,
+        "settings": context.results[first_question].provenance.options,
+        "alone": is_single_source,
+        "labels": has_labels,
         "noted": joined(note for result in context.results.values() for note in result.notes),
-        "citations": [pair for pair in CITATIONS if (pair[0] == "Corrected rates") == labels],
+        "citations": [pair for pair in CITATIONS if (pair[0] == "Corrected rates") == has_labels],
         "downloads": [
             f"{question}.{name}" for question, result in context.results.items() for name in result.declared()
         ],

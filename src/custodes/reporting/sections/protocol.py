@@ -40,11 +40,11 @@ def check_not_stopped(context: Context) -> None:
 def _ask(context: Context) -> Protocol:
     check_not_stopped(context)
     result: Protocol = context.ask(protocol, metrics="none", stopping=STOPPING, null=True)
-    most = max((row["annotations"] / row["pairs"] for row in result.reference.to_dicts()), default=0.0)
-    if most < FEWEST:
+    most_per_pair = max((row["annotations"] / row["pairs"] for row in result.reference.to_dicts()), default=0.0)
+    if most_per_pair < FEWEST:
         raise InputError(
-            f"a pair of systems has {most:.0f} human annotations on average, and a replay with interim analyses after"
-            f" {', '.join(map(str, STOPPING.looks or ()))} needs at least {FEWEST}."
+            f"a pair of systems has {most_per_pair:.0f} human annotations on average, and a replay with interim "
+            f"analyses after {', '.join(map(str, STOPPING.looks or ()))} needs at least {FEWEST}."
         )
     return result
 
@@ -70,17 +70,17 @@ def _build(context: Context) -> Mapping[str, object]:
     rows = context.table("protocol.protocol").join(
         context.table("protocol.reference"), on="aspect", how="left", maintain_order="left", suffix="_of_all"
     )
-    again = context.declared("protocol.reference").column("self_agreement")
+    self_agreement_column = context.declared("protocol.reference").column("self_agreement")
     columns = [
         column for column in context.declared("protocol.protocol").columns if column.name not in ("metric", "estimator")
     ]
-    place = [column.name for column in columns].index("correct") + 1
+    index = [column.name for column in columns].index("correct") + 1
     return {
         "replications": context.results["protocol"].provenance.options["replications"],
         "looks": STOPPING.looks,
         "table": table_html(
             rows.with_columns(pl.col("annotations").round()),
-            [*columns[:place], again, *columns[place:]],
+            [*columns[:index], self_agreement_column, *columns[index:]],
             id="protocol-table",
             caption="Results of the protocol",
             notes=context.notes("protocol"),

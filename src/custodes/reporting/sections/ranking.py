@@ -31,18 +31,18 @@ WHO = (("human", HUMAN, "human ratings", WINNERS, SIGNS), ("metric", "{metric}",
 
 
 def _figures(context: Context) -> Sequence[Figure]:
-    many = crowded(context.table("ranking.decisions"))
-    drawn = table(empty_rows()) if many else picture(empty_rows()).properties(width="container")
+    is_crowded = crowded(context.table("ranking.decisions"))
+    chart = table(empty_rows()) if is_crowded else picture(empty_rows()).properties(width="container")
     graphs = [
         Figure(
             id=f"ranking-{who}",
             title=name,
-            caption=of_table if many else of_graph,
-            alt=f"{'Table' if many else 'Graph'} of significant differences by {name}; the table below has "
+            caption=of_table if is_crowded else of_graph,
+            alt=f"{'Table' if is_crowded else 'Graph'} of significant differences by {name}; the table below has "
             "all decisions.",
-            spec=spec_of(drawn),
+            spec=spec_of(chart),
             table="graph",
-            lines=() if many else ("y",),
+            lines=() if is_crowded else ("y",),
             where={"aspect": "{aspect}", "rater": rater},
         )
         for who, rater, name, of_graph, of_table in WHO
@@ -65,11 +65,11 @@ def _figures(context: Context) -> Sequence[Figure]:
 
 
 def _tables(context: Context) -> Sequence[ChosenTable]:
-    def chosen(id: str, caption: str, table: str, rater: str) -> ChosenTable:
+    def table_of(id: str, caption: str, table: str, rater: str) -> ChosenTable:
         return chosen_table(context, id, caption, f"ranking.{table}", {"aspect": "{aspect}", "rater": rater})
 
-    orders = [chosen(f"consensus-{who}", f"Order by {name}", "consensus", rater) for who, rater, name, *_ in WHO]
-    return [*orders, chosen("decisions", "Decisions of {metric}", "decisions", "{metric}")]
+    orders = [table_of(f"consensus-{who}", f"Order by {name}", "consensus", rater) for who, rater, name, *_ in WHO]
+    return [*orders, table_of("decisions", "Decisions of {metric}", "decisions", "{metric}")]
 
 
 def _graph(context: Context) -> pl.DataFrame:

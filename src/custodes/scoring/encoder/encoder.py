@@ -57,29 +57,29 @@ class Encoder:
     def __call__(self, texts: Iterable[str]) -> dict[str, Encoded]:
         """Return the embeddings of each distinct text."""
         encoded: dict[str, Encoded] = {}
-        new = []
+        new_texts = []
         for text in dict.fromkeys(texts):
             if text in self._kept:
                 self._kept.move_to_end(text)
                 encoded[text] = self._kept[text]
                 self.lent += encoded[text].seconds
             else:
-                new.append(text)
-        tokens = self.tokenizer(new)
+                new_texts.append(text)
+        tokens = self.tokenizer(new_texts)
         # The longest texts come first, so that a lack of memory shows early. The last digits of an embedding depend on
         # its batch; texts of equal length are sorted, so that the order of the file does not change these digits.
-        order = sorted(range(len(new)), key=lambda at: (-len(tokens[at].ids), new[at]))
-        at = 0
-        while at < len(order):
-            length = len(tokens[order[at]].ids)
-            some = order[at : at + max(1, self._batch * LONG**2 // max(LONG, length) ** 2)]
+        order = sorted(range(len(new_texts)), key=lambda position: (-len(tokens[position].ids), new_texts[position]))
+        position = 0
+        while position < len(order):
+            length = len(tokens[order[position]].ids)
+            batch = order[position : position + max(1, self._batch * LONG**2 // max(LONG, length) ** 2)]
             start = time.process_time()
-            batch_vectors = self._vectors([tokens[index] for index in some])
-            share = (time.process_time() - start) / len(some)
-            for index, vectors in zip(some, batch_vectors, strict=True):
-                encoded[new[index]] = Encoded(vectors, tokens[index], share)
-                self._keep(new[index], encoded[new[index]])
-            at += len(some)
+            batch_vectors = self._vectors([tokens[index] for index in batch])
+            seconds_per_text = (time.process_time() - start) / len(batch)
+            for index, vectors in zip(batch, batch_vectors, strict=True):
+                encoded[new_texts[index]] = Encoded(vectors, tokens[index], seconds_per_text)
+                self._keep(new_texts[index], encoded[new_texts[index]])
+            position += len(batch)
         return encoded
 
     def _vectors(self, some: list[Tokens]) -> list[Vectors]:
@@ -113,19 +113,19 @@ def parts(texts: MetricInputs, others: Sequence[Sequence[str]]) -> Iterator[dict
     `others` (items,) are further texts of each item to encode.
     """
     rows: dict[int, list[int]] = {}
-    for at, item in enumerate(texts.item.tolist()):
-        rows.setdefault(item, []).append(at)
-    part: dict[int, list[int]] = {}
-    held = 0
+    for row, item in enumerate(texts.item.tolist()):
+        rows.setdefault(item, []).append(row)
+    rows_of_part: dict[int, list[int]] = {}
+    n_characters = 0
     for item, rows_of_item in rows.items():
-        size = sum(len(text) for text in {*others[item], *(texts.outputs[at] for at in rows_of_item)})
-        if part and held + size > PART:
-            yield part
-            part, held = {}, 0
-        part[item] = rows_of_item
-        held += size
-    if part:
-        yield part
+        size = sum(len(text) for text in {*others[item], *(texts.outputs[row] for row in rows_of_item)})
+        if rows_of_part and n_characters + size > PART:
+            yield rows_of_part
+            rows_of_part, n_characters = {}, 0
+        rows_of_part[item] = rows_of_item
+        n_characters += size
+    if rows_of_part:
+        yield rows_of_part
 
 
 Compare = Callable[[Sequence[Encoded], Sequence[Encoded]], tuple[Floats, Mapping[int, str]]]
@@ -140,7 +140,7 @@ def compare_items(encoder: Encoder, texts: MetricInputs, others: Sequence[Sequen
     """
     lent = encoder.lent
     values = np.full((len(texts.outputs), max(map(len, others), default=0)), np.nan)
-    why, cut = dict[int, str](), np.zeros(len(texts.outputs), dtype=bool)
+    why, is_truncated = dict[int, str](), np.zeros(len(texts.outputs), dtype=bool)
     for part in parts(texts, others):
         encoded = encoder(
             text for item, at in part.items() for text in (*others[item], *(texts.outputs[i] for i in at))
@@ -149,12 +149,12 @@ def compare_items(encoder: Encoder, texts: MetricInputs, others: Sequence[Sequen
             outputs = [texts.outputs[row] for row in at]
             rows, columns = ({text: n for n, text in enumerate(sorted(set(some)))} for some in (outputs, others[item]))
             scores, reasons = compare([encoded[text] for text in rows], [encoded[text] for text in columns])
-            places = [rows[text] for text in outputs]
-            values[at, : len(others[item])] = scores[np.ix_(places, [columns[text] for text in others[item]])]
-            why |= {row: reasons[place] for row, place in zip(at, places, strict=True) if place in reasons}
-            short = any(encoded[text].tokens.cut for text in columns)
-            cut[at] = [short or encoded[text].tokens.cut for text in outputs]
-    return Scored(values=values, why=why, truncated=cut, seconds=encoder.lent - lent)
+            row_of_output = [rows[text] for text in outputs]
+            values[at, : len(others[item])] = scores[np.ix_(row_of_output, [columns[text] for text in others[item]])]
+            why |= {row: reasons[place] for row, place in zip(at, row_of_output, strict=True) if place in reasons}
+            has_cut_text = any(encoded[text].tokens.cut for text in columns)
+            is_truncated[at] = [has_cut_text or encoded[text].tokens.cut for text in outputs]
+    return Scored(values=values, why=why, truncated=is_truncated, seconds=encoder.lent - lent)
 
 
 _OPEN = WeakValueDictionary[tuple[object, ...], Encoder]()

@@ -57,11 +57,11 @@ class ModelFiles:
 
     def setting(self, file: str) -> dict[str, Any]:
         """Return the content of a settings file; it is empty if there is no such file."""
-        place = self.folder / file
-        if not place.is_file():
+        path = self.folder / file
+        if not path.is_file():
             return {}
         try:
-            settings = msgspec.json.decode(place.read_bytes())
+            settings = msgspec.json.decode(path.read_bytes())
         except (OSError, ValueError, RecursionError, msgspec.DecodeError) as problem:
             raise InputError(f"{shown(self.name)}: the file {file} of the model is not JSON: {said(problem)}") from None
         return settings if isinstance(settings, dict) else {}
@@ -76,22 +76,22 @@ def find(model: str, backend: str, revision: str) -> ModelFiles:
     )
     try:
         place = Path(model).expanduser()
-        there = place.exists()
+        is_local = place.exists()
     except (OSError, ValueError, RuntimeError):  # not a valid file name
-        there = False
-    if there and revision:
+        is_local = False
+    if is_local and revision:
         raise OptionError(
             f"revision={shown(revision)}: a revision needs a model of the hub, and {shown(model)} is a local "
             f"file or folder; leave out revision"
         )
-    if there and place.is_file():
+    if is_local and place.is_file():
         if backend == "transformers":
             raise OptionError(f"backend=transformers: {shown(model)} is a single file; give the folder of the model")
         if place.suffix != ".onnx":
             raise InputError(f"{shown(model)}: the file is not an ONNX model (.onnx); give {EXAMPLES}")
         onnx = place
     else:
-        place = place if there else _fetched(model, backend, revision)
+        place = place if is_local else _fetched(model, backend, revision)
         name = _onnx(model, _names(place), backend)
         if name is None:
             return ModelFiles(
@@ -104,8 +104,8 @@ def find(model: str, backend: str, revision: str) -> ModelFiles:
         raise InputError(
             f"{shown(model)}: there is no tokenizer.json next to {onnx.name}; add the tokenizer.json of the model"
         )
-    parts = [path for path in onnx.parent.iterdir() if _belongs(path.name, onnx.name)]
-    names = [*filter(_settles, _names(folder)), *(path.relative_to(folder).as_posix() for path in parts)]
+    model_parts = [path for path in onnx.parent.iterdir() if _belongs(path.name, onnx.name)]
+    names = [*filter(_settles, _names(folder)), *(path.relative_to(folder).as_posix() for path in model_parts)]
     return ModelFiles(name=model, folder=folder, onnx=onnx, digest=_digest(folder, names))
 
 
@@ -117,10 +117,10 @@ def _onnx(model: str, names: Sequence[str], backend: str) -> str | None:
     if backend == "transformers":
         return None
     models = [name for name in names if name.endswith(".onnx")]
-    usual = [name for name in PLACES if name in models]
+    usual_names = [name for name in PLACES if name in models]
     reject(
         (
-            len(models) > 1 and not usual,
+            len(models) > 1 and not usual_names,
             f"{shown(model)}: the folder has several ONNX models ({listed(models)}); give the path of one file",
         ),
         (
@@ -133,7 +133,7 @@ def _onnx(model: str, names: Sequence[str], backend: str) -> str | None:
         ),
         error=InputError,
     )
-    return next(iter([*usual, *models]), None)
+    return next(iter([*usual_names, *models]), None)
 
 
 def _names(folder: Path) -> list[str]:
@@ -159,23 +159,23 @@ def _settles(name: str) -> bool:
 
 def _of_transformers(names: Sequence[str]) -> list[str]:
     """Return the files of a folder that transformers needs; the list is empty if there are no weights."""
-    top = [name for name in names if "/" not in name]
-    for kind in WEIGHTS:
-        if weights := [name for name in top if any(fnmatchcase(name, pattern) for pattern in kind)]:
+    top_names = [name for name in names if "/" not in name]
+    for patterns in WEIGHTS:
+        if weights := [name for name in top_names if any(fnmatchcase(name, pattern) for pattern in patterns)]:
             return [*filter(_settles, names), *weights]
     return []
 
 
 def _digest(folder: Path, names: Iterable[str]) -> str:
-    whole = hashlib.sha256()
+    total = hashlib.sha256()
     for name in sorted(names):
         try:
             with (folder / name).open("rb") as file:
                 digest = hashlib.file_digest(file, "sha256").hexdigest()
         except OSError as problem:
             raise InputError(f"{shown(str(folder / name))}: {problem.strerror}") from None
-        whole.update(f"{digest} {Path(name).name}\n".encode())
-    return whole.hexdigest()
+        total.update(f"{digest} {Path(name).name}\n".encode())
+    return total.hexdigest()
 
 
 def _fetched(model: str, backend: str, revision: str) -> Path:
@@ -197,8 +197,10 @@ def _fetched(model: str, backend: str, revision: str) -> Path:
             siblings = HfApi().model_info(model, revision=branch, timeout=SECONDS).siblings or []
             names = [sibling.rfilename for sibling in siblings]
             onnx = _onnx(model, names, backend)
-            needed = [name for name in names if onnx and (_settles(name) or _belongs(name, onnx))]
-            return Path(snapshot_download(model, revision=branch, allow_patterns=needed or _of_transformers(names)))
+            needed_names = [name for name in names if onnx and (_settles(name) or _belongs(name, onnx))]
+            return Path(
+                snapshot_download(model, revision=branch, allow_patterns=needed_names or _of_transformers(names))
+            )
     except CustodesError:
         raise
     except HFValidationError:

@@ -113,7 +113,7 @@ def _weightless(tokenizer: Tokenizer, settings: dict[str, Any]) -> frozenset[int
     """
     if not settings:
         return frozenset(tokenizer.encode("").ids)
-    named = [settings.get(name) for name in ("cls_token", "sep_token")]
-    texts = [token.get("content") if isinstance(token, dict) else token for token in named]
+    special_tokens = [settings.get(name) for name in ("cls_token", "sep_token")]
+    texts = [token.get("content") if isinstance(token, dict) else token for token in special_tokens]
     ids = [tokenizer.token_to_id(text) for text in texts if isinstance(text, str)]
     return frozenset(token_id for token_id in ids if token_id is not None)

@@ -55,14 +55,16 @@ class OnnxModel:
         options.intra_op_num_threads = threads()
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # waiting threads would use a CPU core
         options.log_severity_level = 4  # failures raise exceptions
-        chosen = providers(device, onnxruntime.get_available_providers())
+        chosen_providers = providers(device, onnxruntime.get_available_providers())
         try:
-            self._session = onnxruntime.InferenceSession(str(path), options, providers=chosen)
+            self._session = onnxruntime.InferenceSession(str(path), options, providers=chosen_providers)
         except Exception as problem:  # onnxruntime's exceptions have no other common base
             raise InputError(f"{shown(name)}: onnxruntime cannot load the model: {said(problem)}") from None
-        if (got := self._session.get_providers()[0]) != chosen[0][0]:  # onnxruntime falls back silently
+        if (used_provider := self._session.get_providers()[0]) != chosen_providers[0][
+            0
+        ]:  # onnxruntime falls back silently
             raise OptionError(
-                f"device={device.kind}: onnxruntime cannot use this device here and chose {got}; "
+                f"device={device.kind}: onnxruntime cannot use this device here and chose {used_provider}; "
                 f"{NEEDED[device.kind][1]}"
             )
         self._inputs = self._checked_inputs()
@@ -71,22 +73,22 @@ class OnnxModel:
 
     def _checked_inputs(self) -> dict[str, Any]:
         inputs = {node.name: node for node in self._session.get_inputs()}
-        strange = [name for name, node in inputs.items() if name not in INPUTS or node.type not in TYPES]
-        fixed = [
+        unknown_inputs = [name for name, node in inputs.items() if name not in INPUTS or node.type not in TYPES]
+        fixed_shapes = [
             " x ".join(map(str, node.shape))
             for node in inputs.values()
             if any(isinstance(size, int) for size in node.shape)
         ]
         reject(
             (
-                strange or "input_ids" not in inputs,
+                unknown_inputs or "input_ids" not in inputs,
                 f"{shown(self.name)}: the model has the inputs {listed(inputs)}, but an encoder of texts has "
                 f"input_ids and optionally {', '.join(INPUTS[1:])}",
             ),
             (
-                fixed,
-                f"{shown(self.name)}: the model accepts only inputs of shape {listed(fixed[:1])}; export the model "
-                "with dynamic axes",
+                fixed_shapes,
+                f"{shown(self.name)}: the model accepts only inputs of shape {listed(fixed_shapes[:1])}; export the "
+                "model with dynamic axes",
             ),
             error=InputError,
         )
@@ -115,9 +117,9 @@ class OnnxModel:
     def __call__(self, ids: Ints, mask: Ints, kinds: Ints) -> Vectors:
         positions = np.broadcast_to(np.arange(ids.shape[1]), ids.shape)
         arrays = dict(zip(INPUTS, (ids, mask, kinds, positions), strict=True))
-        fed = {name: np.ascontiguousarray(arrays[name], dtype=kind) for name, kind in self._inputs.items()}
+        input_arrays = {name: np.ascontiguousarray(arrays[name], dtype=kind) for name, kind in self._inputs.items()}
         try:
-            (vectors,) = self._session.run([self._output], fed)
+            (vectors,) = self._session.run([self._output], input_arrays)
         except Exception as problem:
             raise InputError(
                 f"{shown(self.name)}: onnxruntime cannot run the model on {ids.shape[0]} texts of "

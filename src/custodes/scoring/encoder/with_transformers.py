@@ -70,12 +70,12 @@ class TransformersModel:
         self.signature = f"transformers {transformers.__version__}+torch {self._torch.__version__}{precision}"
 
     def __call__(self, ids: Ints, mask: Ints, kinds: Ints) -> Vectors:
-        def moved(values: Ints) -> Any:
+        def to_device(values: Ints) -> Any:
             return self._torch.from_numpy(np.ascontiguousarray(values, dtype=np.int64)).to(self._device)
 
-        arguments = {"input_ids": moved(ids), "attention_mask": moved(mask)}
+        arguments = {"input_ids": to_device(ids), "attention_mask": to_device(mask)}
         if self._kinds:
-            arguments["token_type_ids"] = moved(kinds)
+            arguments["token_type_ids"] = to_device(kinds)
         try:
             with self._torch.inference_mode():
                 vectors = self._model(**arguments).last_hidden_state
@@ -100,10 +100,12 @@ def _cut(config: Any, layer: int) -> None:
 
 
 def _device(torch: Any, device: Device) -> Any:
-    there = {"cpu": 1, "cuda": torch.cuda.device_count(), "mps": int(torch.backends.mps.is_available())}[device.kind]
-    if device.number >= there:
+    n_devices = {"cpu": 1, "cuda": torch.cuda.device_count(), "mps": int(torch.backends.mps.is_available())}[
+        device.kind
+    ]
+    if device.number >= n_devices:
         name = f"{device.kind}:{device.number}" if device.number else device.kind
-        raise OptionError(f"device={name}: PyTorch finds {there or 'none'} of this kind; choose another device")
+        raise OptionError(f"device={name}: PyTorch finds {n_devices or 'none'} of this kind; choose another device")
     return torch.device(device.kind, device.number) if device.kind == "cuda" else torch.device(device.kind)
 
 

@@ -59,18 +59,20 @@ def load(
     if baseline and layer < 0:
         raise OptionError("baseline needs layer=N, which selects the row of the baseline file")
     base, signature = _baseline(baseline, layer, measure) if baseline else (0.0, "no")
-    held = [opened(place, model=model, layer=layer, backend=backend, revision=revision, half=half)]
+    encoders = [opened(place, model=model, layer=layer, backend=backend, revision=revision, half=half)]
 
     def score(texts: MetricInputs) -> Scored:
-        weigh = _frequencies(held[0], texts) if idf else _plain(held[0])
-        result = compare_items(held[0], texts, texts.references, partial(_compare, measure=measure, weigh=weigh))
+        weigh = _frequencies(encoders[0], texts) if idf else _plain(encoders[0])
+        result = compare_items(encoders[0], texts, texts.references, partial(_compare, measure=measure, weigh=weigh))
         return replace(result, values=(result.values - base) / (1 - base)) if baseline else result
 
     return Scorer(
-        signature=f"bertscore+measure:{measure}+idf:{'yes' if idf else 'no'}+baseline:{signature}+{held[0].signature}",
+        signature=(
+            f"bertscore+measure:{measure}+idf:{'yes' if idf else 'no'}+baseline:{signature}+{encoders[0].signature}"
+        ),
         traits=replace(TRAITS, whole=idf, low=None if baseline else TRAITS.low),
         score=score,
-        close=held.clear,
+        close=encoders.clear,
     )
 
 
@@ -82,14 +84,14 @@ def _compare(
     if any(text.tokens.empty for text in references):
         return values, dict.fromkeys(range(len(outputs)), NO_REFERENCE)
     values[:] = 0.0  # empty outputs score 0, as in bert-score
-    weighted = {at: _weighted(text, weigh) for at, text in enumerate(outputs) if not text.tokens.empty}
-    others = [_weighted(text, weigh) for text in references]
+    weighted = {row: _weighted(text, weigh) for row, text in enumerate(outputs) if not text.tokens.empty}
+    weighted_references = [_weighted(text, weigh) for text in references]
     if weighted:
-        pairs = [[precision_recall(text, other) for other in others] for text in weighted.values()]
+        pairs = [[precision_recall(text, other) for other in weighted_references] for text in weighted.values()]
         precision, recall = np.moveaxis(np.clip(pairs, -1, 1), -1, 0)
         values[[*weighted]] = _measured(precision, recall, measure)
-    lost = np.flatnonzero(np.isnan(values).any(axis=1)).tolist()
-    return values, {at: _reason(weighted[at], others) for at in lost}
+    undefined_rows = np.flatnonzero(np.isnan(values).any(axis=1)).tolist()
+    return values, {row: _reason(weighted[row], weighted_references) for row in undefined_rows}
 
 
 def precision_recall(output: Weighted, reference: Weighted) -> tuple[float, float]:
@@ -101,8 +103,8 @@ def precision_recall(output: Weighted, reference: Weighted) -> tuple[float, floa
     """
     similarity = (output.units @ reference.units.T).astype(float)
     with np.errstate(invalid="ignore"):
-        ours, theirs = (text.weights / text.weights.sum() for text in (output, reference))
-    return float(similarity.max(axis=1) @ ours), float(similarity.max(axis=0) @ theirs)
+        output_weights, reference_weights = (text.weights / text.weights.sum() for text in (output, reference))
+    return float(similarity.max(axis=1) @ output_weights), float(similarity.max(axis=0) @ reference_weights)
 
 
 def _reason(output: Weighted, references: Sequence[Weighted]) -> str:
@@ -141,9 +143,9 @@ def _frequencies(encoder: Encoder, texts: MetricInputs) -> Weigh:
     The weight is log((N + 1) / (n + 1)) for a token that occurs in n of the N references of all scored items.
     """
     references = [text for item in np.unique(texts.item).tolist() for text in texts.references[item]]
-    counts = Counter(token for tokens in encoder.tokenizer(references) for token in set(tokens.ids.tolist()))
-    whole = len(references) + 1
-    return lambda ids: np.array([log(whole / (counts[token] + 1)) for token in ids.tolist()])
+    n_references_with = Counter(token for tokens in encoder.tokenizer(references) for token in set(tokens.ids.tolist()))
+    n_texts = len(references) + 1
+    return lambda ids: np.array([log(n_texts / (n_references_with[token] + 1)) for token in ids.tolist()])
 
 
 def _baseline(file: str, layer: int, measure: str) -> tuple[float, str]:

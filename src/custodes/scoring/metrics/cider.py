@@ -37,18 +37,18 @@ def _load(place: Place, *, tokenize: str) -> Scorer:
 
 def _score(texts: MetricInputs, split: Callable[[str], list[str]]) -> Scored:
     values = np.full((len(texts.outputs), 1), np.nan)
-    items = len(texts.references)
-    if items == 1:
+    n_items = len(texts.references)
+    if n_items == 1:
         return Scored(values=values, why=dict.fromkeys(range(len(texts.outputs)), ONE_ITEM))
     references = [[_counts(reference, split) for reference in several] for several in texts.references]
-    held: Counter[Gram] = Counter()
+    document_counts: Counter[Gram] = Counter()
     for several in references:
-        held.update({gram for counts in several for order in counts for gram in order})
-    weights = {gram: log(items / count) for gram, count in held.items()}
-    unheard = log(items)  # weight of an n-gram in no reference, as if one item contained the n-gram
+        document_counts.update({gram for counts in several for order in counts for gram in order})
+    weights = {gram: log(n_items / count) for gram, count in document_counts.items()}
+    default_weight = log(n_items)  # weight of an n-gram in no reference, as if one item contained the n-gram
     for item, rows in by_item(texts):
         outputs = [_counts(texts.outputs[row], split) for row in rows.tolist()]
-        values[rows, 0] = _similarity(outputs, references[item], weights, unheard)
+        values[rows, 0] = _similarity(outputs, references[item], weights, default_weight)
     return Scored(values=values)
 
 

@@ -44,10 +44,10 @@ def understood(text: str) -> tuple[list[str], float]:
 
     """
     settings: dict[str, str] = {}
-    words = split(text)
-    while words and words[0].partition("=")[0] in ("timeout", "run") and "=" in words[0]:
-        name, _, settings[name] = words.pop(0).partition("=")
-    if not words:
+    command_words = split(text)
+    while command_words and command_words[0].partition("=")[0] in ("timeout", "run") and "=" in command_words[0]:
+        name, _, settings[name] = command_words.pop(0).partition("=")
+    if not command_words:
         names = ", ".join(workers())
         raise OptionError(f"worker: give a command, as in 'worker:uv run mine.py', or one of {names}")
     try:
@@ -56,22 +56,22 @@ def understood(text: str) -> tuple[list[str], float]:
         timeout = 0.0
     if not 0 < timeout <= 1e6:
         raise OptionError(f"worker: timeout={settings['timeout']} is not allowed; give a number of seconds above 0")
-    whole = resolved(words)
-    if whole[0].endswith(".py"):
-        if not Path(whole[0]).is_file():
-            raise InputError(f"worker: there is no script {shown(whole[0])}")
-        whole[:0] = split(settings.get("run", "")) or [sys.executable]
+    full_command = resolved(command_words)
+    if full_command[0].endswith(".py"):
+        if not Path(full_command[0]).is_file():
+            raise InputError(f"worker: there is no script {shown(full_command[0])}")
+        full_command[:0] = split(settings.get("run", "")) or [sys.executable]
     elif "run" in settings:
         raise OptionError(
             f"worker: run= applies only to scripts (NAME.py) and names of scripts, and "
-            f"{words[0]!r} is neither; leave out run="
+            f"{command_words[0]!r} is neither; leave out run="
         )
-    if shutil.which(whole[0]) is None:
-        hint = suggestion(whole[0], workers())
+    if shutil.which(full_command[0]) is None:
+        hint = suggestion(full_command[0], workers())
         raise InputError(
-            f"worker: there is no program {shown(whole[0])}{hint}; custodes score --list shows all workers"
+            f"worker: there is no program {shown(full_command[0])}{hint}; custodes score --list shows all workers"
         )
-    return whole, timeout
+    return full_command, timeout
 
 
 def load(place: Place, *, command: str) -> Scorer:
@@ -96,9 +96,13 @@ def load(place: Place, *, command: str) -> Scorer:
     except BaseException as problem:
         for process in processes:
             process.end()
-        if isinstance(problem, InputError) and "ModuleNotFoundError" in str(problem) and (lacks := requirements(words)):
-            others = "name a Python that has them with run=PYTHON, or let uv install them with run='uv run'"
-            raise InputError(f"{problem}; install {lacks}, or {others}") from None
+        if (
+            isinstance(problem, InputError)
+            and "ModuleNotFoundError" in str(problem)
+            and (missing_packages := requirements(words))
+        ):
+            advice_text = "name a Python that has them with run=PYTHON, or let uv install them with run='uv run'"
+            raise InputError(f"{problem}; install {missing_packages}, or {advice_text}") from None
         raise
 
     def close() -> None:
@@ -123,8 +127,8 @@ def load(place: Place, *, command: str) -> Scorer:
 
 def score(texts: MetricInputs, processes: Sequence[Process], hello: Hello, batch: int) -> Scored:
     """Return the scores from the processes. Each process gets one batch at a time."""
-    many = max([1, *map(len, texts.references)]) if hello.each_reference else 1
-    values = np.full((len(texts.outputs), many), np.nan)
+    n_columns = max([1, *map(len, texts.references)]) if hello.each_reference else 1
+    values = np.full((len(texts.outputs), n_columns), np.nan)
     truncated = np.zeros(len(texts.outputs), dtype=np.bool_)
     why: dict[int, str] = {}
     seconds = 0.0
@@ -132,31 +136,31 @@ def score(texts: MetricInputs, processes: Sequence[Process], hello: Hello, batch
     for process in processes:
         free.put(process)
 
-    def ask(some: Sequence[Cell]) -> WorkerAnswer:
+    def ask(batch_cells: Sequence[Cell]) -> WorkerAnswer:
         process = free.get()
         try:
-            return process.ask([cell.row for cell in some])
+            return process.ask([cell.row for cell in batch_cells])
         finally:
             free.put(process)
 
     # Rows are sorted by length to reduce padding; scores must not depend on the order.
     rows = sorted(cells(texts, hello), key=lambda cell: len(cell.row["output"]))
     size = min(batch, hello.max_batch or batch)
-    parts = [rows[start : start + size] for start in range(0, len(rows), size)]
+    batches = [rows[start : start + size] for start in range(0, len(rows), size)]
     with ThreadPoolExecutor(len(processes)) as pool:
         try:
-            for some, answer in zip(parts, pool.map(ask, parts), strict=True):
+            for batch_cells, answer in zip(batches, pool.map(ask, batches), strict=True):
                 seconds += answer.seconds
-                for number, cell in enumerate(some):
-                    value = answer.scores[number]
-                    reason = answer.why[number] if answer.why else None
+                for index, cell in enumerate(batch_cells):
+                    value = answer.scores[index]
+                    reason = answer.why[index] if answer.why else None
                     if value is None or not np.isfinite(value):
                         why.setdefault(
                             cell.output, reason or f"the worker returned {'none' if value is None else value}"
                         )
                     else:
                         values[cell.output, cell.column] = value
-                    truncated[cell.output] |= bool(answer.truncated and answer.truncated[number])
+                    truncated[cell.output] |= bool(answer.truncated and answer.truncated[index])
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             for process in processes:  # a waiting thread would block the pool
@@ -202,19 +206,19 @@ def digested(word: str) -> str:
     try:
         if not name or not path.exists():  # an empty name would mean the current folder
             return word
-        whole = hashlib.sha256()
+        total = hashlib.sha256()
         for file in [path] if path.is_file() else sorted(file_ for file_ in path.rglob("*") if file_.is_file()):
-            whole.update(f"{file.relative_to(path)}\n".encode())
+            total.update(f"{file.relative_to(path)}\n".encode())
             if file.parent == FOLDER:
-                whole.update(hashlib.sha256(script_text(file).encode()).digest())
+                total.update(hashlib.sha256(script_text(file).encode()).digest())
                 continue
             with file.open("rb") as stream:
-                whole.update(hashlib.file_digest(stream, "sha256").digest())
+                total.update(hashlib.file_digest(stream, "sha256").digest())
     except (OSError, ValueError) as problem:
         if isinstance(problem, PermissionError):
             raise InputError(f"worker: {shown(name)} cannot be read") from None
         return word
-    return f"{before}{equals}{whole.hexdigest()[:16]}"
+    return f"{before}{equals}{total.hexdigest()[:16]}"
 
 
 WORKER = Metric(
