@@ -68,73 +68,91 @@ def spa(
     Source: Thompson, Mathur, Deutsch and Khayrallah 2024; "at least" as in the authors' code.
     """
     pairs = np.stack(np.triu_indices(human.shape[1], k=1))
-    lost, n = np.zeros((2, len(weights), len(metrics)))
-    share = 1.0 if item_weights is None else item_weights
+    distance_sums, n_pairs = np.zeros((2, len(weights), len(metrics)))
+    item_weights_or_one = 1.0 if item_weights is None else item_weights
     longest = max(len(weights), len(flips), len(human))
-    for rows, rated in same_outputs(human, metrics):
-        both = np.zeros(human.shape, dtype=bool)
-        both.flat[rated] = True
+    for metric_indices, rated_outputs in same_outputs(human, metrics):
+        is_rated_by_both = np.zeros(human.shape, dtype=bool)
+        is_rated_by_both.flat[rated_outputs] = True
         for a, b in (pairs[:, part] for part in chunks(pairs.shape[1], longest)):
-            counted = (both[:, a] & both[:, b]).T * share
+            pair_weights = (is_rated_by_both[:, a] & is_rated_by_both[:, b]).T * item_weights_or_one
 
-            def p_of(scores: Floats, a: Ints = a, b: Ints = b, counted: Any = counted, both: Bools = both) -> Floats:
-                differences = _differences(scores, both, a, b) * share
-                return _p_values(differences, counted, units=units, weights=weights, flips=flips)
+            def compute_p_values(
+                scores: Floats,
+                a: Ints = a,
+                b: Ints = b,
+                pair_weights: Any = pair_weights,
+                is_rated_by_both: Bools = is_rated_by_both,
+            ) -> Floats:
+                differences = _differences(scores, is_rated_by_both, a, b) * item_weights_or_one
+                return _p_values(differences, pair_weights, units=units, weights=weights, flips=flips)
 
-            p_human = p_of(human)[:, np.newaxis]
-            for some in (rows[chunk] for chunk in chunks(len(rows), _CACHE * len(a) * longest)):
-                gap = np.abs(p_of(metrics[some]) - p_human)
-                lost[:, some] += np.nansum(gap, axis=-1)
-                n[:, some] += np.count_nonzero(~np.isnan(gap), axis=-1)
-    return np.asarray(1 - ratio(lost, n))
+            p_human = compute_p_values(human)[:, np.newaxis]
+            for metric_rows in (
+                metric_indices[chunk] for chunk in chunks(len(metric_indices), _CACHE * len(a) * longest)
+            ):
+                p_distance = np.abs(compute_p_values(metrics[metric_rows]) - p_human)
+                distance_sums[:, metric_rows] += np.nansum(p_distance, axis=-1)
+                n_pairs[:, metric_rows] += np.count_nonzero(~np.isnan(p_distance), axis=-1)
+    return np.asarray(1 - ratio(distance_sums, n_pairs))
 
 
-def _differences(scores: Floats, both: Bools, a: Ints, b: Ints) -> Floats:
+def _differences(scores: Floats, is_rated_by_both: Bools, a: Ints, b: Ints) -> Floats:
     """Score of system a minus score of system b: (..., items, systems) -> (..., pairs, items). A difference is 0 if the
     item lacks one of the systems, or if the difference is rounding error."""
-    scores = np.where(both, scores, 0.0)
-    largest = np.abs(scores).max(axis=(-1, -2), keepdims=True)
-    difference = np.where(both[:, a] & both[:, b], scores[..., a] - scores[..., b], 0.0)
-    return np.where(np.abs(difference) <= _SAME * largest, 0.0, difference).swapaxes(-1, -2)
+    scores = np.where(is_rated_by_both, scores, 0.0)
+    largest_score = np.abs(scores).max(axis=(-1, -2), keepdims=True)
+    difference = np.where(is_rated_by_both[:, a] & is_rated_by_both[:, b], scores[..., a] - scores[..., b], 0.0)
+    return np.where(np.abs(difference) <= _SAME * largest_score, 0.0, difference).swapaxes(-1, -2)
 
 
 def _p_values(
-    differences: Floats, shared: NDArray[Any], *, units: Ints, weights: Floats, flips: NDArray[np.int8]
+    differences: Floats, pair_weights: NDArray[Any], *, units: Ints, weights: Floats, flips: NDArray[np.int8]
 ) -> Floats:
-    """One-sided p-values (B, ..., pairs) of differences (..., pairs, items). `shared` (pairs, items) is the weight of
-    each item that has both systems of the pair, else 0."""
+    """One-sided p-values (B, ..., pairs) of differences (..., pairs, items). `pair_weights` (pairs, items) is the
+    weight of each item that has both systems of the pair, else 0."""
     from scipy.special import ndtr
 
     n_units = weights.shape[1]
-    d = unit_sums(differences, units=units, n_units=n_units)
-    n = unit_sums(shared, units=units, n_units=n_units)
-    extra = (slice(None), *(np.newaxis,) * (d.ndim - 2))  # aligns (B, pairs) with (B, ..., pairs)
-    total, spread = weighted_sums(weights, d), weighted_sums(weights, d * d)
-    if n.size and (n == n.flat[0]).all() and n.flat[0] > 0:  # all units have the same weight for all pairs
-        clusters = weights.sum(axis=1)[extra][..., np.newaxis]
+    unit_differences = unit_sums(differences, units=units, n_units=n_units)
+    unit_weights = unit_sums(pair_weights, units=units, n_units=n_units)
+    expand = (slice(None), *(np.newaxis,) * (unit_differences.ndim - 2))  # aligns (B, pairs) with (B, ..., pairs)
+    difference_sums, spread = (
+        weighted_sums(weights, unit_differences),
+        weighted_sums(weights, unit_differences * unit_differences),
+    )
+    if (
+        unit_weights.size and (unit_weights == unit_weights.flat[0]).all() and unit_weights.flat[0] > 0
+    ):  # all units have the same weight for all pairs
+        n_clusters = weights.sum(axis=1)[expand][..., np.newaxis]
         with np.errstate(invalid="ignore", divide="ignore"):
-            spread -= total * total * (1 / clusters)
+            spread -= difference_sums * difference_sums * (1 / n_clusters)
     else:
-        clusters = weighted_sums(weights, n > 0)[extra]
+        n_clusters = weighted_sums(weights, unit_weights > 0)[expand]
         with np.errstate(invalid="ignore", divide="ignore"):
-            mean = total / weighted_sums(weights, n)[extra]
-            spread -= 2 * mean * weighted_sums(weights, n * d) - mean**2 * weighted_sums(weights, n * n)[extra]
+            mean = difference_sums / weighted_sums(weights, unit_weights)[expand]
+            spread -= (
+                2 * mean * weighted_sums(weights, unit_weights * unit_differences)
+                - mean**2 * weighted_sums(weights, unit_weights * unit_weights)[expand]
+            )
     # Values that vary by no more than rounding error count as constant; this is checked only for few candidates.
-    size = unit_sums(np.abs(differences), units=units, n_units=n_units)
-    rough = spread <= _SAME * weights.max() * (size * size).sum(axis=-1)
-    doubtful = rough.any(axis=0)
-    doubtful_size = size[doubtful]
-    still = spread[:, doubtful] <= _SAME * weighted_sums(weights, doubtful_size * doubtful_size)
+    absolute_differences = unit_sums(np.abs(differences), units=units, n_units=n_units)
+    is_rough = spread <= _SAME * weights.max() * (absolute_differences * absolute_differences).sum(axis=-1)
+    is_doubtful = is_rough.any(axis=0)
+    doubtful_size = absolute_differences[is_doubtful]
+    is_constant = spread[:, is_doubtful] <= _SAME * weighted_sums(weights, doubtful_size * doubtful_size)
     with np.errstate(invalid="ignore", divide="ignore"):
-        spread *= clusters / (clusters - 1)
-        p = np.divide(total, np.sqrt(spread, out=spread), out=spread)
+        spread *= n_clusters / (n_clusters - 1)
+        p = np.divide(difference_sums, np.sqrt(spread, out=spread), out=spread)
         ndtr(np.negative(p, out=p), out=p)
-    if still.any():  # without variation, no flip reaches a positive difference, and all flips reach any other
-        p[:, doubtful] = np.where(
-            still, total[:, doubtful] <= _SAME * weighted_sums(weights, doubtful_size), p[:, doubtful]
+    if is_constant.any():  # without variation, no flip reaches a positive difference, and all flips reach any other
+        p[:, is_doubtful] = np.where(
+            is_constant,
+            difference_sums[:, is_doubtful] <= _SAME * weighted_sums(weights, doubtful_size),
+            p[:, is_doubtful],
         )
-    np.copyto(p, np.nan, where=clusters <= 1)
-    observed = total[0] - _SAME * (size @ weights[0]).reshape(d.shape[:-1])
-    reached = weighted_sums(flips, d * weights[0]) >= observed
-    p[0] = np.where(clusters[0] > 0, np.count_nonzero(reached, axis=0) / len(flips), np.nan)
+    np.copyto(p, np.nan, where=n_clusters <= 1)
+    threshold = difference_sums[0] - _SAME * (absolute_differences @ weights[0]).reshape(unit_differences.shape[:-1])
+    is_as_large = weighted_sums(flips, unit_differences * weights[0]) >= threshold
+    p[0] = np.where(n_clusters[0] > 0, np.count_nonzero(is_as_large, axis=0) / len(flips), np.nan)
     return p

@@ -100,8 +100,10 @@ class AnnotatorLabels:
     def confusion(self, posterior: Floats) -> Floats:
         """Expected confusion counts (workers, correct label, label), given the probability (tasks, labels) that each
         label of a task is correct."""
-        weighted = (posterior * self.weight[:, np.newaxis])[self.task]
-        return np.stack([self.sum_by(self.worker, correct, self.n_workers) for correct in weighted.T], axis=1)
+        posterior_of_rating = (posterior * self.weight[:, np.newaxis])[self.task]
+        return np.stack(
+            [self.sum_by(self.worker, correct, self.n_workers) for correct in posterior_of_rating.T], axis=1
+        )
 
 
 def row_sums(values: Floats) -> Floats:
@@ -120,8 +122,8 @@ def majority_label(votes: Floats) -> Ints:
     >>> majority_label(np.array([[0.2, 0.8], [0.5, 0.5]])).tolist()
     [1, -1]
     """
-    highest = votes.max(axis=-1, keepdims=True)
-    return np.where((votes >= highest - _SAME).sum(axis=-1) == 1, votes.argmax(axis=-1), UNKNOWN)
+    most_votes = votes.max(axis=-1, keepdims=True)
+    return np.where((votes >= most_votes - _SAME).sum(axis=-1) == 1, votes.argmax(axis=-1), UNKNOWN)
 
 
 def vote_shares(labels: AnnotatorLabels) -> Floats:
@@ -255,33 +257,33 @@ def _mace_from(labels: AnnotatorLabels, iterations: int, rng: np.random.Generato
     from scipy.special import digamma
 
     weight, worker, label = labels.weight[labels.task], labels.worker, labels.label
-    number = labels.sum_by(worker, weight, labels.n_workers)
+    label_counts = labels.sum_by(worker, weight, labels.n_workers)
 
-    def posterior(guess: Floats, know: Floats) -> tuple[Floats, Floats]:
+    def posterior(p_guess: Floats, p_know: Floats) -> tuple[Floats, Floats]:
         """Probabilities that each label is correct (tasks, labels), and a log likelihood ratio for each task: that of
         the model against pure guessing."""
-        gain = np.log1p(know[:, np.newaxis] / np.maximum(guess, 1e-300))
-        return _softmax(labels.sum_by(labels.task, gain[worker, label], labels.n_tasks))
+        log_odds = np.log1p(p_know[:, np.newaxis] / np.maximum(p_guess, 1e-300))
+        return _softmax(labels.sum_by(labels.task, log_odds[worker, label], labels.n_tasks))
 
     # The noise of the start is equal for all labels, so that no label is preferred.
     start = 1 + _START_NOISE * rng.random((labels.n_workers, 2))
-    guessing, know = (start / start.sum(axis=1, keepdims=True)).T
+    guessing, p_know = (start / start.sum(axis=1, keepdims=True)).T
     strategy = np.full((labels.n_workers, labels.n_labels), 1 / labels.n_labels)
     for _ in range(iterations):
-        guess = guessing[:, np.newaxis] * strategy
-        p_informed = know[:, np.newaxis] / (guess + know[:, np.newaxis])
-        probability = posterior(guess, know)[0][labels.task, label] * p_informed[worker, label]
-        guesses = labels.sum_by(worker, (1 - probability) * weight, labels.n_workers)
-        n_guesses, n = row_sums(guesses)[:, 0], row_sums(number)[:, 0]
+        p_guess = guessing[:, np.newaxis] * strategy
+        p_informed = p_know[:, np.newaxis] / (p_guess + p_know[:, np.newaxis])
+        probability = posterior(p_guess, p_know)[0][labels.task, label] * p_informed[worker, label]
+        guess_counts = labels.sum_by(worker, (1 - probability) * weight, labels.n_workers)
+        n_guesses, n = row_sums(guess_counts)[:, 0], row_sums(label_counts)[:, 0]
         # Exponentials of expected logarithms; their sums are below 1.
-        counts = np.stack([n_guesses, np.maximum(n - n_guesses, 0.0)]) + _COMPETENCE_PRIOR
-        guessing, know = np.exp(digamma(counts) - digamma(counts.sum(axis=0)))
-        strategy = np.exp(digamma(guesses + _STRATEGY_PRIOR) - digamma(row_sums(guesses + _STRATEGY_PRIOR)))
-    guess = guessing[:, np.newaxis] * strategy
-    probabilities, log_weight = posterior(guess, know)
-    log_likelihood = (log_weight * labels.weight).sum() + (number * np.log(np.maximum(guess, 1e-300))).sum()
+        guess_and_know_counts = np.stack([n_guesses, np.maximum(n - n_guesses, 0.0)]) + _COMPETENCE_PRIOR
+        guessing, p_know = np.exp(digamma(guess_and_know_counts) - digamma(guess_and_know_counts.sum(axis=0)))
+        strategy = np.exp(digamma(guess_counts + _STRATEGY_PRIOR) - digamma(row_sums(guess_counts + _STRATEGY_PRIOR)))
+    p_guess = guessing[:, np.newaxis] * strategy
+    probabilities, log_weight = posterior(p_guess, p_know)
+    log_likelihood = (log_weight * labels.weight).sum() + (label_counts * np.log(np.maximum(p_guess, 1e-300))).sum()
     return Mace(
         probabilities,
-        np.where(number.sum(axis=1) > 0, know / (guessing + know), np.nan),
+        np.where(label_counts.sum(axis=1) > 0, p_know / (guessing + p_know), np.nan),
         float(log_likelihood) - labels.n_tasks * np.log(labels.n_labels),
     )

@@ -57,32 +57,44 @@ def peer_agreement(task: Ints, worker: Ints, value: Floats, *, n_tasks: int, tru
     [True, True, True, False]
     """
     n_workers = len(trusted)
-    number = np.bincount(task, minlength=n_tasks)
-    shared = (number > 1)[task]
-    score, spread = _scores(worker, np.where(shared, value, np.nan), n_workers)
-    agreement, others = np.full((2, len(value)), np.nan)
-    starts = np.append(0, np.cumsum(number))
-    by_worker = np.argsort(np.where(shared, worker, n_workers), kind="stable")
-    limits = np.searchsorted(worker[by_worker[: int(shared.sum())]], np.arange(n_workers + 1))
+    n_annotators = np.bincount(task, minlength=n_tasks)
+    is_shared = (n_annotators > 1)[task]
+    score, spread = _scores(worker, np.where(is_shared, value, np.nan), n_workers)
+    agreement, agreement_of_others = np.full((2, len(value)), np.nan)
+    starts = np.append(0, np.cumsum(n_annotators))
+    answer_order = np.argsort(np.where(is_shared, worker, n_workers), kind="stable")
+    worker_start = np.searchsorted(worker[answer_order[: int(is_shared.sum())]], np.arange(n_workers + 1))
     for w in np.flatnonzero(np.isfinite(spread)):
-        rows = by_worker[limits[w] : limits[w + 1]]
+        rows = answer_order[worker_start[w] : worker_start[w + 1]]
         tasks = task[rows]
-        size = number[tasks]
-        place = np.repeat(np.arange(len(rows)), size)
-        answers = np.arange(size.sum()) - np.repeat(np.cumsum(size) - size, size) + np.repeat(starts[tasks], size)
-        by = worker[answers]
-        counted = (by != w) & trusted[by] & np.isfinite(spread[by])
-        place, answers, by = place[counted], answers[counted], by[counted]
-        many = np.bincount(place, minlength=len(rows))
-        if not (many > 1).any():
+        n_answers_of_task = n_annotators[tasks]
+        row_index = np.repeat(np.arange(len(rows)), n_answers_of_task)
+        answers = (
+            np.arange(n_answers_of_task.sum())
+            - np.repeat(np.cumsum(n_answers_of_task) - n_answers_of_task, n_answers_of_task)
+            + np.repeat(starts[tasks], n_answers_of_task)
+        )
+        annotator_of_answer = worker[answers]
+        is_counted = (
+            (annotator_of_answer != w) & trusted[annotator_of_answer] & np.isfinite(spread[annotator_of_answer])
+        )
+        row_index, answers, annotator_of_answer = (
+            row_index[is_counted],
+            answers[is_counted],
+            annotator_of_answer[is_counted],
+        )
+        n_peers = np.bincount(row_index, minlength=len(rows))
+        if not (n_peers > 1).any():
             continue
         centred = score[answers] - score[answers].mean()
-        relative = np.sqrt((centred**2).sum() / spread[by].sum())
-        total, squares = (np.bincount(place, values, len(rows)) for values in (centred, centred**2))
-        several = many > 1
-        agreement[rows] = np.where(several, score[rows] * ratio(total, many) * relative, np.nan)
-        others[rows] = np.where(several, ratio(total**2 - squares, many * (many - 1.0)), np.nan)
-    return PeerAgreement(agreement, others, spread)
+        relative_scale = np.sqrt((centred**2).sum() / spread[annotator_of_answer].sum())
+        score_sums, square_sums = (np.bincount(row_index, values, len(rows)) for values in (centred, centred**2))
+        has_several_peers = n_peers > 1
+        agreement[rows] = np.where(has_several_peers, score[rows] * ratio(score_sums, n_peers) * relative_scale, np.nan)
+        agreement_of_others[rows] = np.where(
+            has_several_peers, ratio(score_sums**2 - square_sums, n_peers * (n_peers - 1.0)), np.nan
+        )
+    return PeerAgreement(agreement, agreement_of_others, spread)
 
 
 def _scores(worker: Ints, value: Floats, n_workers: int) -> tuple[Floats, Floats]:
@@ -91,14 +103,16 @@ def _scores(worker: Ints, value: Floats, n_workers: int) -> tuple[Floats, Floats
     A score is the centred mid-rank of an answer within its annotator, divided by the variance of these ranks; 0 for a
     missing value. The variance is NaN for annotators whose answers are all equal.
     """
-    present = np.flatnonzero(np.isfinite(value))
-    by = worker[present]
-    number = np.bincount(by, minlength=n_workers)
-    rank = (ranks_within(value[present], by) - 0.5) / number[by] - 0.5
-    variance = ratio(np.bincount(by, rank**2, n_workers), number)
+    rated_indices = np.flatnonzero(np.isfinite(value))
+    annotator_of_answer = worker[rated_indices]
+    n_answers = np.bincount(annotator_of_answer, minlength=n_workers)
+    centred_rank = (ranks_within(value[rated_indices], annotator_of_answer) - 0.5) / n_answers[
+        annotator_of_answer
+    ] - 0.5
+    variance = ratio(np.bincount(annotator_of_answer, centred_rank**2, n_workers), n_answers)
     spread = ratio(np.ones(n_workers), np.where(variance > 1e-12, variance, 0.0))
     score = np.zeros(len(value))
-    score[present] = np.nan_to_num(rank * spread[by])
+    score[rated_indices] = np.nan_to_num(centred_rank * spread[annotator_of_answer])
     return score, spread
 
 
@@ -156,19 +170,19 @@ def position_tests(worker: Ints, pair: Ints, sign: Signs, order: NDArray[np.int8
     (1.0, '0.0000019')
     """
     n_pairs = int(pair.max(initial=-1)) + 1
-    shown_first = np.bincount(pair, weights=order > 0, minlength=n_pairs)
-    first_shown = ratio(shown_first, np.bincount(pair, minlength=n_pairs))[pair]
-    probability = np.where(sign > 0, first_shown, 1 - first_shown)
-    first = sign == order
-    decided = np.bincount(worker, minlength=n_workers)
-    share = ratio(np.bincount(worker, weights=first, minlength=n_workers), decided)
+    n_shown_first = np.bincount(pair, weights=order > 0, minlength=n_pairs)
+    p_shown_first = ratio(n_shown_first, np.bincount(pair, minlength=n_pairs))[pair]
+    probability = np.where(sign > 0, p_shown_first, 1 - p_shown_first)
+    is_first_chosen = sign == order
+    n_decided = np.bincount(worker, minlength=n_workers)
+    first_share = ratio(np.bincount(worker, weights=is_first_chosen, minlength=n_workers), n_decided)
     p_value = np.full(n_workers, np.nan)
     rows = np.flatnonzero((probability > 0) & (probability < 1))
     rows = rows[np.argsort(worker[rows], kind="stable")]
-    present, start = np.unique(worker[rows], return_index=True)
-    for w, answers in zip(present, np.split(rows, start)[1:], strict=True):
-        p_value[w] = _poisson_binomial_p(np.sort(probability[answers]), int(first[answers].sum()))
-    return PositionTests(decided, share, p_value)
+    tested_annotators, start = np.unique(worker[rows], return_index=True)
+    for w, answers in zip(tested_annotators, np.split(rows, start)[1:], strict=True):
+        p_value[w] = _poisson_binomial_p(np.sort(probability[answers]), int(is_first_chosen[answers].sum()))
+    return PositionTests(n_decided, first_share, p_value)
 
 
 def _poisson_binomial_p(probability: Floats, observed: int) -> float:
@@ -178,10 +192,10 @@ def _poisson_binomial_p(probability: Floats, observed: int) -> float:
 
         distance = max(0.0, abs(observed - probability.sum()) - 0.5)
         return float(2 * ndtr(-distance / np.sqrt((probability * (1 - probability)).sum())))
-    mass = np.ones(1)
+    probability_mass = np.ones(1)
     for p in probability:
-        mass = np.append(mass * (1 - p), 0.0) + np.append(0.0, mass * p)
-    return float(min(1.0, mass[mass <= mass[observed] * (1 + 1e-9)].sum()))
+        probability_mass = np.append(probability_mass * (1 - p), 0.0) + np.append(0.0, probability_mass * p)
+    return float(min(1.0, probability_mass[probability_mass <= probability_mass[observed] * (1 + 1e-9)].sum()))
 
 
 def taste_p(preferences: Any, annotator: Ints, rng: np.random.Generator) -> float:
@@ -216,15 +230,15 @@ def taste_p(preferences: Any, annotator: Ints, rng: np.random.Generator) -> floa
     """
     from scipy.sparse import csr_array
 
-    n, tasks = len(annotator), np.bincount(annotator)
-    if (tasks > 0).sum() < 2 or tasks.max() < 2:
+    n, n_tasks = len(annotator), np.bincount(annotator)
+    if (n_tasks > 0).sum() < 2 or n_tasks.max() < 2:
         return np.nan
 
     def statistic(worker: Ints) -> float:
-        member = csr_array((np.ones(n), (worker, np.arange(n))), shape=(len(tasks), n))
-        squares = (member @ preferences).power(2).sum(axis=1)
-        return float((np.asarray(squares).ravel() / np.maximum(tasks, 1)).sum())
+        annotator_indicators = csr_array((np.ones(n), (worker, np.arange(n))), shape=(len(n_tasks), n))
+        squared_norms = (annotator_indicators @ preferences).power(2).sum(axis=1)
+        return float((np.asarray(squared_norms).ravel() / np.maximum(n_tasks, 1)).sum())
 
-    observed = statistic(annotator)
-    permuted = np.array([statistic(rng.permutation(annotator)) for _ in range(PERMUTATIONS)])
-    return float((1 + (permuted >= observed * (1 - _SAME)).sum()) / (1 + PERMUTATIONS))
+    observed_statistic = statistic(annotator)
+    permuted_statistics = np.array([statistic(rng.permutation(annotator)) for _ in range(PERMUTATIONS)])
+    return float((1 + (permuted_statistics >= observed_statistic * (1 - _SAME)).sum()) / (1 + PERMUTATIONS))

@@ -41,10 +41,10 @@ def table_sums(*codes: Ints, shape: tuple[int, ...], weights: NDArray[Any] | Non
     >>> table_sums(np.array([0, 1, 1]), np.array([1, 0, 0]), shape=(2, 2)).tolist()
     [[0, 1], [2, 0]]
     """
-    cell = np.zeros(len(codes[0]), dtype=np.int64)
+    cell_index = np.zeros(len(codes[0]), dtype=np.int64)
     for code, size in zip(codes, shape, strict=True):
-        cell = cell * size + code
-    return np.bincount(cell, weights=weights, minlength=prod(shape)).reshape(shape)
+        cell_index = cell_index * size + code
+    return np.bincount(cell_index, weights=weights, minlength=prod(shape)).reshape(shape)
 
 
 def require(condition: object, message: str) -> None:
@@ -67,10 +67,12 @@ def read_only(value: T) -> T:
     if isinstance(value, np.ndarray):
         value.setflags(write=False)
         return value
-    for part in value if isinstance(value, tuple) else vars(value).values():
+    for component in value if isinstance(value, tuple) else vars(value).values():
         # A tuple of labels contains no arrays and may be long.
-        if isinstance(part, np.ndarray) or (isinstance(part, tuple) and part and not isinstance(part[0], str)):
-            read_only(part)
+        if isinstance(component, np.ndarray) or (
+            isinstance(component, tuple) and component and not isinstance(component[0], str)
+        ):
+            read_only(component)
     return value
 
 
@@ -109,10 +111,10 @@ def equal_positions(values: Iterable[Hashable]) -> list[NDArray[np.intp]]:
     >>> [positions.tolist() for positions in equal_positions("aba")]
     [[0, 2], [1]]
     """
-    groups: dict[Hashable, list[int]] = {}
+    positions_of_value: dict[Hashable, list[int]] = {}
     for position, value in enumerate(values):
-        groups.setdefault(value, []).append(position)
-    return [np.array(positions) for positions in groups.values()]
+        positions_of_value.setdefault(value, []).append(position)
+    return [np.array(positions) for positions in positions_of_value.values()]
 
 
 def bisected(is_below: Callable[[Any], Any], low: Any, high: Any, *, steps: int = 50) -> Any:
@@ -126,19 +128,19 @@ def bisected(is_below: Callable[[Any], Any], low: Any, high: Any, *, steps: int 
     """
     for _ in range(steps):
         middle = (low + high) / 2
-        below = is_below(middle)
-        low, high = np.where(below, middle, low), np.where(below, high, middle)
+        is_middle_below = is_below(middle)
+        low, high = np.where(is_middle_below, middle, low), np.where(is_middle_below, high, middle)
     return high
 
 
 def deviations(x: Floats) -> Floats:
     """Deviations from the mean along the last axis. They are 0 where the value is NaN or the deviation is rounding
     error."""
-    defined = ~np.isnan(x)
-    values = np.where(defined, x, 0.0)
-    difference = values - values.sum(axis=-1, keepdims=True) / np.maximum(defined.sum(axis=-1, keepdims=True), 1)
-    rounding = _CONSTANT * np.abs(values).max(axis=-1, keepdims=True, initial=0.0)
-    return np.where(defined & (np.abs(difference) > rounding), difference, 0.0)
+    is_defined = ~np.isnan(x)
+    values = np.where(is_defined, x, 0.0)
+    deviation = values - values.sum(axis=-1, keepdims=True) / np.maximum(is_defined.sum(axis=-1, keepdims=True), 1)
+    rounding_error = _CONSTANT * np.abs(values).max(axis=-1, keepdims=True, initial=0.0)
+    return np.where(is_defined & (np.abs(deviation) > rounding_error), deviation, 0.0)
 
 
 def centred(x: Floats) -> Floats:

@@ -98,8 +98,8 @@ def unit_sums(values: NDArray[Any], *, units: NDArray[np.integer[Any]], n_units:
     sums = np.zeros((*values.shape[:-1], n_units))
     if values.shape[-1]:
         order = np.argsort(units, kind="stable")
-        present, start = np.unique(units[order], return_index=True)
-        sums[..., present] = np.add.reduceat(values[..., order], start, axis=-1, dtype=np.float64)
+        present_units, start = np.unique(units[order], return_index=True)
+        sums[..., present_units] = np.add.reduceat(values[..., order], start, axis=-1, dtype=np.float64)
     return sums
 
 
@@ -112,16 +112,16 @@ def weighted_sums(weights: NDArray[Any], per_unit: NDArray[Any]) -> NDArray[np.f
     >>> weighted_sums(np.array([[1.0, 1.0], [2.0, 0.0]]), np.array([3.0, 4.0])).tolist()
     [7.0, 6.0]
     """
-    flat = np.asarray(per_unit.reshape(-1, per_unit.shape[-1]), dtype=np.float64)
+    flat_values = np.asarray(per_unit.reshape(-1, per_unit.shape[-1]), dtype=np.float64)
     shape = (len(weights), *per_unit.shape[:-1])
-    used = np.flatnonzero(flat.any(axis=0))
-    if 2 * len(used) < flat.shape[1]:  # with few pairs, most units have zero values
-        weights, flat = weights[:, used], flat[:, used]
+    nonzero_units = np.flatnonzero(flat_values.any(axis=0))
+    if 2 * len(nonzero_units) < flat_values.shape[1]:  # with few pairs, most units have zero values
+        weights, flat_values = weights[:, nonzero_units], flat_values[:, nonzero_units]
     if weights.dtype == np.float64:
-        return np.asarray(weights @ flat.T).reshape(shape)
-    sums = np.empty((len(weights), len(flat)))
+        return np.asarray(weights @ flat_values.T).reshape(shape)
+    sums = np.empty((len(weights), len(flat_values)))
     for rows in chunks(len(weights), weights.shape[1] * CHUNK // _BLOCK):
-        np.matmul(np.asarray(weights[rows], dtype=np.float64), flat.T, out=sums[rows])
+        np.matmul(np.asarray(weights[rows], dtype=np.float64), flat_values.T, out=sums[rows])
     return sums.reshape(shape)
 
 
@@ -135,9 +135,9 @@ def same_outputs(
     >>> [(m.tolist(), o.tolist()) for m, o in same_outputs(np.zeros((1, 2)), np.array([[[0.0, np.nan]], [[1.0, 2.0]]]))]
     [([0], [0]), ([1], [0, 1])]
     """
-    both = (~np.isnan(human) & ~np.isnan(metrics)).reshape(len(metrics), -1)
-    for rows in equal_positions(mask.tobytes() for mask in np.packbits(both, axis=1)):
-        yield rows, np.flatnonzero(both[rows[0]])
+    is_rated_by_both = (~np.isnan(human) & ~np.isnan(metrics)).reshape(len(metrics), -1)
+    for rows in equal_positions(mask.tobytes() for mask in np.packbits(is_rated_by_both, axis=1)):
+        yield rows, np.flatnonzero(is_rated_by_both[rows[0]])
 
 
 def blocks_of_units(n_units: int, *, most: int) -> tuple[int, NDArray[np.intp]]:
@@ -163,8 +163,8 @@ def without_block(n_units: int, *, most: int) -> tuple[Floats, NDArray[np.intp]]
     >>> weights.tolist(), block.tolist()
     ([[0.0, 1.0, 0.0], [1.0, 0.0, 1.0]], [0, 1, 0])
     """
-    n_blocks, block = blocks_of_units(n_units, most=most)
-    return (np.arange(n_blocks)[:, np.newaxis] != block).astype(np.float64), block
+    n_blocks, block_of_unit = blocks_of_units(n_units, most=most)
+    return (np.arange(n_blocks)[:, np.newaxis] != block_of_unit).astype(np.float64), block_of_unit
 
 
 def sign_flips(n_units: int, n: int, rng: np.random.Generator) -> NDArray[np.int8]:

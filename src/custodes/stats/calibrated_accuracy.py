@@ -97,12 +97,12 @@ def calibrated(metrics: Sequence[Events], weights: NDArray[Any]) -> tuple[Floats
     >>> calibrated(found, np.ones((1, 1)))[0].tolist()
     [[1.0]]
     """
-    times = np.ascontiguousarray(weights.T)
+    weights_by_unit = np.ascontiguousarray(weights.T)
     accuracy, epsilon = np.full((2, len(weights), len(metrics)), np.nan)
     if len(metrics):
         sums = weighted_sums(weights, np.stack([[metric.total, metric.at_zero] for metric in metrics]))
         for m, metric in enumerate(metrics):
-            accuracy[:, m], epsilon[:, m] = metric.best(times, *np.ascontiguousarray(sums[:, m].T))
+            accuracy[:, m], epsilon[:, m] = metric.best(weights_by_unit, *np.ascontiguousarray(sums[:, m].T))
     return accuracy, epsilon
 
 
@@ -120,80 +120,93 @@ class Events:
     ) -> None:
         """Find the events from the human order and the metric's differences of pairs of outputs, (items, pairs)
         each."""
-        rated = ~np.isnan(order) & ~np.isnan(differences)
-        pairs = rated.sum(axis=1)
-        counted = np.where(pairs > 0, item_weights, 0.0)
-        self.total = np.bincount(units, counted, minlength=n_units)  # (units,): summed weights of the items
-        size, tie = np.where(np.abs(differences) <= slack, 0.0, np.abs(differences)), order == 0
-        concordant = (order * differences > 0) & (size > 0)
-        item, pair = np.nonzero(rated & (tie | concordant) & (counted > 0)[:, np.newaxis])
-        share, unit = (counted / np.maximum(pairs, 1))[item], units[item]
-        values, gain = size[item, pair], tie[item, pair]
-        at_zero = (values == 0) | ~gain  # correct at epsilon 0: common ties, and concordant pairs
-        self.at_zero = np.bincount(unit[at_zero], share[at_zero], minlength=n_units)
-        by_size = np.argsort(values)
-        by_size = by_size[np.count_nonzero(values == 0) :]
-        self.delta = _merged(values[by_size], slack)
-        self.share, self.unit, self.gain = share[by_size], unit[by_size], gain[by_size]
+        is_rated = ~np.isnan(order) & ~np.isnan(differences)
+        n_pairs = is_rated.sum(axis=1)
+        item_weight_if_rated = np.where(n_pairs > 0, item_weights, 0.0)
+        self.total = np.bincount(
+            units, item_weight_if_rated, minlength=n_units
+        )  # (units,): summed weights of the items
+        absolute_difference, is_human_tie = np.where(np.abs(differences) <= slack, 0.0, np.abs(differences)), order == 0
+        is_concordant = (order * differences > 0) & (absolute_difference > 0)
+        item, pair = np.nonzero(is_rated & (is_human_tie | is_concordant) & (item_weight_if_rated > 0)[:, np.newaxis])
+        pair_weight, unit = (item_weight_if_rated / np.maximum(n_pairs, 1))[item], units[item]
+        values, is_gain = absolute_difference[item, pair], is_human_tie[item, pair]
+        is_won_at_zero = (values == 0) | ~is_gain  # correct at epsilon 0: common ties, and concordant pairs
+        self.at_zero = np.bincount(unit[is_won_at_zero], pair_weight[is_won_at_zero], minlength=n_units)
+        size_order = np.argsort(values)
+        size_order = size_order[np.count_nonzero(values == 0) :]
+        self.delta = _merged(values[size_order], slack)
+        self.share, self.unit, self.gain = pair_weight[size_order], unit[size_order], is_gain[size_order]
         self.segment = self._segments()
         read_only(self)
 
-    def best(self, times: NDArray[Any], weighed: Floats, at_zero: Floats) -> tuple[Floats, Floats]:
+    def best(self, weights_by_unit: NDArray[Any], weighted_total: Floats, at_zero: Floats) -> tuple[Floats, Floats]:
         """Largest accuracy, and the smallest epsilon with this accuracy, in every resample: (B,) each.
 
-        `times` (units, B) are the weights. `weighed` and `at_zero` (B,) are the sums of `total` and `at_zero` of the
-        units in every resample.
+        `weights_by_unit` (units, B) are the weights. `weighted_total` and `at_zero` (B,) are the sums of
+        `total` and `at_zero` of the units in every resample.
         """
         # integer counts, exact in single precision, if all items have equally many pairs
-        each = self.share[0] if len(self.share) else 1.0
-        whole = bool(np.all(self.share == each)) and float(times.max(initial=0)) * len(self.share) < _EXACT
-        kind: Any = np.float32 if whole else np.float64
-        n_units, n_draws = times.shape
-        steps = np.where(self.gain, 1.0, -1.0) * (1.0 if whole else self.share)
-        slack = np.zeros(n_draws) if whole else _SAME * weighed
-        gained, reached = np.zeros((2, n_draws))
-        chosen = np.zeros(n_draws, dtype=np.intp)
-        for part in chunks(self.segment.max(initial=0), max(n_draws, CHUNK // _SEGMENTS)):
-            n = part.stop - part.start
-            low, high = np.searchsorted(self.segment, [part.start + 1, part.stop + 1])
-            present, row = _places(self.unit[low:high], n_units)
-            drawn = times[present].astype(kind)
-            net = np.bincount(row, steps[low:high], minlength=len(present))
-            gains = np.bincount(row, np.maximum(steps[low:high], 0.0), minlength=len(present))
-            end, most = np.stack([net, gains]).astype(kind) @ drawn + reached
-            if (most > gained + slack).any():  # else no threshold of this block is the best in any resample
-                cell = (self.segment[low:high] - part.start - 1) * len(present) + row
-                change = np.bincount(cell, steps[low:high], minlength=n * len(present))
-                curve = np.cumsum(change.reshape(n, -1), axis=0).astype(kind)
-                right = curve @ drawn
-                right += reached.astype(kind)
-                top = right.max(axis=0)
-                first = np.argmax(right >= top - slack.astype(kind), axis=0)  # the smallest epsilon
-                better = top > gained + slack
-                chosen, gained = np.where(better, part.start + 1 + first, chosen), np.where(better, top, gained)
-            reached = end.astype(np.float64)
-        right = at_zero + gained * (each if whole else 1.0)
-        accuracy = np.minimum(ratio(right, weighed), 1.0)  # rounding error
-        return accuracy, np.where(np.isnan(accuracy), np.nan, self._epsilon(chosen, times))
+        first_share = self.share[0] if len(self.share) else 1.0
+        has_equal_shares = (
+            bool(np.all(self.share == first_share)) and float(weights_by_unit.max(initial=0)) * len(self.share) < _EXACT
+        )
+        float_type: Any = np.float32 if has_equal_shares else np.float64
+        n_units, n_draws = weights_by_unit.shape
+        steps = np.where(self.gain, 1.0, -1.0) * (1.0 if has_equal_shares else self.share)
+        slack = np.zeros(n_draws) if has_equal_shares else _SAME * weighted_total
+        best_gain, gain_so_far = np.zeros((2, n_draws))
+        best_segment = np.zeros(n_draws, dtype=np.intp)
+        for segment_slice in chunks(self.segment.max(initial=0), max(n_draws, CHUNK // _SEGMENTS)):
+            n = segment_slice.stop - segment_slice.start
+            low, high = np.searchsorted(self.segment, [segment_slice.start + 1, segment_slice.stop + 1])
+            present_units, unit_index = _places(self.unit[low:high], n_units)
+            resample_weights = weights_by_unit[present_units].astype(float_type)
+            net_steps = np.bincount(unit_index, steps[low:high], minlength=len(present_units))
+            positive_steps = np.bincount(unit_index, np.maximum(steps[low:high], 0.0), minlength=len(present_units))
+            gain_at_end, upper_bound = (
+                np.stack([net_steps, positive_steps]).astype(float_type) @ resample_weights + gain_so_far
+            )
+            if (upper_bound > best_gain + slack).any():  # else no threshold of this block is the best in any resample
+                cell = (self.segment[low:high] - segment_slice.start - 1) * len(present_units) + unit_index
+                change_by_cell = np.bincount(cell, steps[low:high], minlength=n * len(present_units))
+                curve = np.cumsum(change_by_cell.reshape(n, -1), axis=0).astype(float_type)
+                correct = curve @ resample_weights
+                correct += gain_so_far.astype(float_type)
+                part_maximum = correct.max(axis=0)
+                first_maximum = np.argmax(
+                    correct >= part_maximum - slack.astype(float_type), axis=0
+                )  # the smallest epsilon
+                is_better = part_maximum > best_gain + slack
+                best_segment, best_gain = (
+                    np.where(is_better, segment_slice.start + 1 + first_maximum, best_segment),
+                    np.where(is_better, part_maximum, best_gain),
+                )
+            gain_so_far = gain_at_end.astype(np.float64)
+        correct = at_zero + best_gain * (first_share if has_equal_shares else 1.0)
+        accuracy = np.minimum(ratio(correct, weighted_total), 1.0)  # rounding error
+        return accuracy, np.where(np.isnan(accuracy), np.nan, self._epsilon(best_segment, weights_by_unit))
 
     def _segments(self) -> NDArray[np.intp]:
         """Segment of each event, numbered from 1. Segment 0 is epsilon 0 and has no events."""
         if len(self.delta) == 0:
             return np.zeros(0, dtype=np.intp)
-        first = np.flatnonzero(np.concatenate([[True], self.delta[1:] != self.delta[:-1]]))
-        tied, concordant = (np.logical_or.reduceat(kind, first) for kind in (self.gain, ~self.gain))
-        opens = np.concatenate([[True], tied[:-1] & concordant[1:]])
-        return np.repeat(np.cumsum(opens), np.diff(np.append(first, len(self.delta))))
+        first_of_value = np.flatnonzero(np.concatenate([[True], self.delta[1:] != self.delta[:-1]]))
+        has_tie, has_concordant = (np.logical_or.reduceat(kind, first_of_value) for kind in (self.gain, ~self.gain))
+        is_segment_start = np.concatenate([[True], has_tie[:-1] & has_concordant[1:]])
+        return np.repeat(np.cumsum(is_segment_start), np.diff(np.append(first_of_value, len(self.delta))))
 
-    def _epsilon(self, chosen: Ints, times: NDArray[Any]) -> Floats:
+    def _epsilon(self, best_segment: Ints, weights_by_unit: NDArray[Any]) -> Floats:
         """Epsilon in each resample: the largest human tie of the chosen segment that is present in the resample, or 0
         for segment 0."""
-        ties = np.flatnonzero(self.gain)
-        delta, unit = np.append(0.0, self.delta[ties]), np.append(0, self.unit[ties])
-        at = np.where(chosen == 0, 0, np.searchsorted(self.segment[ties], chosen, side="right"))
-        while np.any(absent := (at > 0) & (times[unit[at], np.arange(len(at))] == 0)):
-            at = at - absent
-        return delta[at]
+        tie_events = np.flatnonzero(self.gain)
+        delta, unit = np.append(0.0, self.delta[tie_events]), np.append(0, self.unit[tie_events])
+        tie_index = np.where(
+            best_segment == 0, 0, np.searchsorted(self.segment[tie_events], best_segment, side="right")
+        )
+        while np.any(is_absent := (tie_index > 0) & (weights_by_unit[unit[tie_index], np.arange(len(tie_index))] == 0)):
+            tie_index = tie_index - is_absent
+        return delta[tie_index]
 
 
 def _places(unit: Ints, n_units: int) -> tuple[Ints, Ints]:
@@ -201,12 +214,14 @@ def _places(unit: Ints, n_units: int) -> tuple[Ints, Ints]:
     units than entries."""
     if n_units <= len(unit):
         return np.arange(n_units), unit
-    present, row = np.unique(unit, return_inverse=True)
-    return present, row
+    present_units, unit_index = np.unique(unit, return_inverse=True)
+    return present_units, unit_index
 
 
 def _merged(ordered: Floats, slack: float) -> Floats:
     """Ascending values with near-equal values merged: values that differ from a neighbour by at most `slack` form a
     group, and each is replaced by the largest value of its group."""
-    last = np.flatnonzero(np.append(np.diff(ordered) > slack, True)) if len(ordered) else np.zeros(0, dtype=np.intp)
-    return np.repeat(ordered[last], np.diff(np.append(-1, last)))
+    last_of_run = (
+        np.flatnonzero(np.append(np.diff(ordered) > slack, True)) if len(ordered) else np.zeros(0, dtype=np.intp)
+    )
+    return np.repeat(ordered[last_of_run], np.diff(np.append(-1, last_of_run)))

@@ -55,10 +55,10 @@ class DesignEffect(NamedTuple):
         """
         from scipy.special import ndtri, stdtrit
 
-        counted = np.isfinite(self.effect) & np.isfinite(self.clusters)
-        freedom = np.maximum(np.where(counted, self.clusters, 2.0) - 1, 0.1)
-        wider = (stdtrit(freedom, (1 + confidence) / 2) / ndtri((1 + confidence) / 2)) ** 2
-        return np.asarray(np.round(np.fmax(self.effect * np.where(counted, wider, 1.0), 1.0), _DIGITS))
+        is_estimated = np.isfinite(self.effect) & np.isfinite(self.clusters)
+        degrees_of_freedom = np.maximum(np.where(is_estimated, self.clusters, 2.0) - 1, 0.1)
+        inflation = (stdtrit(degrees_of_freedom, (1 + confidence) / 2) / ndtri((1 + confidence) / 2)) ** 2
+        return np.asarray(np.round(np.fmax(self.effect * np.where(is_estimated, inflation, 1.0), 1.0), _DIGITS))
 
 
 def joint_outcomes(human: Signs, metric: Signs) -> Signs:
@@ -115,12 +115,20 @@ def cluster_rows(
     >>> rows.counts.tolist(), rows.table.tolist(), rows.cluster.tolist()
     ([[0, 0, 1], [1, 0, 1]], [0, 1], [7, 5])
     """
-    inside = cells < width
+    is_inside = cells < width
     n_clusters = max(1, int(clusters.max(initial=0)) + 1)
-    keys, place = np.unique(table[inside].astype(np.int64) * n_clusters + clusters[inside], return_inverse=True)
-    counts = np.bincount(place * width + cells[inside], minlength=len(keys) * width).reshape(-1, width)
-    of, cluster = np.divmod(keys, n_clusters)
-    return ClusterRows(counts, of, cluster, np.ones_like(cluster) if number is None else number[cluster], n_tables)
+    keys, row_index = np.unique(
+        table[is_inside].astype(np.int64) * n_clusters + clusters[is_inside], return_inverse=True
+    )
+    counts = np.bincount(row_index * width + cells[is_inside], minlength=len(keys) * width).reshape(-1, width)
+    table_of_row, cluster_of_row = np.divmod(keys, n_clusters)
+    return ClusterRows(
+        counts,
+        table_of_row,
+        cluster_of_row,
+        np.ones_like(cluster_of_row) if number is None else number[cluster_of_row],
+        n_tables,
+    )
 
 
 def influence(statistic: Callable[[Floats], Floats], counts: NDArray[Any]) -> Floats:
@@ -133,14 +141,16 @@ def influence(statistic: Callable[[Floats], Floats], counts: NDArray[Any]) -> Fl
 
     Source: Hampel 1974; the sum of squared influences is the variance by linearisation (Binder 1983).
     """
-    at = counts + _SPREAD / counts.shape[-1]
-    sizes = np.moveaxis(_STEP * at, -1, 0)
-    moves = np.zeros(sizes.shape)
-    for some in chunks(len(sizes), at.size):
-        step = np.zeros((len(sizes[some]), *at.shape))
-        step[np.arange(len(step)), ..., np.arange(len(sizes))[some]] = sizes[some]
-        moves[some] = (statistic(at + step) - statistic(at - step)) / (2 * sizes[some])
-    return np.nan_to_num(np.moveaxis(moves, 0, -1))
+    smoothed_counts = counts + _SPREAD / counts.shape[-1]
+    sizes = np.moveaxis(_STEP * smoothed_counts, -1, 0)
+    influences = np.zeros(sizes.shape)
+    for cell_slice in chunks(len(sizes), smoothed_counts.size):
+        step = np.zeros((len(sizes[cell_slice]), *smoothed_counts.shape))
+        step[np.arange(len(step)), ..., np.arange(len(sizes))[cell_slice]] = sizes[cell_slice]
+        influences[cell_slice] = (statistic(smoothed_counts + step) - statistic(smoothed_counts - step)) / (
+            2 * sizes[cell_slice]
+        )
+    return np.nan_to_num(np.moveaxis(influences, 0, -1))
 
 
 def design_effect(statistic: Callable[[Floats], Floats], rows: ClusterRows) -> DesignEffect:
@@ -160,45 +170,61 @@ def design_effect(statistic: Callable[[Floats], Floats], rows: ClusterRows) -> D
     Source: Kish 1965; Liang and Zeger 1986 (the variance by clusters); Carter, Schnepel and Steigerwald 2017 (effective
     number of unequal clusters).
     """
-    counts, of, total_of = rows.counts, rows.table, rows.total
+    counts, table_of_row, sum_by_table = rows.counts, rows.table, rows.total
 
-    def by_cluster(of_cell: Floats) -> Floats:
-        return np.asarray(np.einsum("nk,nk->n", counts, np.nan_to_num(of_cell)[of]))
+    def sum_by_cluster(of_cell: Floats) -> Floats:
+        return np.asarray(np.einsum("nk,nk->n", counts, np.nan_to_num(of_cell)[table_of_row]))
 
-    table = np.stack([total_of(column) for column in counts.T], axis=-1)
-    moves = influence(statistic, table)
+    cell_totals = np.stack([sum_by_table(column) for column in counts.T], axis=-1)
+    influences = influence(statistic, cell_totals)
     # Expected contribution of one item to the variance, for each kind of item (rated by both raters, or by one alone).
-    squares = np.concatenate(
+    mean_squares = np.concatenate(
         [
-            np.broadcast_to(ratio((moves**2 * table)[..., kind].sum(-1), table[..., kind].sum(-1))[..., None], size)
-            for kind in (slice(9), slice(9, 12), slice(12, 15))
-            if (size := moves[..., kind].shape)[-1]
+            np.broadcast_to(
+                ratio((influences**2 * cell_totals)[..., cell_range].sum(-1), cell_totals[..., cell_range].sum(-1))[
+                    ..., None
+                ],
+                size,
+            )
+            for cell_range in (slice(9), slice(9, 12), slice(12, 15))
+            if (size := influences[..., cell_range].shape)[-1]
         ],
         axis=-1,
     )
     # Mean of the expected and the observed variance. With the observed one alone, a few losses would reduce the
     # effective number of clusters to one (wide intervals); with the expected one alone, intervals of one-sided pairs
     # are too narrow (measured in tests/simulation).
-    expected, number = by_cluster((squares + moves**2) / 2), by_cluster(np.where(squares > 0, 1.0, 0.0))
-    total, most = total_of(expected), np.zeros(rows.n_tables)
-    np.maximum.at(most, of, number)
-    seen = ratio(total_of(by_cluster(moves) ** 2), total)
+    expected, n_relevant = (
+        sum_by_cluster((mean_squares + influences**2) / 2),
+        sum_by_cluster(np.where(mean_squares > 0, 1.0, 0.0)),
+    )
+    expected_total, largest_cluster = sum_by_table(expected), np.zeros(rows.n_tables)
+    np.maximum.at(largest_cluster, table_of_row, n_relevant)
+    observed_ratio = ratio(sum_by_table(sum_by_cluster(influences) ** 2), expected_total)
     # With similar items, the variance of a large cluster grows with the square of its size.
-    correlation = np.clip(ratio(seen - 1, ratio(total_of(expected * number), total) - 1), 0, 1)
-    variance = expected * (1 + (number - 1) * np.nan_to_num(correlation)[of])
-    clusters = ratio(total_of(variance) ** 2, total_of(variance**2))
-    several, alone = clusters > 1 + 1e-9, most <= 1
-    seen = seen * ratio(clusters, clusters - 1)
-    effect = np.select([total == 0, alone, ~several], [np.nan, 1.0, np.inf], np.fmax(seen, 1.0))
-    return DesignEffect(np.round(effect, _DIGITS), np.where(alone & (total > 0), np.inf, clusters))
+    correlation = np.clip(
+        ratio(observed_ratio - 1, ratio(sum_by_table(expected * n_relevant), expected_total) - 1), 0, 1
+    )
+    variance = expected * (1 + (n_relevant - 1) * np.nan_to_num(correlation)[table_of_row])
+    clusters = ratio(sum_by_table(variance) ** 2, sum_by_table(variance**2))
+    has_several_clusters, is_one_item_per_cluster = clusters > 1 + 1e-9, largest_cluster <= 1
+    observed_ratio = observed_ratio * ratio(clusters, clusters - 1)
+    effect = np.select(
+        [expected_total == 0, is_one_item_per_cluster, ~has_several_clusters],
+        [np.nan, 1.0, np.inf],
+        np.fmax(observed_ratio, 1.0),
+    )
+    return DesignEffect(
+        np.round(effect, _DIGITS), np.where(is_one_item_per_cluster & (expected_total > 0), np.inf, clusters)
+    )
 
 
 def number_by_unit(number: Floats, *, units: Ints, n_units: int) -> Floats:
     """Number of equal clusters that each cluster represents: the values of outputs (n,) -> the values of clusters
     (n_units,)."""
-    by_unit = np.zeros(n_units)
-    by_unit[units] = number
-    return by_unit
+    number_of_unit = np.zeros(n_units)
+    number_of_unit[units] = number
+    return number_of_unit
 
 
 def influence_design_effect(
@@ -221,21 +247,24 @@ def influence_design_effect(
     """
     n_units = int(units.max(initial=-1)) + 1
     number = np.ones(len(influence)) if number is None else number
-    of_unit = number_by_unit(number, units=units, n_units=n_units)
+    number_of_unit = number_by_unit(number, units=units, n_units=n_units)
     squares = influence**2
     total = (squares * number).sum()
     if not total:
         return DesignEffect(np.array(np.nan), np.array(np.inf))
     expected = np.zeros(len(influence))
-    for chosen in (np.ones(len(influence), dtype=bool),) if kind is None else (kind, ~kind):
-        n = number[chosen].sum()
-        expected[chosen] = (squares * number)[chosen].sum() / n if n else 0.0
+    for is_chosen in (np.ones(len(influence), dtype=bool),) if kind is None else (kind, ~kind):
+        n = number[is_chosen].sum()
+        expected[is_chosen] = (squares * number)[is_chosen].sum() / n if n else 0.0
     if np.bincount(units[expected > 0], minlength=n_units).max(initial=0) <= 1:
         return DesignEffect(np.array(1.0), np.array(np.inf))
-    by_cluster = unit_sums((expected + squares) / 2, units=units, n_units=n_units)
-    clusters = ratio(np.array((by_cluster * of_unit).sum() ** 2), np.array((by_cluster**2 * of_unit).sum()))
+    variance_by_cluster = unit_sums((expected + squares) / 2, units=units, n_units=n_units)
+    clusters = ratio(
+        np.array((variance_by_cluster * number_of_unit).sum() ** 2),
+        np.array((variance_by_cluster**2 * number_of_unit).sum()),
+    )
     sums = unit_sums(influence, units=units, n_units=n_units)
-    effect = (sums**2 * of_unit).sum() / total * ratio(clusters, clusters - 1)
+    effect = (sums**2 * number_of_unit).sum() / total * ratio(clusters, clusters - 1)
     return DesignEffect(np.where(clusters > 1, np.fmax(effect, 1.0), np.inf), clusters)
 
 
@@ -265,8 +294,8 @@ def few_clusters(clusters: NDArray[Any]) -> Floats:
     """
     from scipy.special import ndtri
 
-    most = ndtri(np.exp2(-np.maximum(clusters, 2.0)))  # the largest |z| that sign flips can reach
-    return np.asarray(np.maximum(clusters / most**2, 1.0))
+    largest_z = ndtri(np.exp2(-np.maximum(clusters, 2.0)))  # the largest |z| that sign flips can reach
+    return np.asarray(np.maximum(clusters / largest_z**2, 1.0))
 
 
 def pooled_design_effect(signs: Signs, *, units: NDArray[np.integer[Any]]) -> Floats:
@@ -287,30 +316,34 @@ def pooled_design_effect(signs: Signs, *, units: NDArray[np.integer[Any]]) -> Fl
 
     Source: Kish 1965, "Survey Sampling" (the design effect); the moment estimator of one correlation is ours.
     """
-    rated = signs != ABSENT
+    is_rated = signs != ABSENT
     n_units = int(units.max(initial=-1)) + 1
-    number = unit_sums(rated, units=units, n_units=n_units)  # (..., pairs, units)
-    n = number.sum(axis=-1)
-    shared = (number**2).sum(axis=-1) / np.maximum(n, 1)
-    if (shared <= 1).all():
+    n_by_cluster = unit_sums(is_rated, units=units, n_units=n_units)  # (..., pairs, units)
+    n = n_by_cluster.sum(axis=-1)
+    mean_cluster_size = (n_by_cluster**2).sum(axis=-1) / np.maximum(n, 1)
+    if (mean_cluster_size <= 1).all():
         return np.ones(n.shape)
-    values = np.where(rated, signs, 0)
+    values = np.where(is_rated, signs, 0)
     mean = values.sum(axis=-1) / np.maximum(n, 1)
     total = unit_sums(values, units=units, n_units=n_units)
-    squares = unit_sums(values**2, units=units, n_units=n_units)
-    centre = mean[..., np.newaxis]
-    square = squares - 2 * centre * total + number * centre**2  # squared residuals; below: their squared sum
-    together = (total - number * centre) ** 2
-    clusters = (number > 0).sum(axis=-1)
+    square_sums = unit_sums(values**2, units=units, n_units=n_units)
+    cluster_mean = mean[..., np.newaxis]
+    squared_deviations = (
+        square_sums - 2 * cluster_mean * total + n_by_cluster * cluster_mean**2
+    )  # squared residuals; below: their squared sum
+    squared_sums = (total - n_by_cluster * cluster_mean) ** 2
+    clusters = (n_by_cluster > 0).sum(axis=-1)
     # The mean of a pair is fitted to the same clusters, which makes both sums too small by this factor.
-    within = np.where(shared > 1, n / np.maximum(n - 1, 1), 0.0)[..., np.newaxis] * square
-    between = np.where(shared > 1, clusters / np.maximum(clusters - 1, 1), 0.0)[..., np.newaxis] * together
+    within = np.where(mean_cluster_size > 1, n / np.maximum(n - 1, 1), 0.0)[..., np.newaxis] * squared_deviations
+    between = (
+        np.where(mean_cluster_size > 1, clusters / np.maximum(clusters - 1, 1), 0.0)[..., np.newaxis] * squared_sums
+    )
     excess = (between - within).sum(axis=-2)  # (..., units)
-    most = ((shared - 1)[..., np.newaxis] * within).sum(axis=-2)
-    whole = most.sum(axis=-1, keepdims=True)
+    largest_excess = ((mean_cluster_size - 1)[..., np.newaxis] * within).sum(axis=-2)
+    total_largest_excess = largest_excess.sum(axis=-1, keepdims=True)
     with np.errstate(divide="ignore", invalid="ignore"):
-        rho = excess.sum(axis=-1, keepdims=True) / whole
-        error = np.sqrt(((excess - rho * most) ** 2).sum(axis=-1, keepdims=True)) / whole
+        rho = excess.sum(axis=-1, keepdims=True) / total_largest_excess
+        error = np.sqrt(((excess - rho * largest_excess) ** 2).sum(axis=-1, keepdims=True)) / total_largest_excess
     # Without variation, rho cannot be estimated: annotations may agree because they share a document.
-    likely = np.clip(np.where(whole > 0, rho + error, 1.0), 0.0, 1.0)
-    return np.asarray(1 + np.maximum(shared - 1, 0.0) * likely)
+    upper_correlation = np.clip(np.where(total_largest_excess > 0, rho + error, 1.0), 0.0, 1.0)
+    return np.asarray(1 + np.maximum(mean_cluster_size - 1, 0.0) * upper_correlation)

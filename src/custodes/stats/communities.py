@@ -39,11 +39,13 @@ def communities(similarity: NDArray[Any], *, seed: int) -> Labels:
     """
     weights = _weights(similarity)
     labels = np.arange(len(weights))
-    linked = weights.any(axis=0) | weights.any(axis=1)
-    if linked.any():  # nodes without edges are left out: moving them does not change modularity
-        labels[linked] = _search(_affinity(weights[np.ix_(linked, linked)]), np.random.default_rng(seed)) + len(labels)
-    _, first, community = np.unique(labels, return_index=True, return_inverse=True)
-    return np.asarray(first.argsort().argsort()[community])
+    is_linked = weights.any(axis=0) | weights.any(axis=1)
+    if is_linked.any():  # nodes without edges are left out: moving them does not change modularity
+        labels[is_linked] = _search(
+            _affinity(weights[np.ix_(is_linked, is_linked)]), np.random.default_rng(seed)
+        ) + len(labels)
+    _, first_node, community = np.unique(labels, return_index=True, return_inverse=True)
+    return np.asarray(first_node.argsort().argsort()[community])
 
 
 def modularity(similarity: NDArray[Any], labels: NDArray[np.integer[Any]]) -> float:
@@ -78,14 +80,16 @@ def stability(similarities: NDArray[Any], labels: NDArray[np.integer[Any]], *, s
     Source: Hennig 2007 for the stability of clusters; Hubert and Arabie 1985 for the index.
     """
     n_resamples, n = len(similarities), len(labels)
-    reference = _together(labels)
-    companions = reference.sum(axis=1) - 1  # without the node itself
+    is_same_reference = _together(labels)
+    n_companions = is_same_reference.sum(axis=1) - 1  # without the node itself
     co_membership, rand = np.zeros(n), np.empty(n_resamples)
     for b, own_seed in enumerate(np.random.SeedSequence(seed).generate_state(n_resamples)):
-        together = _together(communities(similarities[b], seed=int(own_seed)))
-        still = (together & reference).sum(axis=1) - 1
-        co_membership += np.where(companions > 0, still / np.maximum(companions, 1), together.sum(axis=1) == 1)
-        rand[b] = _adjusted_rand(reference, together)
+        is_same_community = _together(communities(similarities[b], seed=int(own_seed)))
+        n_remaining = (is_same_community & is_same_reference).sum(axis=1) - 1
+        co_membership += np.where(
+            n_companions > 0, n_remaining / np.maximum(n_companions, 1), is_same_community.sum(axis=1) == 1
+        )
+        rand[b] = _adjusted_rand(is_same_reference, is_same_community)
     return (co_membership / n_resamples if n_resamples else np.full(n, np.nan)), rand
 
 
@@ -112,24 +116,24 @@ def _search(affinity: Floats, rng: np.random.Generator) -> Labels:
     the best labels so far with a random part reassigned."""
     n = len(affinity)
     best = _louvain(affinity, np.arange(n), rng)
-    highest = (affinity * _together(best)).sum()
+    best_value = (affinity * _together(best)).sum()
     for _ in range(_RETRIES):
-        dealt = rng.random(n) < rng.random()
-        start = np.where(dealt, rng.integers(best.max() + 2, size=n), best)
+        is_reassigned = rng.random(n) < rng.random()
+        start = np.where(is_reassigned, rng.integers(best.max() + 2, size=n), best)
         labels = _louvain(affinity, start, rng)
-        if (value := (affinity * _together(labels)).sum()) > highest + _TOLERANCE:
-            best, highest = labels, value
+        if (value := (affinity * _together(labels)).sum()) > best_value + _TOLERANCE:
+            best, best_value = labels, value
     return best
 
 
 def _louvain(affinity: Floats, labels: Labels, rng: np.random.Generator) -> Labels:
     """Improve labels (n,): move nodes, then merge each community into one node and repeat."""
     labels = _move_nodes(affinity, labels, rng)
-    between = _sum_rows(_sum_rows(affinity, labels).T, labels)
-    if len(between) == len(labels):
+    community_affinity = _sum_rows(_sum_rows(affinity, labels).T, labels)
+    if len(community_affinity) == len(labels):
         return labels
-    np.fill_diagonal(between, 0.0)
-    return _louvain(between, np.arange(len(between)), rng)[labels]
+    np.fill_diagonal(community_affinity, 0.0)
+    return _louvain(community_affinity, np.arange(len(community_affinity)), rng)[labels]
 
 
 def _move_nodes(affinity: Floats, labels: Labels, rng: np.random.Generator) -> Labels:
@@ -137,28 +141,30 @@ def _move_nodes(affinity: Floats, labels: Labels, rng: np.random.Generator) -> L
     has a gain."""
     labels, nodes = np.unique(labels, return_inverse=True)[1], np.arange(len(labels))
     to_community = _sum_rows(affinity, labels)  # (k, n): affinity of each node to each community
-    alone = np.zeros((1, len(labels)))  # an empty community, to which a node can be moved alone
+    no_affinity = np.zeros((1, len(labels)))  # an empty community, to which a node can be moved alone
     while True:
-        to_community = np.concatenate([to_community, alone])
+        to_community = np.concatenate([to_community, no_affinity])
         can_gain = np.flatnonzero(to_community.max(axis=0) - to_community[labels, nodes] > _TOLERANCE)
         if not can_gain.size:
             return labels
         for node in rng.permutation(can_gain).tolist():
-            current, of_node = labels[node], to_community[:, node]
-            best = of_node.argmax()
-            if of_node[best] - of_node[current] > _TOLERANCE:
-                to_community[current] -= affinity[node]
-                to_community[best] += affinity[node]
-                labels[node] = best
-        present = np.bincount(labels, minlength=len(to_community)) > 0
-        to_community, labels = to_community[present], (np.cumsum(present) - 1)[labels]
+            current_community, affinity_of_node = labels[node], to_community[:, node]
+            best_community = affinity_of_node.argmax()
+            if affinity_of_node[best_community] - affinity_of_node[current_community] > _TOLERANCE:
+                to_community[current_community] -= affinity[node]
+                to_community[best_community] += affinity[node]
+                labels[node] = best_community
+        is_present = np.bincount(labels, minlength=len(to_community)) > 0
+        to_community, labels = to_community[is_present], (np.cumsum(is_present) - 1)[labels]
 
 
 def _sum_rows(values: Floats, labels: Labels) -> Floats:
     """Sums of the rows of each community: values (n, m), labels (n,) from 0 to k - 1 -> (k, m)."""
-    size = np.bincount(labels)
+    community_sizes = np.bincount(labels)
     # not a matrix product: BLAS threads are slower for such small matrices
-    return np.asarray(np.add.reduceat(values[labels.argsort(kind="stable")], size.cumsum() - size, axis=0))
+    return np.asarray(
+        np.add.reduceat(values[labels.argsort(kind="stable")], community_sizes.cumsum() - community_sizes, axis=0)
+    )
 
 
 def _together(labels: NDArray[np.integer[Any]]) -> NDArray[np.bool_]:
@@ -173,8 +179,10 @@ def _adjusted_rand(first: NDArray[np.bool_], second: NDArray[np.bool_]) -> float
     if (first == second).all():
         return 1.0
     # counts of ordered pairs; a node does not pair with itself
-    both, neither = int((first & second).sum()) - len(first), int((~first & ~second).sum())
-    only_first, only_second = int((first & ~second).sum()), int((second & ~first).sum())
-    excess = 2 * (both * neither - only_first * only_second)
-    chance = (both + only_first) * (only_first + neither) + (both + only_second) * (only_second + neither)
-    return excess / chance
+    n_both, n_neither = int((first & second).sum()) - len(first), int((~first & ~second).sum())
+    n_only_first, n_only_second = int((first & ~second).sum()), int((second & ~first).sum())
+    excess = 2 * (n_both * n_neither - n_only_first * n_only_second)
+    excess_scale = (n_both + n_only_first) * (n_only_first + n_neither) + (n_both + n_only_second) * (
+        n_only_second + n_neither
+    )
+    return excess / excess_scale

@@ -123,23 +123,26 @@ def kendall(x: NDArray[Any], y: NDArray[Any]) -> Floats:
     if n <= _FEW:
         counts = pair_counts(x, y)
         return tau_b(counts.concordance, counts.untied_x, counts.untied_y)
-    missing = np.isnan(x) | np.isnan(y)
-    if missing.any():  # missing values get the highest rank on both sides: concordant with every present output
-        x, y = np.where(missing, np.inf, x), np.where(missing, np.inf, y)
-    x, y, absent = (_rows(values, shape) for values in (x, y, missing.sum(axis=-1, keepdims=True)))
-    single = [_Sorted.of(values) if len(values) == 1 else None for values in (x, y)]
+    is_missing = np.isnan(x) | np.isnan(y)
+    if is_missing.any():  # missing values get the highest rank on both sides: concordant with every present output
+        x, y = np.where(is_missing, np.inf, x), np.where(is_missing, np.inf, y)
+    x, y, n_missing = (_rows(values, shape) for values in (x, y, is_missing.sum(axis=-1, keepdims=True)))
+    presorted = [_Sorted.of(values) if len(values) == 1 else None for values in (x, y)]
     tau = np.empty(math.prod(shape))
-    for part in chunks(len(tau), _CACHED * n):
-        sides = [side or _Sorted.of(values[part]) for side, values in zip(single, (x, y), strict=True)]
-        gaps = absent if len(absent) == 1 else absent[part]
-        added = 2 * (gaps * (n - gaps))[:, 0]
-        if (few := _few_levels(*sides)) is not None:
-            net = few
+    for rows in chunks(len(tau), _CACHED * n):
+        sorted_rows = [side or _Sorted.of(values[rows]) for side, values in zip(presorted, (x, y), strict=True)]
+        n_absent = n_missing if len(n_missing) == 1 else n_missing[rows]
+        n_lost = 2 * (n_absent * (n - n_absent))[:, 0]
+        if (net_from_table := _few_levels(*sorted_rows)) is not None:
+            net = net_from_table
         else:
-            first, second = sides if sides[0].tied or not sides[1].tied else sides[::-1]
+            first, second = sorted_rows if sorted_rows[0].tied or not sorted_rows[1].tied else sorted_rows[::-1]
             totals = [4 * lower_before(sequence).sum(axis=1) for _, sequence in _sequences(first, second)]
             net = sum(totals) / len(totals) - 2 * n * (n - 1) + n * n - (first.end - first.first).sum(axis=1)
-        tau[part] = tau_b(net - added, *(n * n - (side.end - side.first).sum(axis=1) - added for side in sides))
+        tau[rows] = tau_b(
+            net - n_lost,
+            *(n * n - (side.end - side.first).sum(axis=1) - n_lost for side in sorted_rows),
+        )
     return tau.reshape(shape)
 
 
@@ -176,31 +179,35 @@ def pair_counts(x: NDArray[Any], y: NDArray[Any], *, pairs: Bools | None = None)
     x, y = (values.reshape((1,) * (axes - values.ndim) + values.shape) for values in (x, y))
     x, y = (np.ascontiguousarray(np.moveaxis(values, -1, 0)) for values in (x, y))
     n, shape = len(x), np.broadcast_shapes(x.shape[1:], y.shape[1:])
-    rated = ~(np.isnan(x) | np.isnan(y))
-    complete = pairs is None and bool(rated.all())
+    is_rated = ~(np.isnan(x) | np.isnan(y))
+    is_complete = pairs is None and bool(is_rated.all())
     if pairs is not None:
-        counted = np.moveaxis(pairs, (-2, -1), (0, 1))
-        counted = counted.reshape(n, n, *(1,) * (len(shape) + 2 - counted.ndim), *counted.shape[2:])
+        is_counted = np.moveaxis(pairs, (-2, -1), (0, 1))
+        is_counted = is_counted.reshape(n, n, *(1,) * (len(shape) + 2 - is_counted.ndim), *is_counted.shape[2:])
     concordance, untied_x, untied_y, untied, total = np.zeros((5, *shape), dtype=np.int32)
 
-    def added(values: NDArray[Any]) -> NDArray[np.int8]:
+    def sum_as_int8(values: NDArray[Any]) -> NDArray[np.int8]:
         return np.asarray(np.add.reduce(values, axis=0, dtype=np.int8))
 
     for i in range(n - 1):
         for part in chunks(n - 1 - i, max(_CACHE * math.prod(shape), CHUNK // _INT8)):
             later = slice(i + 1 + part.start, i + 1 + part.stop)
             sx, sy = (compared(values[i], values[later]) for values in (x, y))
-            if complete:
+            if is_complete:
                 total += len(sx)
             else:
-                present = rated[i] & rated[later] if pairs is None else rated[i] & rated[later] & counted[i, later]
-                sx, sy = sx * present, sy * present
-                total += added(present.view(np.int8))
+                is_both = (
+                    is_rated[i] & is_rated[later]
+                    if pairs is None
+                    else is_rated[i] & is_rated[later] & is_counted[i, later]
+                )
+                sx, sy = sx * is_both, sy * is_both
+                total += sum_as_int8(is_both.view(np.int8))
             product = sx * sy
-            concordance += added(product)
-            untied_x += added(np.abs(sx))
-            untied_y += added(np.abs(sy))
-            untied += added(np.abs(product))
+            concordance += sum_as_int8(product)
+            untied_x += sum_as_int8(np.abs(sx))
+            untied_y += sum_as_int8(np.abs(sy))
+            untied += sum_as_int8(np.abs(product))
     counts = (concordance, untied_x, untied_y, untied, total)
     return ConcordanceCounts(*(np.asarray(count, dtype=np.int64) for count in counts))
 
@@ -227,9 +234,9 @@ def system_counts(human: Floats, metrics: Floats, *, pairs: Bools) -> Concordanc
     return pair_counts(_same_row(human), metrics, pairs=None if _every(pairs) else pairs)
 
 
-def _same_row(human: Floats) -> Floats:
+def _same_row(scores: Floats) -> Floats:
     """Scores (B, metrics, systems), or (B, 1, systems) if the scores are equal for all metrics."""
-    return human[:, :1] if (human == human[:, :1]).all() else human
+    return scores[:, :1] if (scores == scores[:, :1]).all() else scores
 
 
 def _every(pairs: Bools) -> bool:
@@ -269,13 +276,15 @@ def concordance(x: NDArray[Any], y: NDArray[Any], *, weights: Floats | None = No
     if second.tied and not first.tied:
         return concordance(y, x, weights=weights)
     nets = []
-    for arranged, sequence in _sequences(first, second):
-        outputs = _picked(arranged, sequence)
-        mass, mass_y = (np.ones((1, n)) if weights is None else weights[index] for index in (outputs, arranged))
-        lower = np.cumsum(mass, axis=1) - mass + _picked(np.cumsum(mass_y, axis=1) - mass_y, sequence)
-        both = lower_before(sequence, None if weights is None else mass)
+    for outputs_by_y, sequence in _sequences(first, second):
+        outputs = _picked(outputs_by_y, sequence)
+        weight_x, weight_y = (
+            np.ones((1, n)) if weights is None else weights[index] for index in (outputs, outputs_by_y)
+        )
+        lower = np.cumsum(weight_x, axis=1) - weight_x + _picked(np.cumsum(weight_y, axis=1) - weight_y, sequence)
+        lower_on_both = lower_before(sequence, None if weights is None else weight_x)
         nets.append(np.empty(sequence.shape))
-        np.put_along_axis(nets[-1], outputs, 4 * both - 2 * lower, axis=1)
+        np.put_along_axis(nets[-1], outputs, 4 * lower_on_both - 2 * lower, axis=1)
     return np.asarray(sum(nets) / len(nets) + total - tied_with(x, weights=weights))
 
 
@@ -300,13 +309,13 @@ def tied_with(values: NDArray[Any], *, weights: Floats | None = None) -> NDArray
     [[2, 1, 2]]
     """
     side = _Sorted.of(values)
-    size: NDArray[Any] = side.end - side.first
+    run_size: NDArray[Any] = side.end - side.first
     if weights is not None:
-        upto = np.pad(np.cumsum(weights[side.order], axis=1), ((0, 0), (1, 0)))
-        size = _picked(upto, side.end) - _picked(upto, side.first)
-    result = np.empty(values.shape, dtype=size.dtype)
-    np.put_along_axis(result, side.order, size, axis=1)
-    return result
+        cumulative_weights = np.pad(np.cumsum(weights[side.order], axis=1), ((0, 0), (1, 0)))
+        run_size = _picked(cumulative_weights, side.end) - _picked(cumulative_weights, side.first)
+    tie_sizes = np.empty(values.shape, dtype=run_size.dtype)
+    np.put_along_axis(tie_sizes, side.order, run_size, axis=1)
+    return tie_sizes
 
 
 def over_systems(kind: Kind, human: Floats, metrics: Floats, *, pairs: Bools) -> Floats:
@@ -348,9 +357,9 @@ def over_systems(kind: Kind, human: Floats, metrics: Floats, *, pairs: Bools) ->
         return ROWS[kind](human, metrics)
     block = blocks_of(pairs)
     sides = [np.zeros(np.broadcast_shapes(human.shape, metrics.shape)) for _ in range(2)]
-    for number in np.unique(block):
-        inside = _jointly(*(np.where(block == number, values, np.nan) for values in (human, metrics)))
-        for side, values in zip(sides, inside, strict=True):
+    for block_index in np.unique(block):
+        block_scores = _jointly(*(np.where(block == block_index, values, np.nan) for values in (human, metrics)))
+        for side, values in zip(sides, block_scores, strict=True):
             side += deviations(mid_ranks(values) if kind == "spearman" else values)
     return pearson(*sides)
 
@@ -425,8 +434,8 @@ class _Sorted(NamedTuple):
         ordered = _picked(values, order)
         if (ordered[:, 1:] == ordered[:, :-1]).any():
             return cls(order, *tie_runs(ordered), True)
-        place = np.arange(values.shape[1])[np.newaxis]
-        return cls(order, place, place + 1, False)
+        positions = np.arange(values.shape[1])[np.newaxis]
+        return cls(order, positions, positions + 1, False)
 
 
 def _few_levels(x: _Sorted, y: _Sorted) -> NDArray[Any] | None:
@@ -435,14 +444,14 @@ def _few_levels(x: _Sorted, y: _Sorted) -> NDArray[Any] | None:
     None if there are too many levels for a table to be faster.
     """
     n, rows = x.order.shape[1], max(len(x.order), len(y.order))
-    starts = [np.broadcast_to(side.first == np.arange(n), side.order.shape) for side in (x, y)]
-    shape = tuple(int(np.count_nonzero(start, axis=1).max()) for start in starts)
+    is_level_start = [np.broadcast_to(side.first == np.arange(n), side.order.shape) for side in (x, y)]
+    shape = tuple(int(np.count_nonzero(is_start_of_side, axis=1).max()) for is_start_of_side in is_level_start)
     if math.prod(shape) > _TABLE * n:
         return None
     codes = []
-    for side, start in zip((x, y), starts, strict=True):
+    for side, is_start_of_side in zip((x, y), is_level_start, strict=True):
         codes.append(np.empty(side.order.shape, dtype=np.intp))
-        np.put_along_axis(codes[-1], side.order, np.cumsum(start, axis=1) - 1, axis=1)
+        np.put_along_axis(codes[-1], side.order, np.cumsum(is_start_of_side, axis=1) - 1, axis=1)
     cell = (np.arange(rows)[:, np.newaxis] * shape[0] + codes[0]) * shape[1] + codes[1]
     table = np.bincount(cell.ravel(), minlength=rows * math.prod(shape)).reshape(rows, *shape)
     lower_y = np.cumsum(table, axis=2)
@@ -458,22 +467,22 @@ def _sequences(x: _Sorted, y: _Sorted) -> Iterator[tuple[Ints, Ints]]:
     reversed ties.
     """
     n = x.order.shape[1]
-    place = np.arange(n)
-    arrangements = [y.order, _picked(y.order, y.first + y.end - 1 - place)] if y.tied else [y.order]
-    kind: Any = np.int32 if n * n <= np.iinfo(np.int32).max else np.int64
-    offset = n * x.first.astype(kind)
+    positions = np.arange(n)
+    arrangements = [y.order, _picked(y.order, y.first + y.end - 1 - positions)] if y.tied else [y.order]
+    int_type: Any = np.int32 if n * n <= np.iinfo(np.int32).max else np.int64
+    offset = n * x.first.astype(int_type)
     for arranged in arrangements:
-        position = np.empty(arranged.shape, dtype=kind)
-        np.put_along_axis(position, arranged, place[np.newaxis], axis=1)
-        sequence = _picked(position, x.order)
+        position_of_output = np.empty(arranged.shape, dtype=int_type)
+        np.put_along_axis(position_of_output, arranged, positions[np.newaxis], axis=1)
+        sequence = _picked(position_of_output, x.order)
         yield arranged, np.sort(offset + sequence, axis=1) - offset if x.tied else sequence
 
 
-def _picked(values: NDArray[Any], places: Ints) -> NDArray[Any]:
-    """Elements of each row of `values` at `places`. If either has a single row, it is used for all rows."""
-    if len(places) == 1:
-        return np.asarray(np.take(values, places[0], axis=1))
-    return np.asarray(values[0][places] if len(values) == 1 else np.take_along_axis(values, places, axis=1))
+def _picked(values: NDArray[Any], indices: Ints) -> NDArray[Any]:
+    """Elements of each row of `values` at `indices`. If either has a single row, it is used for all rows."""
+    if len(indices) == 1:
+        return np.asarray(np.take(values, indices[0], axis=1))
+    return np.asarray(values[0][indices] if len(values) == 1 else np.take_along_axis(values, indices, axis=1))
 
 
 def _rows(values: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
@@ -486,5 +495,5 @@ def _rows(values: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
 def _jointly(x: NDArray[Any], y: NDArray[Any]) -> tuple[Floats, Floats]:
     """The values of both sides, with NaN wherever either side is NaN. Sides without any NaN are returned unchanged."""
     x, y = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
-    missing = np.isnan(x) | np.isnan(y)
-    return (np.where(missing, np.nan, x), np.where(missing, np.nan, y)) if missing.any() else (x, y)
+    is_missing = np.isnan(x) | np.isnan(y)
+    return (np.where(is_missing, np.nan, x), np.where(is_missing, np.nan, y)) if is_missing.any() else (x, y)

@@ -32,10 +32,10 @@ def error_types(human_decision: NDArray[Any], other_decision: NDArray[Any]) -> N
     """
     human = np.asarray(human_decision, dtype=np.float32)
     other = np.asarray(other_decision, dtype=np.float32)
-    kinds = (human == other, human * other < 0, (human != 0) & (other == 0), (human == 0) & (other != 0))
-    both = ~(np.isnan(human) | np.isnan(other))
-    counted = np.stack([(kind & both).sum(axis=-1) for kind in kinds], axis=-1)
-    return ratio(counted, both.sum(axis=-1)[..., np.newaxis])
+    type_masks = (human == other, human * other < 0, (human != 0) & (other == 0), (human == 0) & (other != 0))
+    is_decided_by_both = ~(np.isnan(human) | np.isnan(other))
+    type_counts = np.stack([(is_type & is_decided_by_both).sum(axis=-1) for is_type in type_masks], axis=-1)
+    return ratio(type_counts, is_decided_by_both.sum(axis=-1)[..., np.newaxis])
 
 
 def divergence(counts: NDArray[Any], human: NDArray[Any], *, estimate: Kld) -> NDArray[np.float64]:
@@ -54,17 +54,19 @@ def divergence(counts: NDArray[Any], human: NDArray[Any], *, estimate: Kld) -> N
 
     Source: Deriu et al. 2023, as for `error_types`; the posterior mean is ours.
     """
-    pseudo = np.float64(1.0 if estimate == "mean" else 0.0)  # counts may be in single precision
+    pseudo_count = np.float64(1.0 if estimate == "mean" else 0.0)  # counts may be in single precision
     # Written out: operations on an axis of three are several times slower.
-    other, people = ([np.asarray(side[..., k], dtype=np.float64) for k in range(3)] for side in (counts, human))
-    n_other, n_people = sum(other), sum(people)
+    other_counts, human_counts = (
+        [np.asarray(side[..., k], dtype=np.float64) for k in range(3)] for side in (counts, human)
+    )
+    n_other, n_people = sum(other_counts), sum(human_counts)
     with np.errstate(divide="ignore", invalid="ignore"):
-        scale = (n_people + 3 * pseudo) / (n_other + 3 * pseudo)
-        result = np.zeros_like(scale)  # with the memory order of the counts
-        for ours, theirs in zip(other, people, strict=True):
-            number = ours + pseudo
-            term = number * np.log(number / (theirs + pseudo) * scale)
+        scale = (n_people + 3 * pseudo_count) / (n_other + 3 * pseudo_count)
+        divergence_sum = np.zeros_like(scale)  # with the memory order of the counts
+        for other_count, human_count in zip(other_counts, human_counts, strict=True):
+            smoothed_count = other_count + pseudo_count
+            term = smoothed_count * np.log(smoothed_count / (human_count + pseudo_count) * scale)
             # The term of an outcome without counts is 0.
-            result += term if pseudo else np.where(number > 0, term, 0.0)
-        result /= n_other + 3 * pseudo
-    return np.where((n_other > 0) & (n_people > 0), result, np.nan)
+            divergence_sum += term if pseudo_count else np.where(smoothed_count > 0, term, 0.0)
+        divergence_sum /= n_other + 3 * pseudo_count
+    return np.where((n_other > 0) & (n_people > 0), divergence_sum, np.nan)

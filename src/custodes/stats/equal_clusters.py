@@ -49,21 +49,26 @@ def group_clusters(codes: Ints, units: Ints, *, n_units: int, number: Ints | Non
     start = np.append(0, np.cumsum(size))[:-1]
     _, codes = np.unique(codes[order], return_inverse=True)
     width = int(codes.max(initial=0)) + 1
-    _, first, same = np.unique(size, return_index=True, return_inverse=True)
-    like = first[same]  # the first cluster that is equal so far
-    shared = np.bincount(like, minlength=n_units)[like] > 1
+    _, first, index_of_distinct = np.unique(size, return_index=True, return_inverse=True)
+    representative = first[index_of_distinct]  # the first cluster that is equal so far
+    is_shared = np.bincount(representative, minlength=n_units)[representative] > 1
     for row in range(_MOST_ROWS):
-        open_ = np.flatnonzero(shared & (size > row))
-        if not open_.size:
+        open_units = np.flatnonzero(is_shared & (size > row))
+        if not open_units.size:
             break
-        seen = like[open_] * width + codes[start[open_] + row]
-        _, first, same, equal = np.unique(seen, return_index=True, return_inverse=True, return_counts=True)
-        like[open_], shared[open_] = open_[first][same], equal[same] > 1
-    long = np.flatnonzero(shared & (size > _MOST_ROWS))
-    like[long] = long
-    heads, kind = np.unique(like, return_inverse=True)
-    representative_rows = np.flatnonzero(like[units] == units)
-    size = np.bincount(kind, weights=number, minlength=len(heads)).astype(np.int64)
+        prefix_code = representative[open_units] * width + codes[start[open_units] + row]
+        _, first, index_of_distinct, n_equal = np.unique(
+            prefix_code, return_index=True, return_inverse=True, return_counts=True
+        )
+        representative[open_units], is_shared[open_units] = (
+            open_units[first][index_of_distinct],
+            n_equal[index_of_distinct] > 1,
+        )
+    long_units = np.flatnonzero(is_shared & (size > _MOST_ROWS))
+    representative[long_units] = long_units
+    representatives, kind = np.unique(representative, return_inverse=True)
+    representative_rows = np.flatnonzero(representative[units] == units)
+    size = np.bincount(kind, weights=number, minlength=len(representatives)).astype(np.int64)
     return ClusterGroups(size, representative_rows, kind[units[representative_rows]])
 
 
@@ -94,10 +99,10 @@ def redrawn(number: Ints, resamples: int, rng: np.random.Generator, *, size: int
     [(2, 5)]
     """
     n = int(number.sum())
-    for some in chunks(1 + (resamples if n > 1 else 0), max(size, len(number)) // 4):
-        data = number[np.newaxis] if some.start == 0 else np.empty((0, len(number)), dtype=np.int64)
-        drawn = rng.multinomial(n, number / n, size=some.stop - some.start - len(data))
-        yield some, np.ascontiguousarray(np.concatenate([data, drawn]).T, dtype=np.float64)
+    for column_slice in chunks(1 + (resamples if n > 1 else 0), max(size, len(number)) // 4):
+        data_row = number[np.newaxis] if column_slice.start == 0 else np.empty((0, len(number)), dtype=np.int64)
+        resample_counts = rng.multinomial(n, number / n, size=column_slice.stop - column_slice.start - len(data_row))
+        yield column_slice, np.ascontiguousarray(np.concatenate([data_row, resample_counts]).T, dtype=np.float64)
 
 
 def sums_of(
@@ -113,14 +118,14 @@ def sums_of(
     if _DENSE * matrix.nnz < n_cells * n_kinds:
         return lambda times: np.asarray(matrix @ times)
     dense = matrix.toarray()
-    whole = bool((values == np.rint(values)).all())
-    exact = float(np.abs(dense).sum(axis=1).max(initial=0)) if whole else np.inf
-    if exact < _EXACT:
+    is_integer = bool((values == np.rint(values)).all())
+    largest_sum = float(np.abs(dense).sum(axis=1).max(initial=0)) if is_integer else np.inf
+    if largest_sum < _EXACT:
         dense = dense.astype(np.float32)
 
-    def summed(times: Floats) -> NDArray[Any]:
+    def sum_dense(times: Floats) -> NDArray[Any]:
         # Single precision takes half the time, where it is exact.
-        kind = np.float32 if exact * float(times.max(initial=0)) < _EXACT else np.float64
-        return np.asarray(dense.astype(kind, copy=False) @ times.astype(kind, copy=False))
+        float_type = np.float32 if largest_sum * float(times.max(initial=0)) < _EXACT else np.float64
+        return np.asarray(dense.astype(float_type, copy=False) @ times.astype(float_type, copy=False))
 
-    return summed
+    return sum_dense

@@ -86,27 +86,32 @@ def favi_posterior(counts: NDArray[Any], *, confidence: float, draws: int, rng: 
         undefined = np.full(counts.shape[:-2], np.nan)
         return FaviPosterior(undefined, undefined, undefined)
     tables = counts.reshape(-1, 9)
-    swapped = _needs_swap(tables)
-    distinct, where = np.unique(np.where(swapped[:, np.newaxis], tables[:, ::-1], tables), axis=0, return_inverse=True)
-    where = where.reshape(-1)  # NumPy 2.0 keeps a second axis
+    is_swapped = _needs_swap(tables)
+    distinct, distinct_index = np.unique(
+        np.where(is_swapped[:, np.newaxis], tables[:, ::-1], tables), axis=0, return_inverse=True
+    )
+    distinct_index = distinct_index.reshape(-1)  # NumPy 2.0 keeps a second axis
 
     # 16 MB per array of draws in single precision, about eight such arrays
     parts = chunks(len(distinct), draws // 4)
-    drawn = [_posterior(distinct[part], confidence=confidence, draws=draws, rng=rng) for part in parts]
-    low, high, flip = np.concatenate([np.empty((3, 0)), *drawn], axis=1)
+    posteriors = [_posterior(distinct[part], confidence=confidence, draws=draws, rng=rng) for part in parts]
+    low, high, flip = np.concatenate([np.empty((3, 0)), *posteriors], axis=1)
 
     # For a table that is its own mirror image, both tails estimate the same number.
-    mirror = (distinct == distinct[:, ::-1]).all(axis=1)
-    half = (high - low) / 2
-    low, high = np.where(mirror, -half, low), np.where(mirror, half, high)
+    is_symmetric = (distinct == distinct[:, ::-1]).all(axis=1)
+    half_width = (high - low) / 2
+    low, high = np.where(is_symmetric, -half_width, low), np.where(is_symmetric, half_width, high)
 
-    low, high = np.where(swapped, -high[where], low[where]), np.where(swapped, -low[where], high[where])
+    low, high = (
+        np.where(is_swapped, -high[distinct_index], low[distinct_index]),
+        np.where(is_swapped, -low[distinct_index], high[distinct_index]),
+    )
     point = favi_score(tables.reshape(-1, 3, 3))  # NaN without errors, also in minimum and maximum
     shape = counts.shape[:-2]
     return FaviPosterior(
         np.minimum(low, point).reshape(shape),
         np.maximum(high, point).reshape(shape),
-        np.where(tables.sum(axis=1) > 0, flip[where], np.nan).reshape(shape),
+        np.where(tables.sum(axis=1) > 0, flip[distinct_index], np.nan).reshape(shape),
     )
 
 
@@ -115,10 +120,13 @@ def _needs_swap(tables: NDArray[Any]) -> NDArray[np.bool_]:
 
     Such a table is replaced by its mirror image, so that both use the same draws.
     """
-    unequal = tables != tables[:, ::-1]
-    first = unequal.argmax(axis=1)[:, np.newaxis]
-    here, mirrored = np.take_along_axis(tables, first, axis=1), np.take_along_axis(tables, 8 - first, axis=1)
-    return np.asarray((here < mirrored)[:, 0])
+    is_unequal = tables != tables[:, ::-1]
+    first_unequal = is_unequal.argmax(axis=1)[:, np.newaxis]
+    value, mirrored_value = (
+        np.take_along_axis(tables, first_unequal, axis=1),
+        np.take_along_axis(tables, 8 - first_unequal, axis=1),
+    )
+    return np.asarray((value < mirrored_value)[:, 0])
 
 
 def _posterior(
@@ -130,7 +138,7 @@ def _posterior(
     distinct_counts = {
         cell: np.unique(tables[:, 3 * cell[0] + cell[1]], return_inverse=True) for cell in (*cells, (0, 0), (2, 2))
     }
-    drawn = {
+    gamma_draws = {
         cell: rng.standard_gamma((count + _PRIOR)[:, np.newaxis], size=(len(count), draws), dtype=np.float32)
         for cell, (count, _) in distinct_counts.items()
     }
@@ -139,17 +147,17 @@ def _posterior(
     for block in chunks(len(tables), 4 * draws):  # of a size that fits the cache
 
         def gammas(cell: tuple[int, int], block: slice = block) -> NDArray[np.float32]:
-            return np.asarray(drawn[cell][distinct_counts[cell][1].reshape(-1)[block]])
+            return np.asarray(gamma_draws[cell][distinct_counts[cell][1].reshape(-1)[block]])
 
-        human, metric, total = np.zeros((3, block.stop - block.start, draws), dtype=np.float32)
+        human_margin, metric_margin, total = np.zeros((3, block.stop - block.start, draws), dtype=np.float32)
         for h, m in cells:
             gamma = gammas((h, m))
             total += gamma
-            human += int(_SIGN[h]) * gamma
-            metric += int(_SIGN[m]) * gamma
+            human_margin += int(_SIGN[h]) * gamma
+            metric_margin += int(_SIGN[m]) * gamma
         # From the error cells only (Lemma 1; the diagonal cancels), since large diagonals would cause rounding errors.
-        favi = (metric - human) / total
+        favi = (metric_margin - human_margin) / total
         summary[:2, block] = np.quantile(favi, [tail, 1 - tail], axis=1, overwrite_input=True)
-        agreed = gammas((0, 0)) - gammas((2, 2))
-        summary[2, block] = ((human + agreed > 0) != (metric + agreed > 0)).mean(axis=1)
+        agreed_margin = gammas((0, 0)) - gammas((2, 2))
+        summary[2, block] = ((human_margin + agreed_margin > 0) != (metric_margin + agreed_margin > 0)).mean(axis=1)
     return summary[0], summary[1], summary[2]

@@ -25,13 +25,15 @@ def condensation(adjacency: NDArray[np.bool_]) -> tuple[NDArray[np.intp], NDArra
     >>> component.tolist(), between.tolist()
     ([0, 0, 0, 1], [[False, True], [False, False]])
     """
-    reach = closure(adjacency)
-    mutual = (reach & reach.T) | np.eye(len(adjacency), dtype=bool)
+    is_reachable = closure(adjacency)
+    is_mutual = (is_reachable & is_reachable.T) | np.eye(len(adjacency), dtype=bool)
     # Each row is one component. Rows are reversed, so that the component with the smallest member comes first.
-    members = np.unique(mutual, axis=0)[::-1]
-    between = _product(_product(members, adjacency), members.T) & ~np.eye(len(members), dtype=bool)
-    order = np.argsort(layers(between), kind="stable")
-    return members[order].argmax(axis=0), between[np.ix_(order, order)]
+    member_masks = np.unique(is_mutual, axis=0)[::-1]
+    component_edges = _product(_product(member_masks, adjacency), member_masks.T) & ~np.eye(
+        len(member_masks), dtype=bool
+    )
+    order = np.argsort(layers(component_edges), kind="stable")
+    return member_masks[order].argmax(axis=0), component_edges[np.ix_(order, order)]
 
 
 def transitive_reduction(adjacency: NDArray[np.bool_]) -> NDArray[np.bool_]:
@@ -43,8 +45,8 @@ def transitive_reduction(adjacency: NDArray[np.bool_]) -> NDArray[np.bool_]:
 
     Source: Aho, Garey and Ullman 1972.
     """
-    reach = closure(adjacency)
-    return adjacency & ~_product(adjacency, reach)
+    is_reachable = closure(adjacency)
+    return adjacency & ~_product(adjacency, is_reachable)
 
 
 def layers(component_adjacency: NDArray[np.bool_]) -> NDArray[np.intp]:
@@ -57,10 +59,10 @@ def layers(component_adjacency: NDArray[np.bool_]) -> NDArray[np.intp]:
     """
     layer = np.zeros(len(component_adjacency), dtype=np.intp)
     while True:
-        below = np.where(component_adjacency, layer[:, np.newaxis] + 1, 0).max(axis=0, initial=0)
-        if (below == layer).all():
+        next_layer = np.where(component_adjacency, layer[:, np.newaxis] + 1, 0).max(axis=0, initial=0)
+        if (next_layer == layer).all():
             return layer
-        layer = below
+        layer = next_layer
 
 
 def clearest_cycles(edge: Floats) -> list[list[int]]:
@@ -88,22 +90,26 @@ def clearest_cycles(edge: Floats) -> list[list[int]]:
     parts = [np.flatnonzero(label) for label in _strong_parts(edge > 0)]
     cycles = []
     for part in sorted(parts, key=lambda part: (-len(part), part[0])):
-        within = edge[np.ix_(part, part)]
-        levels = np.unique(within[within > 0])
-        low, high = 0, len(levels) - 1  # the highest level at which a cycle remains
-        while low < high:
-            middle = (low + high + 1) // 2
-            low, high = (middle, high) if len(_strong_parts(within >= levels[middle])) else (low, middle - 1)
-        strong = within >= levels[low]
-        for start, end in np.argwhere(within == levels[low]):
-            order, before = breadth_first_order(strong, end, directed=True, return_predecessors=True)
+        inner_edges = edge[np.ix_(part, part)]
+        thresholds = np.unique(inner_edges[inner_edges > 0])
+        low_index, high_index = 0, len(thresholds) - 1  # the highest level at which a cycle remains
+        while low_index < high_index:
+            middle_index = (low_index + high_index + 1) // 2
+            low_index, high_index = (
+                (middle_index, high_index)
+                if len(_strong_parts(inner_edges >= thresholds[middle_index]))
+                else (low_index, middle_index - 1)
+            )
+        is_strong = inner_edges >= thresholds[low_index]
+        for start, end in np.argwhere(inner_edges == thresholds[low_index]):
+            order, predecessors = breadth_first_order(is_strong, end, directed=True, return_predecessors=True)
             if start in order:
                 cycle = [int(start)]
                 while cycle[-1] != end:
-                    cycle.append(int(before[cycle[-1]]))
+                    cycle.append(int(predecessors[cycle[-1]]))
                 cycle = [int(part[node]) for node in reversed(cycle)]
-                first = cycle.index(min(cycle))
-                cycles.append(cycle[first:] + cycle[:first])
+                first_index = cycle.index(min(cycle))
+                cycles.append(cycle[first_index:] + cycle[:first_index])
                 break
     return cycles
 
@@ -112,9 +118,9 @@ def _strong_parts(adjacency: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Strongly connected components with at least two nodes, as masks (components, n)."""
     from scipy.sparse.csgraph import connected_components
 
-    label = connected_components(adjacency.astype(np.int8), directed=True, connection="strong")[1]
-    repeated = np.flatnonzero(np.bincount(label) > 1)
-    return np.asarray(label == repeated[:, np.newaxis])
+    label_of_node = connected_components(adjacency.astype(np.int8), directed=True, connection="strong")[1]
+    repeated_labels = np.flatnonzero(np.bincount(label_of_node) > 1)
+    return np.asarray(label_of_node == repeated_labels[:, np.newaxis])
 
 
 def letters(different: Bools, order: Sequence[int]) -> list[str]:
@@ -132,47 +138,51 @@ def letters(different: Bools, order: Sequence[int]) -> list[str]:
     cliques.
     """
     ranked = np.asarray(order, dtype=np.intp)
-    matrix = ~np.asarray(different, dtype=bool)[np.ix_(ranked, ranked)]
-    np.fill_diagonal(matrix, True)
-    open_ = matrix.copy()
+    is_near = ~np.asarray(different, dtype=bool)[np.ix_(ranked, ranked)]
+    np.fill_diagonal(is_near, True)
+    is_uncovered = is_near.copy()
     groups: list[list[int]] = []
     for a in range(len(ranked)):
-        while (rest := np.flatnonzero(open_[a, a:]) + a).size:
+        while (uncovered := np.flatnonzero(is_uncovered[a, a:]) + a).size:
             # The group has a single node only if this node shares no letter.
-            groups.append(_clique(matrix, open_, a, rest[1] if rest[0] == a and len(rest) > 1 else rest[0]))
-            open_[np.ix_(groups[-1], groups[-1])] = False
+            groups.append(
+                _clique(
+                    is_near, is_uncovered, a, uncovered[1] if uncovered[0] == a and len(uncovered) > 1 else uncovered[0]
+                )
+            )
+            is_uncovered[np.ix_(groups[-1], groups[-1])] = False
     groups.sort()
-    words = [""] * len(different)
+    letters_of_node = [""] * len(different)
     for i, group in enumerate(groups):
-        name = _ALPHABET[i % 26] + (str(i // 26) if i >= 26 else "")
-        for thing in group:
-            words[ranked[thing]] += name
-    return words
+        letter_code = _ALPHABET[i % 26] + (str(i // 26) if i >= 26 else "")
+        for rank in group:
+            letters_of_node[ranked[rank]] += letter_code
+    return letters_of_node
 
 
-def _clique(near: Bools, open_: Bools, a: int, b: int) -> list[int]:
+def _clique(is_near: Bools, is_uncovered: Bools, a: int, b: int) -> list[int]:
     """Maximal clique that contains nodes a and b. Nodes that cover an uncovered pair are added first, then further
     nodes."""
-    inside = [a, b]
-    fits, brings = near[a] & near[b], open_[a] | open_[b]
-    for new in (True, False):
-        for node in np.flatnonzero(fits).tolist():
-            if fits[node] and node not in inside and (brings[node] or not new):
-                inside.append(node)
-                fits = fits & near[node]
-                brings = brings | open_[node]
-    return sorted(set(inside))
+    clique = [a, b]
+    is_adjacent, has_uncovered = is_near[a] & is_near[b], is_uncovered[a] | is_uncovered[b]
+    for is_covering_pass in (True, False):
+        for node in np.flatnonzero(is_adjacent).tolist():
+            if is_adjacent[node] and node not in clique and (has_uncovered[node] or not is_covering_pass):
+                clique.append(node)
+                is_adjacent = is_adjacent & is_near[node]
+                has_uncovered = has_uncovered | is_uncovered[node]
+    return sorted(set(clique))
 
 
 def closure(adjacency: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Reachability by repeated squaring: element [..., a, b] is whether a path of at least one edge leads from a to
     b."""
-    reach = adjacency
+    is_reachable = adjacency
     while True:
-        longer = reach | _product(reach, reach)
-        if (longer == reach).all():
-            return reach
-        reach = longer
+        is_reachable_in_more = is_reachable | _product(is_reachable, is_reachable)
+        if (is_reachable_in_more == is_reachable).all():
+            return is_reachable
+        is_reachable = is_reachable_in_more
 
 
 def _product(left: NDArray[np.bool_], right: NDArray[np.bool_]) -> NDArray[np.bool_]:

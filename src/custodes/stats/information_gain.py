@@ -36,59 +36,74 @@ def information_gain(z: Floats, seen: Floats, *, critical: float) -> Floats:
     Ours; predictive power: Spiegelhalter, Freedman and Blackburn 1986. The prior, a mixture of normal distributions
     around 0: Stephens 2017.
     """
-    defined = np.isfinite(z) & np.isfinite(seen) & (seen > 0)
+    is_defined = np.isfinite(z) & np.isfinite(seen) & (seen > 0)
     gains = np.full(len(z), np.nan)
-    if not defined.any():
+    if not is_defined.any():
         return gains
-    size, information = np.abs(z[defined]), seen[defined]
+    absolute_z, information = np.abs(z[is_defined]), seen[is_defined]
     # (pairs, spreads): variance of z that the true margins of a component cause, and probability of each component
-    wider = information[:, np.newaxis] * _SPREADS**2
-    likely = _likely(size[:, np.newaxis], wider)
+    prior_variances = information[:, np.newaxis] * _SPREADS**2
+    component_probability = _likely(absolute_z[:, np.newaxis], prior_variances)
     # The gain is computed only for undecided pairs, once for each distinct outcome.
-    open_ = np.flatnonzero(size < critical)
-    _, at, same = np.unique(np.stack([size, information])[:, open_], axis=1, return_index=True, return_inverse=True)
-    gain = np.zeros(len(size))
-    gain[open_] = _first(size[open_[at]], wider[open_[at]], likely[open_[at]], critical)[same.reshape(-1)]
-    gains[defined] = gain
+    undecided = np.flatnonzero(absolute_z < critical)
+    _, first_of_distinct, distinct_index = np.unique(
+        np.stack([absolute_z, information])[:, undecided], axis=1, return_index=True, return_inverse=True
+    )
+    gain = np.zeros(len(absolute_z))
+    gain[undecided] = _first(
+        absolute_z[undecided[first_of_distinct]],
+        prior_variances[undecided[first_of_distinct]],
+        component_probability[undecided[first_of_distinct]],
+        critical,
+    )[distinct_index.reshape(-1)]
+    gains[is_defined] = gain
     return gains
 
 
-def _first(z: Floats, wider: Floats, likely: Floats, critical: float, *, steps: int = _STEPS) -> Floats:
+def _first(z: Floats, prior_variances: Floats, probability: Floats, critical: float, *, steps: int = _STEPS) -> Floats:
     """The gain of information (pairs,) at which the power reaches 50 %, found on a grid and by bisection; inf if it is
     never reached."""
     # Components of negligible probability do not change the power of any pair.
-    spread = (likely > _NEVER).any(axis=0)
-    shrunk, likely = (wider / (wider + 1))[:, spread], likely[:, spread]
-    first = np.full(len(z), np.inf)
+    is_used = (probability > _NEVER).any(axis=0)
+    shrinkage, probability = (
+        (prior_variances / (prior_variances + 1))[:, is_used],
+        probability[:, is_used],
+    )
+    first_gain = np.full(len(z), np.inf)
     gains = np.append(0.0, np.geomspace(1e-3, MOST, steps))
-    for some in chunks(len(z), steps * shrunk.shape[1]):
-        reached = _power(gains[1:, np.newaxis], z[some], shrunk[some], likely[some], critical) >= 0.5
-        within = some.start + np.flatnonzero(reached.any(axis=0))
-        step = reached.argmax(axis=0)[within - some.start]
-        first[within] = bisected(
-            lambda gain: _power(gain, z[within], shrunk[within], likely[within], critical) < 0.5,  # noqa: B023
-            gains[step],
-            gains[step + 1],
+    for pair_slice in chunks(len(z), steps * shrinkage.shape[1]):
+        is_reached = (
+            _power(gains[1:, np.newaxis], z[pair_slice], shrinkage[pair_slice], probability[pair_slice], critical)
+            >= 0.5
+        )
+        reached_pairs = pair_slice.start + np.flatnonzero(is_reached.any(axis=0))
+        grid_step = is_reached.argmax(axis=0)[reached_pairs - pair_slice.start]
+        first_gain[reached_pairs] = bisected(
+            lambda gain: (
+                _power(gain, z[reached_pairs], shrinkage[reached_pairs], probability[reached_pairs], critical) < 0.5  # noqa: B023
+            ),
+            gains[grid_step],
+            gains[grid_step + 1],
             steps=_BISECTIONS,
         )
-    return first
+    return first_gain
 
 
-def _power(gain: Floats, z: Floats, shrunk: Floats, likely: Floats, critical: float) -> Floats:
+def _power(gain: Floats, z: Floats, shrinkage: Floats, component_probability: Floats, critical: float) -> Floats:
     """Probability (..., pairs) that a pair is decided after a `gain` (..., pairs) of information."""
     from scipy.special import ndtr
 
     gain = gain[..., np.newaxis]
-    growth, root = 1 + gain * shrunk, np.sqrt(1 + gain)
-    mean, deviation = z[:, np.newaxis] * growth / root, np.sqrt(gain * growth) / root
-    decides = ndtr((mean - critical) / deviation) + ndtr((-mean - critical) / deviation)
-    return np.asarray((likely * decides).sum(axis=-1))
+    growth, root_growth = 1 + gain * shrinkage, np.sqrt(1 + gain)
+    mean, deviation = z[:, np.newaxis] * growth / root_growth, np.sqrt(gain * growth) / root_growth
+    p_decided = ndtr((mean - critical) / deviation) + ndtr((-mean - critical) / deviation)
+    return np.asarray((component_probability * p_decided).sum(axis=-1))
 
 
-def _likely(z: Floats, wider: Floats) -> Floats:
+def _likely(z: Floats, prior_variances: Floats) -> Floats:
     """Posterior probability of each component of the prior for each pair (pairs, spreads). The prior is fitted to all
     pairs by EM."""
-    density = np.exp(-(z**2) / (2 * (wider + 1))) / np.sqrt(wider + 1)
+    density = np.exp(-(z**2) / (2 * (prior_variances + 1))) / np.sqrt(prior_variances + 1)
     prior = np.full(density.shape[1], 1 / density.shape[1])
     for _ in range(_ROUNDS):
         posterior = prior * density

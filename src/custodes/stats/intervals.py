@@ -53,10 +53,14 @@ def wilson_interval(proportion: Any, n: Any, *, quantile: Any) -> tuple[Floats, 
 
     Source: Wilson 1927; with effective counts: Kish 1965, Korn and Graubard 1998.
     """
-    proportion, z = np.asarray(proportion, dtype=np.float64), quantile**2 / n
-    middle = (proportion + z / 2) / (1 + z)
-    half = np.sqrt(z * proportion * (1 - proportion) + z**2 / 4) / (1 + z)
-    return np.minimum(middle - half, proportion).clip(0, 1), np.maximum(middle + half, proportion).clip(0, 1)
+    proportion, relative_quantile = np.asarray(proportion, dtype=np.float64), quantile**2 / n
+    middle = (proportion + relative_quantile / 2) / (1 + relative_quantile)
+    half_width = np.sqrt(relative_quantile * proportion * (1 - proportion) + relative_quantile**2 / 4) / (
+        1 + relative_quantile
+    )
+    return np.minimum(middle - half_width, proportion).clip(0, 1), np.maximum(middle + half_width, proportion).clip(
+        0, 1
+    )
 
 
 def percentile_interval(draws: NDArray[Any], *, confidence: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -72,10 +76,10 @@ def percentile_interval(draws: NDArray[Any], *, confidence: float) -> tuple[NDAr
     """
     if not len(draws):
         return np.full(draws.shape[1:], np.nan), np.full(draws.shape[1:], np.nan)
-    enough = (~np.isnan(draws)).mean(axis=0) >= _ENOUGH
+    has_enough_draws = (~np.isnan(draws)).mean(axis=0) >= _ENOUGH
     tail = (1 - confidence) / 2
-    low, high = np.nanquantile(np.where(enough, draws, 0.0), [tail, 1 - tail], axis=0)
-    return np.where(enough, low, np.nan), np.where(enough, high, np.nan)
+    low, high = np.nanquantile(np.where(has_enough_draws, draws, 0.0), [tail, 1 - tail], axis=0)
+    return np.where(has_enough_draws, low, np.nan), np.where(has_enough_draws, high, np.nan)
 
 
 def student_interval(
@@ -102,31 +106,33 @@ def student_interval(
     1947 for the scales.
     """
     draws = np.asarray(draws, dtype=np.float64)
-    least, largest = bounds
-    defined = np.isfinite(draws[1:])
-    n = defined.sum(axis=0)
-    enough = np.isfinite(draws[0]) & (n > 1) & (n >= _ENOUGH * (len(draws) - 1)) & (n_units > 1)
+    lowest_value, highest_value = bounds
+    is_defined = np.isfinite(draws[1:])
+    n = is_defined.sum(axis=0)
+    has_enough_draws = np.isfinite(draws[0]) & (n > 1) & (n >= _ENOUGH * (len(draws) - 1)) & (n_units > 1)
     scaled = draws if bounds == SHARE else _stable(draws, bounds)
-    mean = np.where(defined, scaled[1:], 0.0).sum(axis=0) / np.maximum(n, 1)
-    squares = np.where(defined, scaled[1:] - mean, 0.0) ** 2
-    error = np.sqrt(squares.sum(axis=0) / np.maximum(n - 1, 1) * (n_units / max(n_units - 1, 1)))
-    units = (
+    mean = np.where(is_defined, scaled[1:], 0.0).sum(axis=0) / np.maximum(n, 1)
+    squared_deviations = np.where(is_defined, scaled[1:] - mean, 0.0) ** 2
+    error = np.sqrt(squared_deviations.sum(axis=0) / np.maximum(n - 1, 1) * (n_units / max(n_units - 1, 1)))
+    adjusted_n_units = (
         1 + 1 / (1 / (n_units - 1) + 1 / (len(draws) - 2)) if few_draws and n_units > 1 < len(draws) - 1 else n_units
     )
-    quantile = np.where(enough, student_quantile(confidence, units), np.nan)
+    quantile = np.where(has_enough_draws, student_quantile(confidence, adjusted_n_units), np.nan)
     if bounds == SHARE:
         share = draws[0].clip(0.0, 1.0)  # rounding error
         # If p is 0 or 1, the number of observations is computed from the mean of the resamples instead of p.
         center = np.where((share * (1 - share)) > _NONE, share, mean.clip(0.0, 1.0))
         variance = center * (1 - center)
-        estimable = (variance > _NONE) & (error**2 > _NONE)
-        number = np.where(estimable, variance / np.where(estimable, error**2, 1.0), float(n_units))
-        return wilson_interval(share, number, quantile=quantile)
-    reach = quantile * error
+        is_estimable = (variance > _NONE) & (error**2 > _NONE)
+        effective_n = np.where(is_estimable, variance / np.where(is_estimable, error**2, 1.0), float(n_units))
+        return wilson_interval(share, effective_n, quantile=quantile)
+    half_width = quantile * error
     with np.errstate(invalid="ignore"):  # an infinite estimate has no interval
-        low, high = _unscaled(scaled[0] - reach, bounds), _unscaled(scaled[0] + reach, bounds)
+        low, high = _unscaled(scaled[0] - half_width, bounds), _unscaled(scaled[0] + half_width, bounds)
         # The transformation and its inverse have rounding errors.
-        return np.minimum(low, draws[0]).clip(least, largest), np.maximum(high, draws[0]).clip(least, largest)
+        return np.minimum(low, draws[0]).clip(lowest_value, highest_value), np.maximum(high, draws[0]).clip(
+            lowest_value, highest_value
+        )
 
 
 def expanded_interval(
@@ -148,28 +154,31 @@ def expanded_interval(
     """
     from scipy.special import ndtr
 
-    level = 2 * float(ndtr(student_quantile(confidence, n_units))) - 1
-    low, high = percentile_interval(draws, confidence=level)
+    expanded_level = 2 * float(ndtr(student_quantile(confidence, n_units))) - 1
+    low, high = percentile_interval(draws, confidence=expanded_level)
     low, high = np.minimum(low, estimate), np.maximum(high, estimate)  # NaN if either is
     if bounds == SHARE:
-        certain = (high - low <= _NONE) & ((low <= _NONE) | (high >= 1 - _NONE))
-        ends = wilson_interval(estimate, float(n_units), quantile=student_quantile(confidence, n_units))
-        low, high = (np.where(certain, wilson, end) for wilson, end in zip(ends, (low, high), strict=True))
+        is_degenerate = (high - low <= _NONE) & ((low <= _NONE) | (high >= 1 - _NONE))
+        wilson_bounds = wilson_interval(estimate, float(n_units), quantile=student_quantile(confidence, n_units))
+        low, high = (
+            np.where(is_degenerate, wilson_bound, bound)
+            for wilson_bound, bound in zip(wilson_bounds, (low, high), strict=True)
+        )
     return np.asarray(low), np.asarray(high)
 
 
 def _stable(values: NDArray[np.float64], bounds: Bounds) -> NDArray[np.float64]:
-    least, largest = bounds
-    if np.isfinite(largest):
-        return np.asarray(np.arcsin(np.sqrt(((values - least) / (largest - least)).clip(0.0, 1.0))))
-    return np.sqrt((values - least).clip(0.0)) if np.isfinite(least) else values
+    lowest_value, highest_value = bounds
+    if np.isfinite(highest_value):
+        return np.asarray(np.arcsin(np.sqrt(((values - lowest_value) / (highest_value - lowest_value)).clip(0.0, 1.0))))
+    return np.sqrt((values - lowest_value).clip(0.0)) if np.isfinite(lowest_value) else values
 
 
 def _unscaled(values: NDArray[np.float64], bounds: Bounds) -> NDArray[np.float64]:
-    least, largest = bounds
-    if np.isfinite(largest):
-        return np.asarray(least + (largest - least) * np.sin(values.clip(0.0, np.pi / 2)) ** 2)
-    return least + values.clip(0.0) ** 2 if np.isfinite(least) else values
+    lowest_value, highest_value = bounds
+    if np.isfinite(highest_value):
+        return np.asarray(lowest_value + (highest_value - lowest_value) * np.sin(values.clip(0.0, np.pi / 2)) ** 2)
+    return lowest_value + values.clip(0.0) ** 2 if np.isfinite(lowest_value) else values
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -215,15 +224,17 @@ class ResampledEstimate:
         if self.population is not None:
             if ndtr(-student_quantile(level, self.n_units)) * (len(self.population) + 1) < 1:
                 return np.nan, np.nan
-            ends = expanded_interval(
+            bounds_of_interval = expanded_interval(
                 self.draws[0], self.population, confidence=level, n_units=self.n_units, bounds=self.bounds
             )
-            return float(ends[0]), float(ends[1])
-        ends = student_interval(self.draws, confidence=level, n_units=self.n_units, bounds=self.bounds, few_draws=True)
-        low, high = float(ends[0]), float(ends[1])
+            return float(bounds_of_interval[0]), float(bounds_of_interval[1])
+        bounds_of_interval = student_interval(
+            self.draws, confidence=level, n_units=self.n_units, bounds=self.bounds, few_draws=True
+        )
+        low, high = float(bounds_of_interval[0]), float(bounds_of_interval[1])
         if np.isfinite(low) and np.nanmax(np.abs(self.draws - self.value)) <= _SAME:
-            reach, (least, largest) = self.width * (1 - tail ** (1 / self.n_units)), self.bounds
-            return max(self.value - reach, least), min(self.value + reach, largest)
+            half_width, (lowest_value, highest_value) = self.width * (1 - tail ** (1 / self.n_units)), self.bounds
+            return max(self.value - half_width, lowest_value), min(self.value + half_width, highest_value)
         return low, high
 
     def distance(self, at: float) -> float:
@@ -231,11 +242,11 @@ class ResampledEstimate:
         have an interval."""
         from scipy.special import ndtr
 
-        def leaves_out(z: float) -> bool:
+        def is_left_out(z: float) -> bool:
             low, high = self.interval(2 * float(ndtr(z)) - 1)
             return at < low or at > high  # False for NaN
 
-        return float(bisected(leaves_out, 0.0, _FARTHEST))
+        return float(bisected(is_left_out, 0.0, _FARTHEST))
 
 
 def cluster_intervals(
@@ -296,27 +307,31 @@ def simultaneous_intervals(
     """
     from scipy.special import ndtr
 
-    defined = {
+    estimate_of_index = {
         i: estimate_i
         for i, estimate_i in enumerate(estimates)
         if estimate_i and np.isfinite(estimate_i.interval(confidence)[0])
     }
-    k, level, maximum = len(defined), confidence, None
+    k, level, maximum = len(estimate_of_index), confidence, None
     estimate, low, high, p_value = np.full((4, len(estimates)), np.nan)
-    estimate[:] = [np.nan if spread is None else spread.value for spread in estimates]
+    estimate[:] = [
+        np.nan if resampled_estimate is None else resampled_estimate.value for resampled_estimate in estimates
+    ]
     if k > 1:
         # An estimate that does not vary is added, and each estimate is compared with it.
-        correlation = np.pad(_correlation([spread.resampled for spread in defined.values()]), (0, 1))
+        correlation = np.pad(
+            _correlation([resampled_estimate.resampled for resampled_estimate in estimate_of_index.values()]), (0, 1)
+        )
         maximum = NormalMaximum(correlation, np.arange(k), np.full(k, k), n=N_DIRECTIONS)
         level = max(2 * float(ndtr(maximum.quantile(1 - confidence))) - 1, confidence)
-    for i, spread in defined.items():
-        low[i], high[i] = spread.interval(level)
+    for i, resampled_estimate in estimate_of_index.items():
+        low[i], high[i] = resampled_estimate.interval(level)
         if not np.isfinite(low[i]):
             continue
-        z = spread.distance(at[i])
-        p_value[i] = single = 2 * float(ndtr(-z))
+        z = resampled_estimate.distance(at[i])
+        p_value[i] = unadjusted_p = 2 * float(ndtr(-z))
         if maximum is not None:
-            p_value[i] = min(max(maximum.tail(z), single), k * single, 1.0)
+            p_value[i] = min(max(maximum.tail(z), unadjusted_p), k * unadjusted_p, 1.0)
     return SimultaneousIntervals(estimate=estimate, low=low, high=high, p_value=p_value, level=level)
 
 
@@ -324,11 +339,11 @@ def _correlation(resampled: Sequence[Floats]) -> Floats:
     """Correlations of estimates over resamples (k, k). An estimate without variation has correlation 0 with all others.
     Undefined resamples are ignored."""
     draws = np.stack(resampled, axis=1)
-    there = np.isfinite(draws)
-    mean = np.where(there, draws, 0.0).sum(axis=0) / np.maximum(there.sum(axis=0), 1)
-    around = np.where(there, draws - mean, 0.0)
-    size = np.sqrt((around**2).sum(axis=0))
-    scaled = np.where(size > _SAME, around / np.where(size > _SAME, size, 1.0), 0.0)
-    correlation = np.asarray(scaled.T @ scaled)
+    is_present = np.isfinite(draws)
+    mean = np.where(is_present, draws, 0.0).sum(axis=0) / np.maximum(is_present.sum(axis=0), 1)
+    deviations = np.where(is_present, draws - mean, 0.0)
+    norms = np.sqrt((deviations**2).sum(axis=0))
+    unit_vectors = np.where(norms > _SAME, deviations / np.where(norms > _SAME, norms, 1.0), 0.0)
+    correlation = np.asarray(unit_vectors.T @ unit_vectors)
     np.fill_diagonal(correlation, 1.0)
     return correlation

@@ -44,25 +44,25 @@ def kemeny(preference: NDArray[Any]) -> Kemeny:
     # The cost of any order is at least the smaller side of each pair. Between components, an order along the majority
     # graph has exactly that cost, so only the orders within components remain.
     component, _ = condensation(votes > votes.T)
-    circles = [np.flatnonzero(component == k) for k in range(component.max() + 1)]
+    component_members = [np.flatnonzero(component == k) for k in range(component.max() + 1)]
     # Of the optimal orders within and between components, the first by Borda score (then by index) is chosen.
     n = len(votes)
-    preferred = np.argsort(np.argsort(votes.sum(axis=0) - votes.sum(axis=1), kind="stable"))
-    beats = (votes > votes.T) & (component[:, np.newaxis] != component)
+    borda_rank = np.argsort(np.argsort(votes.sum(axis=0) - votes.sum(axis=1), kind="stable"))
+    is_before = (votes > votes.T) & (component[:, np.newaxis] != component)
     may_follow = [
         (members, (_subsets if len(members) <= _EXACT_LIMIT else _local_search)(votes[np.ix_(members, members)]))
-        for members in circles
+        for members in component_members
         if len(members) > 1
     ]
-    order, placed, above = np.empty(n, dtype=np.intp), np.zeros(n, dtype=bool), beats.sum(axis=0)
+    order, is_placed, n_unplaced_before = np.empty(n, dtype=np.intp), np.zeros(n, dtype=bool), is_before.sum(axis=0)
     for position in range(n):
-        free = ~placed & (above == 0)
-        for members, follows in may_follow:
-            free[members] &= follows(placed[members])
-        order[position] = np.where(free, preferred, n).argmin()
-        placed[order[position]] = True
-        above -= beats[order[position]]
-    exact = all(len(members) <= _EXACT_LIMIT for members in circles)
+        is_free = ~is_placed & (n_unplaced_before == 0)
+        for members, is_next in may_follow:
+            is_free[members] &= is_next(is_placed[members])
+        order[position] = np.where(is_free, borda_rank, n).argmin()
+        is_placed[order[position]] = True
+        n_unplaced_before -= is_before[order[position]]
+    exact = all(len(members) <= _EXACT_LIMIT for members in component_members)
     return Kemeny(order, float(np.tril(votes[np.ix_(order, order)]).sum()), exact)
 
 
@@ -76,18 +76,24 @@ def _subsets(votes: NDArray[np.float64]) -> _MayFollow:
     k = len(votes)
     bit = 1 << np.arange(k)
     subset = np.arange(1 << k)
-    placed = (subset[:, np.newaxis] & bit) != 0
-    against = (~placed).astype(np.float64) @ votes  # [subset, v]: votes for an unplaced system over v, if v comes next
-    best = np.zeros(1 << k)
-    size = placed.sum(axis=1)
-    for filled in range(k - 1, -1, -1):
-        here = subset[size == filled]
-        best[here] = np.where(placed[here], np.inf, against[here] + best[here[:, np.newaxis] | bit]).min(axis=1)
+    is_placed = (subset[:, np.newaxis] & bit) != 0
+    votes_against = (~is_placed).astype(
+        np.float64
+    ) @ votes  # [subset, v]: votes for an unplaced system over v, if v comes next
+    best_cost = np.zeros(1 << k)
+    n_placed_of_subset = is_placed.sum(axis=1)
+    for n_placed in range(k - 1, -1, -1):
+        subsets_of_size = subset[n_placed_of_subset == n_placed]
+        best_cost[subsets_of_size] = np.where(
+            is_placed[subsets_of_size],
+            np.inf,
+            votes_against[subsets_of_size] + best_cost[subsets_of_size[:, np.newaxis] | bit],
+        ).min(axis=1)
 
     def may_follow(done: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        here = int(done @ bit)
-        through = against[here] + best[here | bit]
-        return np.asarray(~done & (through <= best[here] + 1e-9 * (1 + best[here])))
+        subsets_of_size = int(done @ bit)
+        through = votes_against[subsets_of_size] + best_cost[subsets_of_size | bit]
+        return np.asarray(~done & (through <= best_cost[subsets_of_size] + 1e-9 * (1 + best_cost[subsets_of_size])))
 
     return may_follow
 
@@ -99,17 +105,17 @@ def _local_search(votes: NDArray[np.float64]) -> _MayFollow:
     n = len(order)
     while True:
         gain = (votes - votes.T)[np.ix_(order, order)]  # [i, j]: additional cost if i and j are swapped
-        total = np.concatenate([np.zeros((n, 1)), np.cumsum(gain, axis=1)], axis=1)
+        cumulative_gain = np.concatenate([np.zeros((n, 1)), np.cumsum(gain, axis=1)], axis=1)
         # [i, j]: additional cost if the system at i is moved to position j, past i + 1 .. j or j .. i - 1
         position = np.arange(n)
         change = (
-            np.where(position > position[:, np.newaxis], total[:, 1:], total[:, :-1])
-            - total[position, position][:, np.newaxis]
+            np.where(position > position[:, np.newaxis], cumulative_gain[:, 1:], cumulative_gain[:, :-1])
+            - cumulative_gain[position, position][:, np.newaxis]
         )
-        source, target = np.unravel_index(change.argmin(), change.shape)
-        if change[source, target] >= -1e-9 * (1 + np.abs(votes).sum()):
+        old_position, new_position = np.unravel_index(change.argmin(), change.shape)
+        if change[old_position, new_position] >= -1e-9 * (1 + np.abs(votes).sum()):
             break
-        order = np.insert(np.delete(order, source), target, order[source])
+        order = np.insert(np.delete(order, old_position), new_position, order[old_position])
 
     def may_follow(done: NDArray[np.bool_]) -> NDArray[np.bool_]:
         return np.isin(np.arange(n), order[done.sum() : done.sum() + 1])

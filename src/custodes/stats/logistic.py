@@ -44,24 +44,24 @@ def first_coefficient(outcome: Floats, design: Floats, units: Ints, *, confidenc
     >>> first_coefficient(outcome, design, np.arange(100), confidence=0.95)[0].__round__(3)
     1.099
     """
-    unknown = (np.nan, np.nan, np.nan)
-    names, units = np.unique(units, return_inverse=True)
-    if len(names) < 2 or np.linalg.matrix_rank(design) < design.shape[1]:
-        return unknown
-    slope = np.zeros(design.shape[1])
+    undefined = (np.nan, np.nan, np.nan)
+    distinct_units, units = np.unique(units, return_inverse=True)
+    if len(distinct_units) < 2 or np.linalg.matrix_rank(design) < design.shape[1]:
+        return undefined
+    coefficients = np.zeros(design.shape[1])
     for _ in range(STEPS):
-        chance = 1 / (1 + np.exp(-np.clip(design @ slope, -LARGEST, LARGEST)))
-        information = (design * (chance * (1 - chance))[:, None]).T @ design
+        probability = 1 / (1 + np.exp(-np.clip(design @ coefficients, -LARGEST, LARGEST)))
+        information = (design * (probability * (1 - probability))[:, None]).T @ design
         if np.linalg.cond(information) > 1e12:
-            return unknown
-        step = np.linalg.solve(information, design.T @ (outcome - chance))
-        slope = slope + step
+            return undefined
+        step = np.linalg.solve(information, design.T @ (outcome - probability))
+        coefficients = coefficients + step
         if np.abs(step).max() < 1e-10:
             break
-    if np.abs(slope).max() > LARGEST:
-        return unknown
-    scores = unit_sums((design * (outcome - chance)[:, None]).T, units=units, n_units=len(names))
+    if np.abs(coefficients).max() > LARGEST:
+        return undefined
+    scores = unit_sums((design * (outcome - probability)[:, None]).T, units=units, n_units=len(distinct_units))
     inverse = np.linalg.inv(information)
-    error = np.sqrt((inverse @ (scores @ scores.T) @ inverse)[0, 0] * len(names) / (len(names) - 1))
-    reach = student_quantile(confidence, len(names)) * error
-    return float(slope[0]), float(slope[0] - reach), float(slope[0] + reach)
+    error = np.sqrt((inverse @ (scores @ scores.T) @ inverse)[0, 0] * len(distinct_units) / (len(distinct_units) - 1))
+    half_width = student_quantile(confidence, len(distinct_units)) * error
+    return float(coefficients[0]), float(coefficients[0] - half_width), float(coefficients[0] + half_width)

@@ -124,39 +124,39 @@ def step_down(
     """
     k = len(order)
     tail, error = np.ones((2, k))
-    at_threshold, places = np.zeros(k, dtype=np.bool_), np.arange(k)
+    at_threshold, positions = np.zeros(k, dtype=np.bool_), np.arange(k)
     for batches in stages:
-        if not len(places):
+        if not len(positions):
             break
-        total, squares, number = np.zeros((3, k))
+        tail_totals, square_totals, n_draws = np.zeros((3, k))
         for n, statistics in batches:
             running = np.zeros(n)
-            for some in chunks(int(places[-1]) + 1, _CACHE * n):
-                draws = statistics(order[some])
-                here = places[(places >= some.start) & (places < some.stop)]
+            for chunk in chunks(int(positions[-1]) + 1, _CACHE * n):
+                draws = statistics(order[chunk])
+                here = positions[(positions >= chunk.start) & (positions < chunk.stop)]
                 # Maxima over each hypothesis to test and the hypotheses before it. A loop over rows takes a fourth of
                 # the time of maximum.accumulate.
-                largest, stops = np.empty((len(here), n)), (here - some.start + 1).tolist()
-                for place, (start, stop) in enumerate(pairwise([0, *stops, len(draws)])):
+                largest, row_stops = np.empty((len(here), n)), (here - chunk.start + 1).tolist()
+                for index, (start, stop) in enumerate(pairwise([0, *row_stops, len(draws)])):
                     for row in draws[start:stop]:
                         np.maximum(running, row, out=running)
-                    largest[place : place + 1] = running
-                sums = tail_sums(largest, order[here])
-                total[here] += sums[0]
-                squares[here] += sums[1]
-                number[here] += n
+                    largest[index : index + 1] = running
+                tail_and_square_sums = tail_sums(largest, order[here])
+                tail_totals[here] += tail_and_square_sums[0]
+                square_totals[here] += tail_and_square_sums[1]
+                n_draws[here] += n
                 if record is not None:
-                    record(order[here], draws if len(here) == len(draws) else draws[here - some.start])
-        mean = (total + data)[places] / (number + data)[places]
-        variance = np.maximum((squares + data)[places] / (number + data)[places] - mean**2, 0.0)
-        lowest, highest = (np.broadcast_to(limit, k)[places] for limit in limits)
-        tail[places] = mean.clip(lowest, highest)
-        error[places] = np.where(exact | (lowest >= highest), 0.0, np.sqrt(variance / number[places]))
+                    record(order[here], draws if len(here) == len(draws) else draws[here - chunk.start])
+        mean = (tail_totals + data)[positions] / (n_draws + data)[positions]
+        variance = np.maximum((square_totals + data)[positions] / (n_draws + data)[positions] - mean**2, 0.0)
+        lowest, highest = (np.broadcast_to(limit, k)[positions] for limit in limits)
+        tail[positions] = mean.clip(lowest, highest)
+        error[positions] = np.where(exact | (lowest >= highest), 0.0, np.sqrt(variance / n_draws[positions]))
         low, high = tail - SIGMAS * error, tail + SIGMAS * error
         # From the most extreme: p-values increase towards less extreme hypotheses.
-        lowest_p, highest_p = (np.maximum.accumulate(values[::-1])[::-1] for values in (low, high))
+        lowest_p, highest_p = (np.maximum.accumulate(bounds_of_p[::-1])[::-1] for bounds_of_p in (low, high))
         at_threshold = np.asarray((lowest_p <= alpha) & (alpha < highest_p))
-        places = np.flatnonzero(at_threshold & (low <= alpha) & (alpha < high))
+        positions = np.flatnonzero(at_threshold & (low <= alpha) & (alpha < high))
     return Adjusted(np.maximum.accumulate(tail[::-1])[::-1], at_threshold)
 
 
@@ -183,9 +183,9 @@ class Flips:
         if n_blocks < 2 or not n:
             return cls(first=np.ones((0, n_blocks), dtype=np.int8), exact=False)
         if n_blocks <= _FEW_BLOCKS and 2 ** (n_blocks - 1) - 1 <= max(n, MOST_FLIPS):
-            bits = np.arange(1, 2 ** (n_blocks - 1))[:, np.newaxis] >> np.arange(n_blocks - 1) & 1
-            signs = np.concatenate([np.zeros((len(bits), 1), dtype=np.int64), bits], axis=1)
-            return cls(first=(1 - 2 * signs).astype(np.int8), exact=True)
+            bit_patterns = np.arange(1, 2 ** (n_blocks - 1))[:, np.newaxis] >> np.arange(n_blocks - 1) & 1
+            is_flipped = np.concatenate([np.zeros((len(bit_patterns), 1), dtype=np.int64), bit_patterns], axis=1)
+            return cls(first=(1 - 2 * is_flipped).astype(np.int8), exact=True)
         return cls(first=sign_flips(n_blocks, n, np.random.default_rng(STREAM)), exact=False)
 
     def stages(self, n_hypotheses: int) -> Iterator[NDArray[np.int8]]:
@@ -193,10 +193,10 @@ class Flips:
         flips."""
         n, n_blocks = self.first.shape
         yield self.first
-        most = 0 if self.exact or not n else min(MOST_FLIPS, _FLIP_WORK // max(1, n_hypotheses * n_blocks))
-        for stage, size in enumerate((_SECOND, most), start=1):
-            if n < size <= most:
-                yield sign_flips(n_blocks, size, np.random.default_rng([STREAM, stage]))
+        largest_n = 0 if self.exact or not n else min(MOST_FLIPS, _FLIP_WORK // max(1, n_hypotheses * n_blocks))
+        for stage, n_flips in enumerate((_SECOND, largest_n), start=1):
+            if n < n_flips <= largest_n:
+                yield sign_flips(n_blocks, n_flips, np.random.default_rng([STREAM, stage]))
 
 
 def flip_tests(
@@ -258,75 +258,75 @@ def flip_tests(
     >>> result.p_value.round(3).tolist()  # (2 + 1) / (64 + 1): all signs equal, one way or the other
     [0.046]
     """
-    of_each = pseudo_values(estimate, left, present) if pairs is not None else None
+    pseudo_of_each = pseudo_values(estimate, left, present) if pairs is not None else None
     if pairs is not None:
         first, second = pairs
         estimate, present = estimate[first] - estimate[second], np.broadcast_to(present, (len(left), len(first)))
     n = present.sum(axis=0)
-    count = np.maximum(n, 2)
-    defined = np.isfinite(estimate) & (n > 1)
-    total, squares, size, scale = np.zeros((4, len(n)))
-    shares = np.zeros((len(n) if pairs is None else 0, len(left)))
+    n_blocks = np.maximum(n, 2)
+    is_defined = np.isfinite(estimate) & (n > 1)
+    pseudo_sums, square_sums, sizes, scale = np.zeros((4, len(n)))
+    scaled = np.zeros((len(n) if pairs is None else 0, len(left)))
     for some in chunks(len(n), len(left)):
         values = left[:, some] if pairs is None else left[:, first[some]] - left[:, second[some]]
-        defined[some] &= (np.isfinite(values) | ~present[:, some]).all(axis=0)
-        used = present[:, some] & defined[some]
-        pseudo = pseudo_values(estimate[some], values, used)
-        total[some], squares[some] = pseudo.sum(axis=1), np.einsum("ku,ku->k", pseudo, pseudo)
+        is_defined[some] &= (np.isfinite(values) | ~present[:, some]).all(axis=0)
+        is_used = present[:, some] & is_defined[some]
+        pseudo = pseudo_values(estimate[some], values, is_used)
+        pseudo_sums[some], square_sums[some] = pseudo.sum(axis=1), np.einsum("ku,ku->k", pseudo, pseudo)
         # |sum of the signed values| over its largest possible value, a monotone function of |t|: flips change no
         # squares.
-        scale[some] = np.nan_to_num(ratio(np.ones(len(pseudo)), np.sqrt(count[some] * squares[some])))
+        scale[some] = np.nan_to_num(ratio(np.ones(len(pseudo)), np.sqrt(n_blocks[some] * square_sums[some])))
         pseudo *= scale[some, np.newaxis]
-        size[some] = np.abs(pseudo.sum(axis=1))
+        sizes[some] = np.abs(pseudo.sum(axis=1))
         if pairs is None:
-            shares[some] = pseudo
-    freedom = count - 1.0
-    equal = len(np.unique(count[defined])) < 2
-    factor = (8 * freedom + 1) / (8 * freedom + 3)
+            scaled[some] = pseudo
+    freedom = n_blocks - 1.0
+    is_equal = len(np.unique(n_blocks[is_defined])) < 2
+    normal_factor = (8 * freedom + 1) / (8 * freedom + 3)
 
-    def scaled(size: Floats, at: Ints | slice) -> Floats:
+    def to_common_scale(sizes: Floats, at: Ints | slice) -> Floats:
         """Statistics (k', n) on a common scale. They are unchanged if all estimates have equally many blocks, else
         normal quantiles."""
-        if equal:
-            return size
+        if is_equal:
+            return sizes
         with np.errstate(divide="ignore"):
-            minus = -freedom[at, np.newaxis] * np.log1p(-(np.minimum(size, 1.0) ** 2))
-            return np.asarray(factor[at, np.newaxis] * np.sqrt(minus))
+            log_term = -freedom[at, np.newaxis] * np.log1p(-(np.minimum(sizes, 1.0) ** 2))
+            return np.asarray(normal_factor[at, np.newaxis] * np.sqrt(log_term))
 
-    def critical(values: Floats) -> Floats:
+    def to_critical_t(values: Floats) -> Floats:
         """|t| that corresponds to values (k,) on the common scale."""
-        size = values if equal else np.sqrt(-np.expm1(-((values / factor) ** 2) / freedom))
-        size = np.minimum(size, 1.0)  # rounding error
+        sizes = values if is_equal else np.sqrt(-np.expm1(-((values / normal_factor) ** 2) / freedom))
+        sizes = np.minimum(sizes, 1.0)  # rounding error
         with np.errstate(divide="ignore"):
-            return np.asarray(np.sqrt(freedom) * size / np.sqrt((1 - size) * (1 + size)))
+            return np.asarray(np.sqrt(freedom) * sizes / np.sqrt((1 - sizes) * (1 + sizes)))
 
-    def batch(signs: NDArray[np.int8]) -> Batch:
-        columns = np.ascontiguousarray(signs.T, dtype=np.float64)
-        if of_each is None:
-            return len(signs), lambda part: scaled(np.abs(shares[part] @ columns), part)
-        sums = of_each @ columns
+    def make_batch(signs: NDArray[np.int8]) -> Batch:
+        sign_columns = np.ascontiguousarray(signs.T, dtype=np.float64)
+        if pseudo_of_each is None:
+            return len(signs), lambda rows: to_common_scale(np.abs(scaled[rows] @ sign_columns), rows)
+        sums = pseudo_of_each @ sign_columns
 
-        def statistics(part: Ints) -> Floats:
-            differences = sums[first[part]]
-            differences -= sums[second[part]]
-            differences *= scale[part, np.newaxis]
-            return scaled(np.abs(differences, out=differences), part)
+        def statistics(rows: Ints) -> Floats:
+            differences = sums[first[rows]]
+            differences -= sums[second[rows]]
+            differences *= scale[rows, np.newaxis]
+            return to_common_scale(np.abs(differences, out=differences), rows)
 
         return len(signs), statistics
 
-    least = np.exp2(1.0 - n)  # the smallest p-value with all flips; with random flips a p-value may be smaller
-    size = np.where(defined & (least <= 1 - confidence), np.minimum(size, 1.0), np.nan)
-    error = np.sqrt(np.maximum(squares - total**2 / count, 0.0) / (count * freedom))
+    smallest_p = np.exp2(1.0 - n)  # the smallest p-value with all flips; with random flips a p-value may be smaller
+    sizes = np.where(is_defined & (smallest_p <= 1 - confidence), np.minimum(sizes, 1.0), np.nan)
+    error = np.sqrt(np.maximum(square_sums - pseudo_sums**2 / n_blocks, 0.0) / (n_blocks * freedom))
     return _family(
-        np.where(defined, estimate, np.nan),
+        np.where(is_defined, estimate, np.nan),
         error,
-        scaled(np.maximum(size[:, np.newaxis] * (1 - _SAME) - _SAME, 0.0), slice(None))[:, 0],
-        ([batch(signs)] for signs in flips.stages(len(n)) if len(signs)),
+        to_common_scale(np.maximum(sizes[:, np.newaxis] * (1 - _SAME) - _SAME, 0.0), slice(None))[:, 0],
+        ([make_batch(signs)] for signs in flips.stages(len(n)) if len(signs)),
         confidence=confidence,
         alpha=alpha,
         exact=flips.exact,
-        critical=critical,
-        least=least,
+        to_critical_t=to_critical_t,
+        smallest_p=smallest_p,
     )
 
 
@@ -340,8 +340,8 @@ def pseudo_values(estimate: Floats, left: Floats, present: Bools) -> Floats:
     """
     n = present.sum(axis=0)
     values = np.where(present & np.isfinite(left), left, 0.0)
-    middle = np.nan_to_num(estimate) + (n - 1) * values.sum(axis=0) / np.maximum(n, 1)
-    pseudo = np.where(present, middle - (n - 1) * values, 0.0).T
+    centre_values = np.nan_to_num(estimate) + (n - 1) * values.sum(axis=0) / np.maximum(n, 1)
+    pseudo = np.where(present, centre_values - (n - 1) * values, 0.0).T
     pseudo[np.abs(pseudo) <= _SAME] = 0.0
     return np.ascontiguousarray(pseudo)
 
@@ -391,40 +391,40 @@ def bootstrap_tests(
 
     k, n_draws = shape[0], shape[1] - 1
     estimate, center, error = np.full((3, k), np.nan)
-    defined, freedom = np.zeros(k, dtype=bool), max(1.0, n_units - 1)
+    is_defined, freedom = np.zeros(k, dtype=bool), max(1.0, n_units - 1)
 
-    def deviations(part: Ints) -> Floats:
+    def deviations(rows: Ints) -> Floats:
         """Resamples minus their mean; NaN if undefined."""
-        values = np.array(draws(part)[:, 1:], order="C")
-        values -= center[part, np.newaxis]
+        values = np.array(draws(rows)[:, 1:], order="C")
+        values -= center[rows, np.newaxis]
         return values
 
     for some in chunks(k, _CACHE * (1 + n_draws)):
         values = draws(np.arange(some.start, some.stop))
-        estimate[some], finite = values[:, 0], np.isfinite(values[:, 1:])
-        n = finite.sum(axis=1)
-        defined[some] = np.isfinite(estimate[some]) & (n > 0) & (2 * n >= n_draws) & (n_units > 1)
-        resampled = np.where(finite, values[:, 1:], 0.0)
+        estimate[some], is_finite = values[:, 0], np.isfinite(values[:, 1:])
+        n = is_finite.sum(axis=1)
+        is_defined[some] = np.isfinite(estimate[some]) & (n > 0) & (2 * n >= n_draws) & (n_units > 1)
+        resampled = np.where(is_finite, values[:, 1:], 0.0)
         center[some] = resampled.sum(axis=1) / np.maximum(n, 1)
-        resampled = np.where(finite, resampled - center[some, np.newaxis], 0.0)
-        squares = np.where(defined[some], np.einsum("kn,kn->k", resampled, resampled), 0.0)
-        error[some] = np.sqrt(squares / np.maximum(n, 1) * (n_units / max(1, n_units - 1)))
-    moves = error > _SAME
-    testable = defined & (moves | (np.abs(estimate) <= _SAME)) & bool(np.exp2(1.0 - n_units) <= 1 - confidence)
-    unit = np.where(moves, error, 1.0)
+        resampled = np.where(is_finite, resampled - center[some, np.newaxis], 0.0)
+        square_sums = np.where(is_defined[some], np.einsum("kn,kn->k", resampled, resampled), 0.0)
+        error[some] = np.sqrt(square_sums / np.maximum(n, 1) * (n_units / max(1, n_units - 1)))
+    varies = error > _SAME
+    is_testable = is_defined & (varies | (np.abs(estimate) <= _SAME)) & bool(np.exp2(1.0 - n_units) <= 1 - confidence)
+    error_or_one = np.where(varies, error, 1.0)
 
-    def statistics(part: Ints) -> Floats:
-        return np.nan_to_num(np.abs(deviations(part)) / unit[part, np.newaxis], posinf=0.0)
+    def statistics(rows: Ints) -> Floats:
+        return np.nan_to_num(np.abs(deviations(rows)) / error_or_one[rows, np.newaxis], posinf=0.0)
 
-    z = np.where(testable, -ndtri(stdtr(freedom, -np.abs(estimate) / unit)), np.nan)
+    z = np.where(is_testable, -ndtri(stdtr(freedom, -np.abs(estimate) / error_or_one)), np.nan)
     return _family(
-        np.where(defined, estimate, np.nan),
+        np.where(is_defined, estimate, np.nan),
         error,
         z * (1 - _SAME) - _SAME,
         [[(n_draws, statistics)]] if n_draws else [],
         confidence=confidence,
         alpha=alpha,
-        critical=lambda values: np.asarray(-stdtrit(freedom, ndtr(-values))),
+        to_critical_t=lambda values: np.asarray(-stdtrit(freedom, ndtr(-values))),
     )
 
 
@@ -436,59 +436,59 @@ def _family(
     *,
     confidence: float,
     alpha: float,
-    critical: Callable[[Floats], Floats],
+    to_critical_t: Callable[[Floats], Floats],
     exact: bool = False,
-    least: Floats | float = 0.0,
+    smallest_p: Floats | float = 0.0,
 ) -> Family:
     """Tests of estimates (k,) with standard errors `error` (k,).
 
-    `threshold` is the observed |statistic| minus rounding error; NaN means that the estimate is not tested. `critical`
-    transforms |statistic| to |t|. `least` is the smallest possible p-value.
+    `threshold` is the observed |statistic| minus rounding error; NaN means that the estimate is not tested.
+    `to_critical_t` transforms |statistic| to |t|. `smallest_p` is the smallest possible p-value.
     """
-    p_value, p_adjusted, bound, excluded = np.full((4, len(estimate)), np.nan)
+    p_value, p_adjusted, bound, largest_excluding_p = np.full((4, len(estimate)), np.nan)
     at_threshold = np.zeros(len(estimate), dtype=np.bool_)
 
-    def reached(draws: Floats, part: Ints) -> Ints:
+    def count_reached(draws: Floats, hypotheses: Ints) -> Ints:
         # By rows: count_nonzero with an axis is several times slower.
-        rows = zip(draws, threshold[part].tolist(), strict=True)
+        rows = zip(draws, threshold[hypotheses].tolist(), strict=True)
         return np.array([np.count_nonzero(row >= value) for row, value in rows], dtype=np.int64)
 
-    def record(part: Ints, draws: Floats) -> None:
+    def record(hypotheses: Ints, draws: Floats) -> None:
         n = draws.shape[1]
         rank = int((1 - confidence) * (n + 1) + _SAME)  # number of draws (including the data) that may reach the bound
-        p_value[part] = (reached(draws, part) + 1) / (n + 1)
-        excluded[part] = (rank + _SAME) / (n + 1)
+        p_value[hypotheses] = (count_reached(draws, hypotheses) + 1) / (n + 1)
+        largest_excluding_p[hypotheses] = (rank + _SAME) / (n + 1)
         if rank:
             draws.partition(n - rank, axis=1)
-            bound[part] = draws[:, n - rank]
+            bound[hypotheses] = draws[:, n - rank]
 
-    def count(largest: Floats, part: Ints) -> tuple[Ints, Ints]:
-        number = reached(largest, part)
+    def count_largest_reached(largest: Floats, hypotheses: Ints) -> tuple[Ints, Ints]:
+        number = count_reached(largest, hypotheses)
         return number, number
 
     order = np.argsort(threshold, kind="stable")[: (~np.isnan(threshold)).sum()]  # NaN comes last
     adjusted = step_down(
         order,
         stages,
-        count,
+        count_largest_reached,
         alpha=alpha,
         data=1,
         exact=exact,
         record=record,
     )
-    p_value = np.maximum(p_value, least)
+    p_value = np.maximum(p_value, smallest_p)
     p_adjusted[order], at_threshold[order] = adjusted
     p_adjusted = np.maximum(p_adjusted, p_value)  # NaN without draws
     p_adjusted[order[::-1]] = np.maximum.accumulate(p_adjusted[order[::-1]])
     with np.errstate(invalid="ignore"):
-        reach = np.where(error > 0, critical(bound) * error, 0.0 * bound)
-    reach = np.where(np.isfinite(reach), reach, np.nan)
+        half_width = np.where(error > 0, to_critical_t(bound) * error, 0.0 * bound)
+    half_width = np.where(np.isfinite(half_width), half_width, np.nan)
     # Despite rounding errors, an interval must contain 0 if the test is not significant.
-    contains = p_value > excluded
+    is_zero_inside = p_value > largest_excluding_p
     return Family(
         estimate=estimate,
-        low=np.where(contains, np.minimum(estimate - reach, 0.0), estimate - reach),
-        high=np.where(contains, np.maximum(estimate + reach, 0.0), estimate + reach),
+        low=np.where(is_zero_inside, np.minimum(estimate - half_width, 0.0), estimate - half_width),
+        high=np.where(is_zero_inside, np.maximum(estimate + half_width, 0.0), estimate + half_width),
         p_value=p_value,
         p_adjusted=p_adjusted,
         at_threshold=at_threshold,

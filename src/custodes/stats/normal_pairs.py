@@ -67,30 +67,30 @@ def pair_tests(
     from scipy.special import chdtrc, ndtr, ndtri, stdtr
 
     difference = np.abs(estimate[first] - estimate[second])
-    variance, varies = variance_of_differences(covariance, first, second)
-    testable = (n_units > 1) & (varies | (difference <= _SAME)) & bool(np.exp2(1.0 - n_units) <= alpha)
-    spread = np.sqrt(np.where(varies, variance, 1.0))
-    t = np.where(varies, difference, 0.0) / spread
-    z = np.where(testable, -ndtri(stdtr(max(1.0, n_units - 1), -t)), np.nan)
-    order = np.argsort(z, kind="stable")[: int(testable.sum())]
-    single, size = 2 * ndtr(-z[order]), len(covariance)
-    most = min(MOST_DIRECTIONS, max(_FEWEST_DIRECTIONS, _WORK // max(1, len(order))))
-    n_stages = int(np.ceil(np.log(most / FIRST_DIRECTIONS) / np.log(_GROWTH)))
-    stages = [min(FIRST_DIRECTIONS * _GROWTH**stage, most) for stage in range(n_stages + 1)]
-    directions = _Directions(covariance, first, second, spread)
+    variance, is_varying = variance_of_differences(covariance, first, second)
+    is_testable = (n_units > 1) & (is_varying | (difference <= _SAME)) & bool(np.exp2(1.0 - n_units) <= alpha)
+    standard_error = np.sqrt(np.where(is_varying, variance, 1.0))
+    t = np.where(is_varying, difference, 0.0) / standard_error
+    z = np.where(is_testable, -ndtri(stdtr(max(1.0, n_units - 1), -t)), np.nan)
+    order = np.argsort(z, kind="stable")[: int(is_testable.sum())]
+    unadjusted_p, n_estimates = 2 * ndtr(-z[order]), len(covariance)
+    n_most = min(MOST_DIRECTIONS, max(_FEWEST_DIRECTIONS, _WORK // max(1, len(order))))
+    n_stages = int(np.ceil(np.log(n_most / FIRST_DIRECTIONS) / np.log(_GROWTH)))
+    n_directions_of_stage = [min(FIRST_DIRECTIONS * _GROWTH**stage, n_most) for stage in range(n_stages + 1)]
+    directions = _Directions(covariance, first, second, standard_error)
 
-    def tail_sums(largest: Floats, part: Ints) -> tuple[Floats, Floats]:
+    def tail_sums(largest: Floats, pair_indices: Ints) -> tuple[Floats, Floats]:
         with np.errstate(over="ignore"):  # if no pair varies, the tail is 1 for z = 0 and else 0
-            tail = chdtrc(size, (z[part, np.newaxis] / np.maximum(largest, _TINY)) ** 2)
+            tail = chdtrc(n_estimates, (z[pair_indices, np.newaxis] / np.maximum(largest, _TINY)) ** 2)
         return tail.sum(axis=1), (tail**2).sum(axis=1)
 
     adjusted = step_down(
         order,
-        map(directions.batches, stages),
+        map(directions.batches, n_directions_of_stage),
         tail_sums,
         alpha=alpha,
         # lower limit: the exact p-value of one pair; upper limit: Bonferroni's p-value
-        limits=(single, np.minimum(np.arange(1, len(order) + 1) * single, 1.0)),
+        limits=(unadjusted_p, np.minimum(np.arange(1, len(order) + 1) * unadjusted_p, 1.0)),
     )
     p_adjusted, at_threshold = np.full(len(z), np.nan), np.zeros(len(z), dtype=np.bool_)
     p_adjusted[order], at_threshold[order] = adjusted
@@ -113,14 +113,14 @@ class _Directions:
     def batches(self, n: int) -> Iterator[Batch]:
         """Yield `n` further directions in batches."""
         self._numbers = (*self._numbers, n)
-        unit = _unit_vectors(len(self._root), self._numbers)[0]
+        unit_vectors = _unit_vectors(len(self._root), self._numbers)[0]
         for start in range(0, n, _BATCH):
-            direction = unit[start : start + _BATCH]
-            moved = np.ascontiguousarray((direction @ self._root).T)  # (estimates, directions)
+            direction = unit_vectors[start : start + _BATCH]
+            projections = np.ascontiguousarray((direction @ self._root).T)  # (estimates, directions)
 
-            def statistics(part: Ints, moved: Floats = moved) -> Floats:
-                differences = moved[self._first[part]] - moved[self._second[part]]
-                return np.asarray(np.abs(differences) / self._spread[part, np.newaxis])
+            def statistics(pair_indices: Ints, projections: Floats = projections) -> Floats:
+                differences = projections[self._first[pair_indices]] - projections[self._second[pair_indices]]
+                return np.asarray(np.abs(differences) / self._spread[pair_indices, np.newaxis])
 
             yield len(direction), statistics
 
@@ -198,6 +198,6 @@ def variance_of_differences(covariance: Floats, first: Ints, second: Ints) -> tu
     >>> variance_of_differences(same, np.array([0, 0]), np.array([1, 2]))[1].tolist()
     [False, True]
     """
-    total = covariance[first, first] + covariance[second, second]
-    variance = np.asarray(total - 2 * covariance[first, second])
-    return variance, np.asarray(variance > _NO_VARIANCE * total)
+    variance_sum = covariance[first, first] + covariance[second, second]
+    variance = np.asarray(variance_sum - 2 * covariance[first, second])
+    return variance, np.asarray(variance > _NO_VARIANCE * variance_sum)

@@ -32,9 +32,9 @@ def explained_variance(points: NDArray[Any], *, column_weights: NDArray[Any] | N
     _, n_raters, n = points.shape
     weights = np.ones((1, n)) if column_weights is None else column_weights
     shares = np.empty((*np.broadcast_shapes(points.shape[:1], weights.shape[:1]), min(n_raters - 1, n)))
-    for part in chunks(len(shares), n_raters * n):
-        some_points, some_weights = (array if len(array) == 1 else array[part] for array in (points, weights))
-        shares[part] = _shares(some_points, some_weights)
+    for resample_slice in chunks(len(shares), n_raters * n):
+        some_points, some_weights = (array if len(array) == 1 else array[resample_slice] for array in (points, weights))
+        shares[resample_slice] = _shares(some_points, some_weights)
     return shares
 
 
@@ -49,10 +49,10 @@ def coordinates(points: NDArray[Any], *, k: int = 2) -> Floats:
 
     Source: Jolliffe and Cadima 2016; the glass ceiling paper, appendix B.2, figures 5 and 6.
     """
-    left, length, _ = np.linalg.svd(points - points.mean(axis=0), full_matrices=False)
-    n_found = min(k, int(np.sum(length > _CONSTANT * np.linalg.norm(points))))
+    left_vectors, singular_values, _ = np.linalg.svd(points - points.mean(axis=0), full_matrices=False)
+    n_nonzero = min(k, int(np.sum(singular_values > _CONSTANT * np.linalg.norm(points))))
     scores = np.zeros((len(points), k))
-    scores[:, :n_found] = _oriented(left[:, :n_found]) * length[:n_found]
+    scores[:, :n_nonzero] = _oriented(left_vectors[:, :n_nonzero]) * singular_values[:n_nonzero]
     return scores
 
 
@@ -66,9 +66,9 @@ def needed(explained: NDArray[Any], *, share: float) -> Floats:
 
     Source: the glass ceiling paper, appendix B.1 (share .8).
     """
-    short = np.cumsum(explained, axis=-1) < share - _SLACK
-    undefined = np.isnan(explained).any(axis=-1) | (explained.shape[-1] == 0)
-    return np.where(undefined, np.nan, 1.0 + short.sum(axis=-1))
+    is_short = np.cumsum(explained, axis=-1) < share - _SLACK
+    is_undefined = np.isnan(explained).any(axis=-1) | (explained.shape[-1] == 0)
+    return np.where(is_undefined, np.nan, 1.0 + is_short.sum(axis=-1))
 
 
 def null_explained(points: NDArray[Any], *, n_draws: int, rng: np.random.Generator) -> Floats:
@@ -105,9 +105,9 @@ def leaf_order(distance: NDArray[Any]) -> NDArray[np.intp]:
 
     if len(distance) < 3:
         return np.arange(len(distance))
-    pairs = distance[np.triu_indices(len(distance), 1)]
-    pairs = np.where(np.isnan(pairs), np.nan_to_num(mean_of_defined(pairs)), pairs)
-    order = leaves_list(linkage(pairs, method="average", optimal_ordering=True)).astype(np.intp)
+    pair_distances = distance[np.triu_indices(len(distance), 1)]
+    pair_distances = np.where(np.isnan(pair_distances), np.nan_to_num(mean_of_defined(pair_distances)), pair_distances)
+    order = leaves_list(linkage(pair_distances, method="average", optimal_ordering=True)).astype(np.intp)
     return order if order[0] < order[-1] else order[::-1]
 
 
@@ -122,15 +122,15 @@ def _shares(points: Floats, weights: Floats) -> Floats:
     else:
         gram = centred * weights[:, np.newaxis, :] @ centred.swapaxes(1, 2)
     # between raters there is one more eigenvalue, the 0 due to centring
-    values = np.maximum(np.linalg.eigvalsh(gram)[:, ::-1][:, : min(n_raters - 1, n)], 0.0)
-    total = values.sum(axis=1, keepdims=True)
-    size = np.einsum("bn,bn->b", np.einsum("brn,brn->bn", points, points), weights)[:, np.newaxis]
-    return ratio(values, np.where(total > _CONSTANT**2 * size, total, 0.0))
+    eigenvalues = np.maximum(np.linalg.eigvalsh(gram)[:, ::-1][:, : min(n_raters - 1, n)], 0.0)
+    eigenvalue_sum = eigenvalues.sum(axis=1, keepdims=True)
+    uncentred_size = np.einsum("bn,bn->b", np.einsum("brn,brn->bn", points, points), weights)[:, np.newaxis]
+    return ratio(eigenvalues, np.where(eigenvalue_sum > _CONSTANT**2 * uncentred_size, eigenvalue_sum, 0.0))
 
 
-def _oriented(left: Floats) -> Floats:
+def _oriented(left_vectors: Floats) -> Floats:
     """Flip the signs of columns so that the entry with the largest absolute value is positive. If several entries are
     largest up to rounding, the first one counts."""
-    size = np.abs(left)
-    decides = np.argmax(size >= (1 - _SLACK) * size.max(axis=0, initial=0.0), axis=0)
-    return np.asarray(left * np.sign(left[decides, np.arange(left.shape[1])]))
+    absolute_values = np.abs(left_vectors)
+    deciding_row = np.argmax(absolute_values >= (1 - _SLACK) * absolute_values.max(axis=0, initial=0.0), axis=0)
+    return np.asarray(left_vectors * np.sign(left_vectors[deciding_row, np.arange(left_vectors.shape[1])]))

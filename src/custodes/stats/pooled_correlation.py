@@ -76,34 +76,51 @@ def pooled_correlation(
     >>> pooled_correlation("kendall", human, metric, units=np.arange(2), weights=np.ones((1, 2))).round(3).tolist()
     [[0.667]]
     """
-    people, scores = human.reshape(-1), metrics.reshape(len(metrics), human.size)
-    result = np.full((len(weights), len(metrics)), np.nan)
-    for rows, rated in same_outputs(people, scores):
-        if len(rated) == 0:
+    flat_human, flat_metrics = human.reshape(-1), metrics.reshape(len(metrics), human.size)
+    correlations = np.full((len(weights), len(metrics)), np.nan)
+    for metric_indices, rated_outputs in same_outputs(flat_human, flat_metrics):
+        if len(rated_outputs) == 0:
             continue
-        item = rated // human.shape[1]
-        drawn, group, share = weights, units[item], np.ones(weights.shape[1])
+        item = rated_outputs // human.shape[1]
+        resample_weights, group_of_output, group_share = weights, units[item], np.ones(weights.shape[1])
         if item_weights is not None:  # all outputs of a group have the same unit and item weight
             keys = np.stack([units, item_weights], axis=1)[item]
-            (unit, share), group = (part.T for part in np.unique(keys, axis=0, return_inverse=True))
-            drawn, group = weights[:, unit.astype(np.intp)] * share, group.reshape(-1)
-        result[:, rows] = _POOLED[kind](people[rated], scores[rows][:, rated], group, drawn, share)
-    return result
+            (unit_of_group, group_share), group_of_output = (
+                part.T for part in np.unique(keys, axis=0, return_inverse=True)
+            )
+            resample_weights, group_of_output = (
+                weights[:, unit_of_group.astype(np.intp)] * group_share,
+                group_of_output.reshape(-1),
+            )
+        correlations[:, metric_indices] = _POOLED[kind](
+            flat_human[rated_outputs],
+            flat_metrics[metric_indices][:, rated_outputs],
+            group_of_output,
+            resample_weights,
+            group_share,
+        )
+    return correlations
 
 
-def _pooled_pearson(human: Floats, metrics: Floats, group: Ints, drawn: NDArray[Any], _: Floats) -> Floats:
+def _pooled_pearson(
+    human: Floats, metrics: Floats, group_of_output: Ints, resample_weights: NDArray[Any], _: Floats
+) -> Floats:
     """Pearson's r from moment sums by group: human (n,), metrics (metrics, n) -> (B, metrics)."""
     x, y = centred(human[np.newaxis]), centred(metrics)
 
-    def sums(values: Floats) -> Floats:
-        return weighted_sums(drawn, unit_sums(values, units=group, n_units=drawn.shape[1]))
+    def sum_groups(values: Floats) -> Floats:
+        return weighted_sums(
+            resample_weights, unit_sums(values, units=group_of_output, n_units=resample_weights.shape[1])
+        )
 
-    n, products = sums(np.ones((1, len(group)))), sums(x * y)
-    (sx, sxx), (sy, syy) = ((sums(side), sums(side * side)) for side in (x, y))
+    n, product_sums = sum_groups(np.ones((1, len(group_of_output)))), sum_groups(x * y)
+    (sx, sxx), (sy, syy) = (
+        (sum_groups(centred_scores), sum_groups(centred_scores * centred_scores)) for centred_scores in (x, y)
+    )
     with np.errstate(invalid="ignore", divide="ignore"):
         vx, vy = sxx - sx * sx / n, syy - sy * sy / n
         vx[vx <= _CONSTANT * sxx], vy[vy <= _CONSTANT * syy] = np.nan, np.nan
-        return np.asarray(((products - sx * (sy / n)) / np.sqrt(vx * vy)).clip(-1.0, 1.0))
+        return np.asarray(((product_sums - sx * (sy / n)) / np.sqrt(vx * vy)).clip(-1.0, 1.0))
 
 
 class _Levels:
@@ -126,8 +143,8 @@ class _Levels:
     def _steps(self) -> Any:
         """Number of outputs in each level plus those in the level below, by group; rows are in the order of `_row`."""
         level = np.concatenate([self.level, self.level + 1])
-        inside = level < self.shape[0]
-        return self._matrix(self._row(level[inside]), np.tile(self.group, 2)[inside], self._n_blocks * _STEPS)
+        is_inside = level < self.shape[0]
+        return self._matrix(self._row(level[is_inside]), np.tile(self.group, 2)[is_inside], self._n_blocks * _STEPS)
 
     def _matrix(self, row: Ints, group: Ints, n_rows: int) -> Any:
         from scipy.sparse import csr_array
@@ -157,131 +174,173 @@ class _Levels:
         blocks[:, 1:] += np.cumsum(blocks[-1, :-1], axis=0)
         return ranks.take(self._row(self.level), axis=0)
 
-    def squares(self, drawn: Floats) -> Floats:
+    def squares(self, resample_weights: Floats) -> Floats:
         """Sums of squared sizes of levels in resamples: (B,).
 
         If all outputs of a level are in one group, the size of the level is proportional to the weight of this group.
         """
-        groups = np.diff(self.counts.indptr)
-        shared, alone = (self.counts[np.flatnonzero(which)] for which in (groups > 1, groups == 1))
-        diagonal: Floats = np.asarray((alone * alone).sum(axis=0))
-        result = np.empty(len(drawn))
-        for part, weights in _transposed(drawn, 4 * max(shared.shape)):
-            size = np.asarray(shared @ weights)
-            result[part] = np.einsum("lb,lb->b", size, size) + diagonal @ weights**2
-        return result
+        n_groups_of_level = np.diff(self.counts.indptr)
+        shared_counts, alone_counts = (
+            self.counts[np.flatnonzero(is_row_used)] for is_row_used in (n_groups_of_level > 1, n_groups_of_level == 1)
+        )
+        squared_counts: Floats = np.asarray((alone_counts * alone_counts).sum(axis=0))
+        squared_sums = np.empty(len(resample_weights))
+        for resample_slice, weights in _transposed(resample_weights, 4 * max(shared_counts.shape)):
+            level_sizes = np.asarray(shared_counts @ weights)
+            squared_sums[resample_slice] = np.einsum("lb,lb->b", level_sizes, level_sizes) + squared_counts @ weights**2
+        return squared_sums
 
 
-def _squares(sides: list[_Levels], drawn: NDArray[Any]) -> Floats:
+def _squares(sides: list[_Levels], resample_weights: NDArray[Any]) -> Floats:
     """Sums of squared sizes of the levels of each ranking in resamples: (rankings, B)."""
-    if drawn.shape[1] > _FEW_GROUPS:
-        return np.stack([side.squares(drawn) for side in sides])
-    weights = drawn.astype(np.float64)
+    if resample_weights.shape[1] > _FEW_GROUPS:
+        return np.stack([side.squares(resample_weights) for side in sides])
+    weights = resample_weights.astype(np.float64)
     tables = [table_sums(side.level, side.group, shape=side.shape).astype(np.float64) for side in sides]
     products = np.stack([table.T @ table for table in tables])
     return np.asarray(np.einsum("bg,bsg->sb", weights, weighted_sums(weights, products)))
 
 
-def _pooled_spearman(human: Floats, metrics: Floats, group: Ints, drawn: NDArray[Any], _: Floats) -> Floats:
+def _pooled_spearman(
+    human: Floats, metrics: Floats, group_of_output: Ints, resample_weights: NDArray[Any], _: Floats
+) -> Floats:
     """Spearman's rho from mid-ranks in every resample: human (n,), metrics (metrics, n) -> (B, metrics)."""
-    first, *sides = (_Levels(values, group, drawn.shape[1]) for values in (human, *metrics))
-    result = np.empty((len(drawn), len(metrics)))
-    for part, weights in _transposed(drawn, 4 * len(group)):
-        times = weights[group]  # (n, B)
-        total = times.sum(axis=0)
+    human_levels, *metric_levels = (
+        _Levels(values, group_of_output, resample_weights.shape[1]) for values in (human, *metrics)
+    )
+    correlations = np.empty((len(resample_weights), len(metrics)))
+    for resample_slice, weights in _transposed(resample_weights, 4 * len(group_of_output)):
+        weight_of_output = weights[group_of_output]  # (n, B)
+        total_weight = weight_of_output.sum(axis=0)
 
-        def spread(ranks: Floats, times: Floats = times, total: Floats = total) -> Floats:
+        def sum_squared_deviations(
+            ranks: Floats, weight_of_output: Floats = weight_of_output, total_weight: Floats = total_weight
+        ) -> Floats:
             """Sum of squared deviations of twice the mid-ranks from their mean, which is the total weight."""
-            squares = np.einsum("nb,nb->b", ranks * times, ranks) - total**3
-            return np.where(squares > _CONSTANT * total**3, squares, np.nan)
+            squares = np.einsum("nb,nb->b", ranks * weight_of_output, ranks) - total_weight**3
+            return np.where(squares > _CONSTANT * total_weight**3, squares, np.nan)
 
-        ranks = first.ranks(weights)
-        people, spread_of_people = (ranks - total) * times, spread(ranks)
-        for m, side in enumerate(sides):
-            ranks = side.ranks(weights)
-            covariance = np.einsum("nb,nb->b", people, ranks)
-            result[part, m] = ratio(covariance, np.sqrt(spread(ranks) * spread_of_people))
-    return result.clip(-1.0, 1.0)
+        ranks = human_levels.ranks(weights)
+        centred_human, human_sum = (ranks - total_weight) * weight_of_output, sum_squared_deviations(ranks)
+        for m, levels in enumerate(metric_levels):
+            ranks = levels.ranks(weights)
+            covariance = np.einsum("nb,nb->b", centred_human, ranks)
+            correlations[resample_slice, m] = ratio(covariance, np.sqrt(sum_squared_deviations(ranks) * human_sum))
+    return correlations.clip(-1.0, 1.0)
 
 
-def _pooled_kendall(human: Floats, metrics: Floats, group: Ints, drawn: NDArray[Any], share: Floats) -> Floats:
+def _pooled_kendall(
+    human: Floats, metrics: Floats, group_of_output: Ints, resample_weights: NDArray[Any], group_share: Floats
+) -> Floats:
     """Kendall's tau-b in every resample: human (n,), metrics (metrics, n) -> (B, metrics)."""
-    x, *y = sides = [_Levels(values, group, drawn.shape[1]) for values in (human, *metrics)]
-    pairs = weighted_sums(drawn, np.bincount(group, minlength=drawn.shape[1]).astype(np.float64)) ** 2
-    untied = pairs - _squares(sides, drawn)
-    untied[untied <= _CONSTANT * pairs] = np.nan
-    compute = _paired_groups if len(group) * drawn.shape[1] <= EXACT else _on_grid
-    return tau_b(compute(x, y, group, drawn, share), untied[0][:, np.newaxis], untied[1:].T)
+    x, *y = rankings = [_Levels(values, group_of_output, resample_weights.shape[1]) for values in (human, *metrics)]
+    n_pairs = (
+        weighted_sums(
+            resample_weights, np.bincount(group_of_output, minlength=resample_weights.shape[1]).astype(np.float64)
+        )
+        ** 2
+    )
+    n_untied = n_pairs - _squares(rankings, resample_weights)
+    n_untied[n_untied <= _CONSTANT * n_pairs] = np.nan
+    compute_concordance = _paired_groups if len(group_of_output) * resample_weights.shape[1] <= EXACT else _on_grid
+    return tau_b(
+        compute_concordance(x, y, group_of_output, resample_weights, group_share),
+        n_untied[0][:, np.newaxis],
+        n_untied[1:].T,
+    )
 
 
-def _paired_groups(x: _Levels, y: list[_Levels], group: Ints, drawn: NDArray[Any], _: Floats) -> Floats:
+def _paired_groups(
+    x: _Levels, y: list[_Levels], group_of_output: Ints, resample_weights: NDArray[Any], _: Floats
+) -> Floats:
     """Concordance in every resample: w' K w with the weights w of the groups, (B, metrics).
 
     K[u, v] is the concordance between the outputs of groups u and v. K is symmetric, so blocks of its rows contain only
     the columns from the first row on. A group with many outputs is cut into several parts.
     """
-    order = np.argsort(group, kind="stable")
-    place = np.arange(len(order)) - np.searchsorted(group[order], group[order])
-    start = np.flatnonzero(place % _INT8 == 0)
+    order = np.argsort(group_of_output, kind="stable")
+    index_in_group = np.arange(len(order)) - np.searchsorted(group_of_output[order], group_of_output[order])
+    start = np.flatnonzero(index_in_group % _INT8 == 0)
     stop = np.append(start[1:], len(order))
-    kind = np.int16 if len(order) <= np.iinfo(np.int16).max else np.int32
-    codes = x.level[order].astype(kind)
-    scores = np.stack([side.level[order] for side in y]).astype(kind)
-    used = drawn[:, group[order][start]]
-    total = np.zeros((len(drawn), len(y)))
-    for some in chunks(len(start), max(_CACHE * len(order) * int((stop - start).max()), len(y) * len(drawn))):
-        since, rows = start[some.start], slice(start[some.start], stop[some.stop - 1])
-        signs = compared(codes[rows, np.newaxis], codes[np.newaxis, since:])
-        upper = np.empty((len(y), some.stop - some.start, len(start) - some.start))
-        for part in chunks(len(y), signs.size):
-            agreed = compared(scores[part, rows, np.newaxis], scores[part, np.newaxis, since:])
-            agreed *= signs
-            by_row = np.empty((len(agreed), upper.shape[1], agreed.shape[2]), dtype=np.int8)
-            for k, (first, last) in enumerate(zip(start[some] - since, stop[some] - since, strict=True)):
-                np.add.reduce(agreed[:, first:last], axis=1, dtype=np.int8, out=by_row[:, k])
-            upper[part] = np.add.reduceat(by_row, start[some.start :] - since, axis=2, dtype=np.int64)
-        upper[:, :, some.stop - some.start :] *= 2
-        total += np.einsum("bu,byu->by", used[:, some], weighted_sums(used[:, some.start :], upper))
-    return total
+    int_type = np.int16 if len(order) <= np.iinfo(np.int16).max else np.int32
+    codes = x.level[order].astype(int_type)
+    scores = np.stack([side.level[order] for side in y]).astype(int_type)
+    block_weights = resample_weights[:, group_of_output[order][start]]
+    concordance_sums = np.zeros((len(resample_weights), len(y)))
+    for block_slice in chunks(
+        len(start), max(_CACHE * len(order) * int((stop - start).max()), len(y) * len(resample_weights))
+    ):
+        first_column, rows = start[block_slice.start], slice(start[block_slice.start], stop[block_slice.stop - 1])
+        signs = compared(codes[rows, np.newaxis], codes[np.newaxis, first_column:])
+        upper_sums = np.empty((len(y), block_slice.stop - block_slice.start, len(start) - block_slice.start))
+        for metric_slice in chunks(len(y), signs.size):
+            sign_products = compared(
+                scores[metric_slice, rows, np.newaxis], scores[metric_slice, np.newaxis, first_column:]
+            )
+            sign_products *= signs
+            sums_by_block = np.empty((len(sign_products), upper_sums.shape[1], sign_products.shape[2]), dtype=np.int8)
+            for k, (first, last) in enumerate(
+                zip(start[block_slice] - first_column, stop[block_slice] - first_column, strict=True)
+            ):
+                np.add.reduce(sign_products[:, first:last], axis=1, dtype=np.int8, out=sums_by_block[:, k])
+            upper_sums[metric_slice] = np.add.reduceat(
+                sums_by_block, start[block_slice.start :] - first_column, axis=2, dtype=np.int64
+            )
+        upper_sums[:, :, block_slice.stop - block_slice.start :] *= 2
+        concordance_sums += np.einsum(
+            "bu,byu->by",
+            block_weights[:, block_slice],
+            weighted_sums(block_weights[:, block_slice.start :], upper_sums),
+        )
+    return concordance_sums
 
 
-def _on_grid(x: _Levels, y: list[_Levels], group: Ints, drawn: NDArray[Any], share: Floats) -> Floats:
+def _on_grid(
+    x: _Levels, y: list[_Levels], group_of_output: Ints, resample_weights: NDArray[Any], group_share: Floats
+) -> Floats:
     """Concordance of rankings that are cut into bins, with a first-order correction for pairs within a bin: (B,
     metrics)."""
     from scipy.sparse import csc_array
 
-    result = np.empty((len(drawn), len(y)))
-    mass = None if (share == 1).all() else share[group]
-    first = _binned(x.level)
+    concordances = np.empty((len(resample_weights), len(y)))
+    output_weights = None if (group_share == 1).all() else group_share[group_of_output]
+    bin_of_x = _binned(x.level)
     for m, side in enumerate(y):
-        second = _binned(side.level)
-        shape = int(first.max()) + 1, int(second.max()) + 1
-        place = first * shape[1] + second
-        cells = csc_array((np.ones(len(group)), (place, group)), shape=(math.prod(shape), len(share)))
+        bin_of_y = _binned(side.level)
+        shape = int(bin_of_x.max()) + 1, int(bin_of_y.max()) + 1
+        cell_of_output = bin_of_x * shape[1] + bin_of_y
+        cells = csc_array(
+            (np.ones(len(group_of_output)), (cell_of_output, group_of_output)),
+            shape=(math.prod(shape), len(group_share)),
+        )
         signs = [np.sign(np.arange(n)[:, np.newaxis] - np.arange(n)).astype(np.float64) for n in shape]
-        fine = concordance(x.level[np.newaxis], side.level[np.newaxis], weights=mass)[0]
-        coarse = signs[0] @ np.asarray(cells @ share).reshape(shape) @ signs[1].T
-        slope = np.bincount(group, fine - coarse.ravel()[place], drawn.shape[1])
-        for part, weights in _transposed(drawn, 4 * max(cells.shape)):
+        exact_concordance = concordance(x.level[np.newaxis], side.level[np.newaxis], weights=output_weights)[0]
+        binned_concordance = signs[0] @ np.asarray(cells @ group_share).reshape(shape) @ signs[1].T
+        correction = np.bincount(
+            group_of_output, exact_concordance - binned_concordance.ravel()[cell_of_output], resample_weights.shape[1]
+        )
+        for resample_slice, weights in _transposed(resample_weights, 4 * max(cells.shape)):
             table = np.asarray(cells @ weights).reshape(*shape, -1)
-            net = np.matmul(signs[1], np.tensordot(signs[0], table, 1))
-            result[part, m] = np.einsum("xyb,xyb->b", table, net) + (2 * weights.T - share) @ slope
-    return result
+            net_counts = np.matmul(signs[1], np.tensordot(signs[0], table, 1))
+            concordances[resample_slice, m] = (
+                np.einsum("xyb,xyb->b", table, net_counts) + (2 * weights.T - group_share) @ correction
+            )
+    return concordances
 
 
 def _binned(level: Ints) -> Ints:
     """Levels grouped into bins with similar numbers of outputs. If there are few levels, they are unchanged."""
-    size = np.bincount(level)
-    if len(size) <= _BINS:
+    n_of_level = np.bincount(level)
+    if len(n_of_level) <= _BINS:
         return level
-    middle = np.cumsum(size) - size / 2
-    return np.unique((middle * (_BINS / len(level))).astype(np.intp)[level], return_inverse=True)[1].reshape(-1)
+    middle_rank = np.cumsum(n_of_level) - n_of_level / 2
+    return np.unique((middle_rank * (_BINS / len(level))).astype(np.intp)[level], return_inverse=True)[1].reshape(-1)
 
 
-def _transposed(drawn: NDArray[Any], size: int) -> Iterator[tuple[slice, Floats]]:
+def _transposed(resample_weights: NDArray[Any], size: int) -> Iterator[tuple[slice, Floats]]:
     """Yield blocks of resamples: their slice, and their weights as columns (groups, resamples)."""
-    for part in chunks(len(drawn), max(size, CHUNK // _WIDTH)):
-        yield part, np.ascontiguousarray(drawn[part].T, dtype=np.float64)
+    for resample_slice in chunks(len(resample_weights), max(size, CHUNK // _WIDTH)):
+        yield resample_slice, np.ascontiguousarray(resample_weights[resample_slice].T, dtype=np.float64)
 
 
 _POOLED = {"pearson": _pooled_pearson, "spearman": _pooled_spearman, "kendall": _pooled_kendall}

@@ -42,16 +42,18 @@ def population_values(human: Floats, metrics: Floats, *, n_units: int) -> tuple[
     Source: Lindley and Smith 1972; Everson and Morris 2000 for the posterior of T + V truncated at V.
     """
     shape = (max(len(metrics) - 1, 0), *metrics.shape[1:])
-    drawn = np.full((2, *shape), np.nan)
-    patterns, pattern = np.unique(np.isfinite(human[0]) & np.isfinite(metrics[0]), axis=0, return_inverse=True)
-    for k, rated in enumerate(patterns):
-        of_pattern = np.flatnonzero(pattern.reshape(-1) == k)
-        for some in chunks(len(of_pattern), 4 * len(metrics) * max(1, int(rated.sum()))):
-            cells = np.ix_(np.arange(len(metrics)), of_pattern[some], rated)
-            values = _draws_of_pattern(human[cells], metrics[cells], n_units)
+    population_draws = np.full((2, *shape), np.nan)
+    distinct_masks, mask_index = np.unique(np.isfinite(human[0]) & np.isfinite(metrics[0]), axis=0, return_inverse=True)
+    for k, is_rated in enumerate(distinct_masks):
+        metric_indices = np.flatnonzero(mask_index.reshape(-1) == k)
+        for chunk in chunks(len(metric_indices), 4 * len(metrics) * max(1, int(is_rated.sum()))):
+            cells = np.ix_(np.arange(len(metrics)), metric_indices[chunk], is_rated)
+            draws_of_chunk = _draws_of_pattern(human[cells], metrics[cells], n_units)
             for side in range(2):
-                drawn[side][np.ix_(np.arange(shape[0]), of_pattern[some], rated)] = values[side]
-    return drawn[0], drawn[1]
+                population_draws[side][np.ix_(np.arange(shape[0]), metric_indices[chunk], is_rated)] = draws_of_chunk[
+                    side
+                ]
+    return population_draws[0], population_draws[1]
 
 
 def _draws_of_pattern(human: Floats, metrics: Floats, n_units: int) -> tuple[Floats, Floats]:
@@ -59,54 +61,63 @@ def _draws_of_pattern(human: Floats, metrics: Floats, n_units: int) -> tuple[Flo
 
     The missing systems must be left out of the arrays.
     """
-    defined = np.isfinite(human) & np.isfinite(metrics)
-    n_systems, lacking = human.shape[2], ~defined[1:]
-    count = np.maximum(defined.sum(axis=2, keepdims=True), 1)
-    units, sides = [], []
+    is_defined = np.isfinite(human) & np.isfinite(metrics)
+    n_systems, is_lacking = human.shape[2], ~is_defined[1:]
+    n_defined = np.maximum(is_defined.sum(axis=2, keepdims=True), 1)
+    scale_units, scaled_scores = [], []
     for scores in (human, metrics):
-        total = np.where(defined, scores, 0.0).sum(axis=2, keepdims=True)
-        scores = np.where(defined, scores - total / count, 0.0)
+        total = np.where(is_defined, scores, 0.0).sum(axis=2, keepdims=True)
+        scores = np.where(is_defined, scores - total / n_defined, 0.0)
         # avoids overflow of squares
-        units.append(np.array([unit_of(scores[:, m]) for m in range(scores.shape[1])])[:, np.newaxis])
-        sides.append(scores / units[-1])
-    there = defined[1:].sum(axis=0)
-    if n_systems < FEWEST_SYSTEMS or len(lacking) < 2 or n_units < 2:
-        alone = [np.where(lacking, np.nan, side[1:] * unit) for side, unit in zip(sides, units, strict=True)]
-        return alone[0], alone[1]
-    points = np.stack([side[0] for side in sides])  # (2, metrics, systems)
-    grown = np.sqrt(n_units / (n_units - 1))
-    errors = [np.where(lacking, 0.0, side[1:] - side[1:].sum(axis=0) / np.maximum(there, 1)) * grown for side in sides]
+        scale_units.append(np.array([unit_of(scores[:, m]) for m in range(scores.shape[1])])[:, np.newaxis])
+        scaled_scores.append(scores / scale_units[-1])
+    n_present = is_defined[1:].sum(axis=0)
+    if n_systems < FEWEST_SYSTEMS or len(is_lacking) < 2 or n_units < 2:
+        resampled_scores = [
+            np.where(is_lacking, np.nan, side[1:] * unit) for side, unit in zip(scaled_scores, scale_units, strict=True)
+        ]
+        return resampled_scores[0], resampled_scores[1]
+    points = np.stack([side[0] for side in scaled_scores])  # (2, metrics, systems)
+    error_inflation = np.sqrt(n_units / (n_units - 1))
+    errors = [
+        np.where(is_lacking, 0.0, side[1:] - side[1:].sum(axis=0) / np.maximum(n_present, 1)) * error_inflation
+        for side in scaled_scores
+    ]
     # Centring removes a part of the noise: the factor is (k - 1) / k for k systems.
-    each = 1 / np.maximum(there - 1, 1)
-    noise = np.stack([[(np.einsum("bms,bms->ms", a, b) * each).sum(axis=1) for b in errors] for a in errors]) / (
-        n_systems - 1
-    )
+    error_weight = 1 / np.maximum(n_present - 1, 1)
+    noise = np.stack(
+        [[(np.einsum("bms,bms->ms", a, b) * error_weight).sum(axis=1) for b in errors] for a in errors]
+    ) / (n_systems - 1)
     noise = np.moveaxis(noise, -1, 0)  # (metrics, 2, 2)
     diagonal = np.arange(2)
     ridge = _RIDGE * (np.einsum("ims,ims->mi", points, points) + noise[:, diagonal, diagonal])
     noise[:, diagonal, diagonal] += ridge + np.finfo(np.float64).tiny ** 0.5
     root = np.linalg.cholesky(noise)
     # The shrinkage is computed on the scale where the noise has variance 1 in every direction.
-    white = np.linalg.inv(root)
-    factors = _shrinkage(np.einsum("mij,jms->ims", white, points), n_systems - 1, len(lacking))
-    of_point, of_error = (_back_transformed(white, entries, root) for entries in factors)
+    whitening = np.linalg.inv(root)
+    factors = _shrinkage(np.einsum("mij,jms->ims", whitening, points), n_systems - 1, len(is_lacking))
+    point_factors, error_factors = (_back_transformed(whitening, entries, root) for entries in factors)
     draws = []
     for side in range(2):
-        parts = [(errors[i], of_error[i][side]) for i in range(2)] + [(points[i], of_point[i][side]) for i in range(2)]
-        values = sum(part * (factor * units[side][:, 0])[..., np.newaxis] for part, factor in parts)
-        draws.append(np.where(lacking, np.nan, values))
+        terms = [(errors[i], error_factors[i][side]) for i in range(2)] + [
+            (points[i], point_factors[i][side]) for i in range(2)
+        ]
+        values = sum(term * (factor * scale_units[side][:, 0])[..., np.newaxis] for term, factor in terms)
+        draws.append(np.where(is_lacking, np.nan, values))
     return draws[0], draws[1]
 
 
-def _back_transformed(white: Floats, entries: Sequence[Floats], root: Floats) -> list[list[Floats]]:
-    """Entries, by row and column, of white' K root' for symmetric matrices K: (n, metrics) each.
+def _back_transformed(whitening: Floats, entries: Sequence[Floats], root: Floats) -> list[list[Floats]]:
+    """Entries, by row and column, of whitening' K root' for symmetric matrices K: (n, metrics) each.
 
     `entries` are the entries 11, 12 and 22 of K, (n, metrics) each. `white` and `root` (metrics, 2, 2) are lower
     triangles. The product is written out by entry, which is much faster for such small matrices.
     """
     return [
         [
-            np.asarray(sum(white[:, a, i] * root[:, j, b] * entries[a + b] for a in range(i, 2) for b in range(j + 1)))
+            np.asarray(
+                sum(whitening[:, a, i] * root[:, j, b] * entries[a + b] for a in range(i, 2) for b in range(j + 1))
+            )
             for j in range(2)
         ]
         for i in range(2)
@@ -123,8 +134,8 @@ def _shrinkage(points: Floats, degrees: int, n: int) -> tuple[list[Floats], list
     become 0.
     """
     rng = np.random.default_rng(_SEED)
-    first, second = (np.sqrt(rng.chisquare(degrees - i, (n, 1))) for i in range(2))
-    lower = rng.normal(size=(n, 1))
+    first_diagonal, second_diagonal = (np.sqrt(rng.chisquare(degrees - i, (n, 1))) for i in range(2))
+    below_diagonal = rng.normal(size=(n, 1))
     tiny = np.finfo(np.float64).tiny
     (xx, xy), (_, yy) = np.einsum("ims,jms->ijm", points, points)
     ridge = _RIDGE * (xx + yy) + tiny**0.5  # positive even if all values are equal
@@ -136,24 +147,26 @@ def _shrinkage(points: Floats, degrees: int, n: int) -> tuple[list[Floats], list
     root_x = np.sqrt(xx + ridge)
     root_y = np.sqrt(np.einsum("ms,ms->m", residual, residual) + ridge + slope * xy * (ridge / (xx + ridge)))
     # The factor of the inverse: an upper times a lower triangle.
-    corner = -xy / (xx + ridge) / root_y
-    across, along = first / root_x + corner * lower, corner * second
-    down, end = lower / root_y, second / root_y
+    inverse_corner = -xy / (xx + ridge) / root_y
+    across, along = first_diagonal / root_x + inverse_corner * below_diagonal, inverse_corner * second_diagonal
+    down, end = below_diagonal / root_y, second_diagonal / root_y
     # Eigenvalues and axes of a symmetric 2 x 2 matrix; the smaller one from the determinant, which is more precise.
     a, b, c = across**2 + along**2, across * down + along * end, down**2 + end**2
-    large = (a + c) / 2 + np.hypot((a - c) / 2, b)
-    determinant = first * second / (root_x * root_y)
-    small = (determinant / np.sqrt(np.maximum(large, tiny))) ** 2
+    larger_eigenvalue = (a + c) / 2 + np.hypot((a - c) / 2, b)
+    determinant = first_diagonal * second_diagonal / (root_x * root_y)
+    smaller_eigenvalue = (determinant / np.sqrt(np.maximum(larger_eigenvalue, tiny))) ** 2
     angle = np.arctan2(b, (a - c) / 2) / 2
     cosine, sine = np.cos(angle), np.sin(angle)
-    shrinkage = [1 - np.minimum(np.maximum(eigenvalue, tiny), 1.0) for eigenvalue in (large, small)]
+    shrinkage = [
+        1 - np.minimum(np.maximum(eigenvalue, tiny), 1.0) for eigenvalue in (larger_eigenvalue, smaller_eigenvalue)
+    ]
     matrices = []
-    for one, other in (shrinkage, [np.sqrt(factor) for factor in shrinkage]):
+    for first_factor, second_factor in (shrinkage, [np.sqrt(factor) for factor in shrinkage]):
         matrices.append(
             [
-                one * cosine**2 + other * sine**2,
-                (one - other) * cosine * sine,
-                one * sine**2 + other * cosine**2,
+                first_factor * cosine**2 + second_factor * sine**2,
+                (first_factor - second_factor) * cosine * sine,
+                first_factor * sine**2 + second_factor * cosine**2,
             ]
         )
     return matrices[0], matrices[1]

@@ -55,11 +55,11 @@ def rank_distances_by_rule(values: Floats, first: Ints, second: Ints, *, rules: 
     (0.0, 0.167)
     """
     distances = {rule: np.empty((len(first), values.shape[1])) for rule in rules}
-    for same_table in filter(
-        None, ([rule for rule in rules if (rule == "ordinal") == broken] for broken in (False, True))
+    for rules_of_table in filter(
+        None, ([rule for rule in rules if (rule == "ordinal") == is_ordinal] for is_ordinal in (False, True))
     ):
-        for pairs, units, counts in _chunks(values, first, second, broken="ordinal" in same_table):
-            for rule in same_table:
+        for pairs, units, counts in _chunks(values, first, second, is_ordinal="ordinal" in rules_of_table):
+            for rule in rules_of_table:
                 distances[rule][pairs, units] = _combined(counts, rule=rule)[0].T
     return distances
 
@@ -79,27 +79,27 @@ def rank_distance_influence(values: Floats, first: Ints, second: Ints, *, rule: 
     """
     distances = np.empty((len(first), values.shape[1]))
     slopes = np.zeros((len(first), values.shape[2]))
-    for pairs, units, counts in _chunks(values, first, second, broken=rule == "ordinal"):
+    for pairs, units, counts in _chunks(values, first, second, is_ordinal=rule == "ordinal"):
         distance, coefficients = _combined(counts, rule=rule)
         distances[pairs, units] = distance.T
-        for place, coefficient in coefficients.items():
-            slopes[pairs] += np.einsum("unp,up->pn", counts[place], coefficient)
+        for count_index, coefficient in coefficients.items():
+            slopes[pairs] += np.einsum("unp,up->pn", counts[count_index], coefficient)
     return distances, ratio(slopes, np.sum(~np.isnan(distances), axis=1, keepdims=True))
 
 
-def _chunks(values: Floats, first: Ints, second: Ints, *, broken: bool) -> Iterator[tuple[slice, slice, PairTable]]:
+def _chunks(values: Floats, first: Ints, second: Ints, *, is_ordinal: bool) -> Iterator[tuple[slice, slice, PairTable]]:
     """Yield blocks of pairs of raters and of units, with counts of pairs of things, by thing (5, units, n, P).
 
-    If `broken` is true, ties are broken by position. The five counts are sufficient for all rules: concordant
+    If `is_ordinal` is true, ties are broken by position. The five counts are sufficient for all rules: concordant
     minus discordant pairs, pairs not tied by the first rater, pairs not tied by the second rater, pairs tied by neither
     rater, and all pairs.
     """
     n_units, n = values.shape[1:]
-    ranks = ordinal_ranks(values) if broken else mid_ranks(values)
-    count = _compared if n <= _COMPARED and len(first) >= _MANY_PAIRS else _ordered
+    ranks = ordinal_ranks(values) if is_ordinal else mid_ranks(values)
+    count_pairs = _compared if n <= _COMPARED and len(first) >= _MANY_PAIRS else _ordered
     for pairs in chunks(len(first), n):
         for units in chunks(n_units, n * (pairs.stop - pairs.start)):
-            yield pairs, units, count(ranks[:, units], first[pairs], second[pairs])
+            yield pairs, units, count_pairs(ranks[:, units], first[pairs], second[pairs])
 
 
 _CONCORDANCE, _UNTIED_X, _UNTIED_Y, _UNTIED, _ALL = range(5)
@@ -128,70 +128,74 @@ def _combined(counts: PairTable, *, rule: Rule) -> tuple[Floats, dict[int, Float
         else:
             distance = (untied - concordance) / (2 * pairs)
             coefficients = {_CONCORDANCE: -1 / pairs, _UNTIED: 1 / pairs, _ALL: -2 * distance / pairs}
-    defined = ~np.isnan(distance)
-    return distance, {place: np.where(defined, coefficient, 0.0) for place, coefficient in coefficients.items()}
+    is_defined = ~np.isnan(distance)
+    return distance, {
+        count_index: np.where(is_defined, coefficient, 0.0) for count_index, coefficient in coefficients.items()
+    }
 
 
 def _compared(ranks: Floats, first: Ints, second: Ints) -> PairTable:
     """Counts by comparison of all pairs of things, from products of signs, in blocks of things."""
-    raters, position = np.unique(np.concatenate([first, second]), return_inverse=True)
-    left, right = np.split(position, 2)  # the pairs as positions among the raters that occur
-    ranks = np.ascontiguousarray(ranks[raters].swapaxes(0, 1))  # (units, raters, n)
+    distinct_raters, rater_index = np.unique(np.concatenate([first, second]), return_inverse=True)
+    first_index, second_index = np.split(rater_index, 2)  # the pairs as positions among the raters that occur
+    ranks = np.ascontiguousarray(ranks[distinct_raters].swapaxes(0, 1))  # (units, raters, n)
     n_units, n_raters, n = ranks.shape
-    rated = ~np.isnan(ranks)
-    patterns, pattern = np.unique(rated.swapaxes(0, 1).reshape(n_raters, -1), axis=0, return_inverse=True)
+    is_rated = ~np.isnan(ranks)
+    distinct_masks, mask_of_rater = np.unique(
+        is_rated.swapaxes(0, 1).reshape(n_raters, -1), axis=0, return_inverse=True
+    )
     # there are few patterns, because most raters rate the same systems
-    masks = patterns.reshape(len(patterns), n_units, n).swapaxes(0, 1).astype(np.float32)
-    twice = (2 * ranks).astype(np.float32)
+    rated_masks = distinct_masks.reshape(len(distinct_masks), n_units, n).swapaxes(0, 1).astype(np.float32)
+    doubled_ranks = (2 * ranks).astype(np.float32)
     counts = np.zeros((5, n_units, n, len(first)), dtype=np.float32)
-    both = (rated[:, left] & rated[:, right]).swapaxes(1, 2)
-    counts[_ALL] = both * (both.sum(axis=1, keepdims=True) - 1)
-    for part in chunks(n, n_units * n_raters * max(n, n_raters)):
-        signs = _signs(twice[:, :, part].swapaxes(1, 2), twice)
-        counts[_CONCORDANCE, :, part] = _gathered(signs, left, right)
+    is_rated_by_both = (is_rated[:, first_index] & is_rated[:, second_index]).swapaxes(1, 2)
+    counts[_ALL] = is_rated_by_both * (is_rated_by_both.sum(axis=1, keepdims=True) - 1)
+    for thing_slice in chunks(n, n_units * n_raters * max(n, n_raters)):
+        signs = _signs(doubled_ranks[:, :, thing_slice].swapaxes(1, 2), doubled_ranks)
+        counts[_CONCORDANCE, :, thing_slice] = _gathered(signs, first_index, second_index)
         np.abs(signs, out=signs)
-        counts[_UNTIED, :, part] = _gathered(signs, left, right)
-        here = masks[:, :, part].swapaxes(1, 2)[:, :, np.newaxis]
-        untied = (signs @ masks[:, np.newaxis].swapaxes(-1, -2)) * here
-        counts[_UNTIED_X, :, part] = untied[:, :, left, pattern.ravel()[right]]
-        counts[_UNTIED_Y, :, part] = untied[:, :, right, pattern.ravel()[left]]
+        counts[_UNTIED, :, thing_slice] = _gathered(signs, first_index, second_index)
+        mask_of_part = rated_masks[:, :, thing_slice].swapaxes(1, 2)[:, :, np.newaxis]
+        n_untied = (signs @ rated_masks[:, np.newaxis].swapaxes(-1, -2)) * mask_of_part
+        counts[_UNTIED_X, :, thing_slice] = n_untied[:, :, first_index, mask_of_rater.ravel()[second_index]]
+        counts[_UNTIED_Y, :, thing_slice] = n_untied[:, :, second_index, mask_of_rater.ravel()[first_index]]
     return counts
 
 
-def _signs(some: NDArray[np.float32], ranks: NDArray[np.float32]) -> NDArray[np.float32]:
+def _signs(ranks_of_part: NDArray[np.float32], ranks: NDArray[np.float32]) -> NDArray[np.float32]:
     """sign(rank_i - rank_j) of integers, 0 if either is missing: (units, b, raters), (units, raters, n) -> (units, b,
     raters, n)."""
-    signs = some[..., np.newaxis] - ranks[:, np.newaxis]
+    signs = ranks_of_part[..., np.newaxis] - ranks[:, np.newaxis]
     np.clip(signs, -1.0, 1.0, out=signs)
-    if np.isnan(some).any() or np.isnan(ranks).any():
+    if np.isnan(ranks_of_part).any() or np.isnan(ranks).any():
         np.nan_to_num(signs, copy=False)
     return signs
 
 
-def _gathered(signs: NDArray[np.float32], left: Ints, right: Ints) -> NDArray[np.float32]:
+def _gathered(signs: NDArray[np.float32], first_index: Ints, second_index: Ints) -> NDArray[np.float32]:
     """Inner products of the sign vectors of each pair of raters: (units, b, raters, n) -> (units, b, P).
 
     Exact for integers below 2^24.
     """
     products = signs @ signs.swapaxes(-1, -2)
-    flat = products.reshape(*products.shape[:2], -1)
-    return np.asarray(flat.take(left * signs.shape[2] + right, axis=-1))
+    flat_products = products.reshape(*products.shape[:2], -1)
+    return np.asarray(flat_products.take(first_index * signs.shape[2] + second_index, axis=-1))
 
 
 def _ordered(ranks: Floats, first: Ints, second: Ints) -> PairTable:
     """Counts by sorting, in n sqrt(n) steps."""
     n_units, n = ranks.shape[1:]
     x, y = (ranks[raters].reshape(len(raters) * n_units, n) for raters in (first, second))
-    missing = np.isnan(x) | np.isnan(y)
-    present = ~missing
-    absent = missing.sum(axis=1, keepdims=True)
+    is_missing = np.isnan(x) | np.isnan(y)
+    is_present = ~is_missing
+    n_missing = is_missing.sum(axis=1, keepdims=True)
     # Things missing for either rater rank highest on both sides: concordant with everything else.
-    x, y = (np.where(missing, n + 1, values) for values in (x, y))
+    x, y = (np.where(is_missing, n + 1, values) for values in (x, y))
     tied_x, tied_y, tied = (tied_with(values) for values in (x, y, (n + 2) * 2 * x + y))
-    joint = n - absent
+    n_joint = n - n_missing
     counts = np.empty((5, *x.shape), dtype=np.int32)
-    counts[_CONCORDANCE] = concordance(x, y) - absent
-    counts[_UNTIED_X], counts[_UNTIED_Y] = joint - tied_x, joint - tied_y
-    counts[_UNTIED], counts[_ALL] = joint - tied_x - tied_y + tied, joint - 1
-    counts *= present
+    counts[_CONCORDANCE] = concordance(x, y) - n_missing
+    counts[_UNTIED_X], counts[_UNTIED_Y] = n_joint - tied_x, n_joint - tied_y
+    counts[_UNTIED], counts[_ALL] = n_joint - tied_x - tied_y + tied, n_joint - 1
+    counts *= is_present
     return np.moveaxis(counts.reshape(5, len(first), n_units, n), (1, 2, 3), (3, 1, 2))

@@ -55,12 +55,12 @@ def ranks_within(values: NDArray[Any], groups: Ints) -> Floats:
     Source: Kendall 1945.
     """
     order = np.lexsort((values, groups))
-    number = np.bincount(groups)
-    place = np.arange(1, len(values) + 1) - (np.cumsum(number) - number)[groups[order]]
-    changes = (np.diff(groups[order]) != 0) | (np.diff(values[order]) != 0)
-    tied = np.cumsum(np.append(False, changes)[: len(values)])
+    group_sizes = np.bincount(groups)
+    rank_in_group = np.arange(1, len(values) + 1) - (np.cumsum(group_sizes) - group_sizes)[groups[order]]
+    is_new_run = (np.diff(groups[order]) != 0) | (np.diff(values[order]) != 0)
+    run_of_position = np.cumsum(np.append(False, is_new_run)[: len(values)])
     ranks = np.empty(len(values))
-    ranks[order] = (np.bincount(tied, place) / np.bincount(tied))[tied]
+    ranks[order] = (np.bincount(run_of_position, rank_in_group) / np.bincount(run_of_position))[run_of_position]
     return ranks
 
 
@@ -106,12 +106,12 @@ def tie_runs(ordered: NDArray[Any]) -> tuple[NDArray[np.int32], NDArray[np.int32
     [[0, 1, 1, 3], [1, 3, 3, 4]]
     """
     n = ordered.shape[-1]
-    place = np.arange(n, dtype=np.int32)
-    starts, stops = np.ones((2, *ordered.shape), dtype=bool)
-    starts[..., 1:] = ordered[..., 1:] != ordered[..., :-1]
-    stops[..., :-1] = starts[..., 1:]
-    first = np.maximum.accumulate(np.where(starts, place, np.int32(0)), axis=-1)
-    end = np.where(stops, place + np.int32(1), np.int32(n))
+    positions = np.arange(n, dtype=np.int32)
+    is_start, is_stop = np.ones((2, *ordered.shape), dtype=bool)
+    is_start[..., 1:] = ordered[..., 1:] != ordered[..., :-1]
+    is_stop[..., :-1] = is_start[..., 1:]
+    first = np.maximum.accumulate(np.where(is_start, positions, np.int32(0)), axis=-1)
+    end = np.where(is_stop, positions + np.int32(1), np.int32(n))
     return first, np.minimum.accumulate(end[..., ::-1], axis=-1)[..., ::-1]
 
 
@@ -161,41 +161,43 @@ def lower_before(codes: Ints, weights: Floats | None = None) -> NDArray[Any]:
     >>> lower_before(np.array([[1, 0, 3, 2]])).tolist()
     [[0, 0, 2, 2]]
     """
-    rows, n = codes.shape
-    width = max(1, math.isqrt(n))
-    blocks = -(-n // width)
-    size = blocks * width
-    kind: Any = np.int16 if size <= np.iinfo(np.int16).max else np.int32
-    place, start = np.arange(size), np.arange(rows)[:, np.newaxis]
-    padded = np.broadcast_to(place, (rows, size)).astype(kind)
+    n_rows, n = codes.shape
+    block_width = max(1, math.isqrt(n))
+    n_blocks = -(-n // block_width)
+    padded_length = n_blocks * block_width
+    int_type: Any = np.int16 if padded_length <= np.iinfo(np.int16).max else np.int32
+    positions, row_numbers = np.arange(padded_length), np.arange(n_rows)[:, np.newaxis]
+    padded = np.broadcast_to(positions, (n_rows, padded_length)).astype(int_type)
     padded[:, :n] = codes
-    by_code = padded + size * start
-    block_of, mass_of = np.empty(rows * size, dtype=kind), None
-    block_of[by_code] = place // width
-    mass = None if weights is None else np.pad(weights, ((0, 0), (0, size - n)))
-    if mass is not None:
-        mass_of = np.empty(rows * size)
-        mass_of[by_code] = mass
-    cell = (blocks * start + place // width) * blocks + padded // width
-    counts = np.bincount(cell.ravel(), None if mass is None else mass.ravel(), rows * blocks**2)
-    table = np.asarray(counts, dtype=np.int64 if mass is None else np.float64).reshape(rows, blocks, blocks)
-    lower = np.zeros_like(table)
-    np.cumsum(np.cumsum(table[:, :-1, :-1], axis=1), axis=2, out=lower[:, 1:, 1:])
-    result = lower.reshape(-1)[cell]
-    result += _lower_in_block(padded, mass, width).reshape(rows, size)
-    result += _lower_in_block(block_of, mass_of, width).reshape(-1)[by_code]
-    return np.asarray(result[:, :n])
+    index_by_code = padded + padded_length * row_numbers
+    block_of_code, weight_of_code = np.empty(n_rows * padded_length, dtype=int_type), None
+    block_of_code[index_by_code] = positions // block_width
+    padded_weights = None if weights is None else np.pad(weights, ((0, 0), (0, padded_length - n)))
+    if padded_weights is not None:
+        weight_of_code = np.empty(n_rows * padded_length)
+        weight_of_code[index_by_code] = padded_weights
+    cell = (n_blocks * row_numbers + positions // block_width) * n_blocks + padded // block_width
+    counts = np.bincount(cell.ravel(), None if padded_weights is None else padded_weights.ravel(), n_rows * n_blocks**2)
+    table = np.asarray(counts, dtype=np.int64 if padded_weights is None else np.float64).reshape(
+        n_rows, n_blocks, n_blocks
+    )
+    lower_table = np.zeros_like(table)
+    np.cumsum(np.cumsum(table[:, :-1, :-1], axis=1), axis=2, out=lower_table[:, 1:, 1:])
+    lower_sums = lower_table.reshape(-1)[cell]
+    lower_sums += _lower_in_block(padded, padded_weights, block_width).reshape(n_rows, padded_length)
+    lower_sums += _lower_in_block(block_of_code, weight_of_code, block_width).reshape(-1)[index_by_code]
+    return np.asarray(lower_sums[:, :n])
 
 
-def _lower_in_block(values: NDArray[Any], weights: Floats | None, width: int) -> NDArray[Any]:
-    """Number of earlier lower elements in the same block, or the sum of their weights: (blocks, width)."""
-    columns = np.ascontiguousarray(values.reshape(-1, width).T)  # whole blocks are compared at once
-    mass = None if weights is None else np.ascontiguousarray(weights.reshape(-1, width).T)
-    result = np.zeros(columns.shape, dtype=values.dtype if mass is None else np.float64)
-    for j in range(width - 1):
-        lower = columns[j] < columns[j + 1 :]
-        result[j + 1 :] += lower if mass is None else lower * mass[j]
-    return result.T
+def _lower_in_block(values: NDArray[Any], weights: Floats | None, block_width: int) -> NDArray[Any]:
+    """Number of earlier lower elements in the same block, or the sum of their weights: (blocks, block_width)."""
+    columns = np.ascontiguousarray(values.reshape(-1, block_width).T)  # whole blocks are compared at once
+    weight_columns = None if weights is None else np.ascontiguousarray(weights.reshape(-1, block_width).T)
+    lower_sums = np.zeros(columns.shape, dtype=values.dtype if weight_columns is None else np.float64)
+    for j in range(block_width - 1):
+        is_lower = columns[j] < columns[j + 1 :]
+        lower_sums[j + 1 :] += is_lower if weight_columns is None else is_lower * weight_columns[j]
+    return lower_sums.T
 
 
 def representation(values: Floats, *, weights: NDArray[Any]) -> Floats:
@@ -227,12 +229,12 @@ def representation(values: Floats, *, weights: NDArray[Any]) -> Floats:
     [[[2.5, 3.5, 6.0]]]
     """
     ranks = mid_ranks(values)
-    ranked = ~np.isnan(ranks)
-    size = ranked.sum(axis=-1, keepdims=True)
-    ranked &= size >= _ENOUGH
-    stretched = np.where(ranked, (ranks - 0.5) * (ranks.shape[-1] / np.maximum(size, 1)) + 0.5, 0.0)
-    total, present = (weighted_sums(weights, part.swapaxes(1, 2)) for part in (stretched, ranked))
-    return total * ratio(weights.sum(axis=1)[:, np.newaxis, np.newaxis], present)
+    is_ranked = ~np.isnan(ranks)
+    n_ranked = is_ranked.sum(axis=-1, keepdims=True)
+    is_ranked &= n_ranked >= _ENOUGH
+    rescaled_ranks = np.where(is_ranked, (ranks - 0.5) * (ranks.shape[-1] / np.maximum(n_ranked, 1)) + 0.5, 0.0)
+    rank_sums, n_present = (weighted_sums(weights, part.swapaxes(1, 2)) for part in (rescaled_ranks, is_ranked))
+    return rank_sums * ratio(weights.sum(axis=1)[:, np.newaxis, np.newaxis], n_present)
 
 
 def _restored(values: Floats, order: Ints, ranks: Floats) -> Floats:

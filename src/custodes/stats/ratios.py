@@ -25,5 +25,5 @@ def mean_of_defined(values: NDArray[Any], *, axis: int = -1) -> NDArray[np.float
     >>> mean_of_defined(np.array([[1.0, np.nan, 2.0], [np.nan, np.nan, np.nan]])).tolist()
     [1.5, nan]
     """
-    defined = ~np.isnan(values)
-    return ratio(np.where(defined, values, 0.0).sum(axis=axis), defined.sum(axis=axis))
+    is_defined = ~np.isnan(values)
+    return ratio(np.where(is_defined, values, 0.0).sum(axis=axis), is_defined.sum(axis=axis))

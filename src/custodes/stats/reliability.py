@@ -34,12 +34,16 @@ def coincidences(labels: AnnotatorLabels, *, units: Ints, n_units: int) -> Float
     1. Tasks with one label are ignored.
     """
     votes, n = labels.votes, labels.n_votes
-    share = np.where(n > 1, 1 / np.maximum(n - 1, 1), 0.0)
+    pair_weight = np.where(n > 1, 1 / np.maximum(n - 1, 1), 0.0)
     result = np.zeros((n_units, labels.n_labels, labels.n_labels))
-    for one in range(labels.n_labels):
-        for other in range(one + 1):
-            pairs = votes[:, one] * (votes[:, other] - (one == other)) * share
-            result[:, one, other] = result[:, other, one] = np.bincount(units, weights=pairs, minlength=n_units)
+    for first_label in range(labels.n_labels):
+        for second_label in range(first_label + 1):
+            pair_sums_of_tasks = (
+                votes[:, first_label] * (votes[:, second_label] - (first_label == second_label)) * pair_weight
+            )
+            result[:, first_label, second_label] = result[:, second_label, first_label] = np.bincount(
+                units, weights=pair_sums_of_tasks, minlength=n_units
+            )
     return result
 
 
@@ -56,15 +60,15 @@ def alpha(coincidences: NDArray[Any], *, scale: Scale) -> Floats:
     Krippendorff 1970; 2019, "Content Analysis", chapter 12 (coincidences; differences of nominal and ordinal data).
     """
     counts = np.asarray(coincidences, dtype=np.float64)
-    by_label = counts.sum(axis=-1)
+    label_totals = counts.sum(axis=-1)
     if scale == "nominal":
-        difference = 1 - np.eye(counts.shape[-1])
+        squared_differences = 1 - np.eye(counts.shape[-1])
     else:  # number of labels between two labels, plus half of the number of each
-        middle = np.cumsum(by_label, axis=-1) - by_label / 2
-        difference = (middle[..., :, np.newaxis] - middle[..., np.newaxis, :]) ** 2
-    observed = (counts * difference).sum(axis=(-1, -2))
-    products = by_label[..., :, np.newaxis] * by_label[..., np.newaxis, :]
-    expected = ratio((products * difference).sum(axis=(-1, -2)), by_label.sum(axis=-1) - 1)
+        middle_ranks = np.cumsum(label_totals, axis=-1) - label_totals / 2
+        squared_differences = (middle_ranks[..., :, np.newaxis] - middle_ranks[..., np.newaxis, :]) ** 2
+    observed = (counts * squared_differences).sum(axis=(-1, -2))
+    products = label_totals[..., :, np.newaxis] * label_totals[..., np.newaxis, :]
+    expected = ratio((products * squared_differences).sum(axis=(-1, -2)), label_totals.sum(axis=-1) - 1)
     return np.asarray(1 - ratio(observed, expected))
 
 
@@ -73,12 +77,14 @@ def moments(task: Ints, value: Floats, *, units: Ints, n_units: int) -> Floats:
     scores = value - value.mean() if len(value) else value
     deviation = np.sqrt((scores**2).mean()) if len(value) else 0.0
     scores = scores / deviation if deviation > 0 else scores
-    number, total, square = (
+    n_ratings, value_sums, square_sums = (
         np.bincount(task, weights=values, minlength=len(units)) for values in (np.ones(len(task)), scores, scores**2)
     )
-    within = 2 * (number * square - total**2) / np.maximum(number - 1, 1)
-    parts = (np.where(number > 1, part, 0.0) for part in (within, number, total, square))
-    return np.stack([np.bincount(units, weights=part, minlength=n_units) for part in parts], axis=1)
+    within_differences = 2 * (n_ratings * square_sums - value_sums**2) / np.maximum(n_ratings - 1, 1)
+    task_sums = (
+        np.where(n_ratings > 1, task_sum, 0.0) for task_sum in (within_differences, n_ratings, value_sums, square_sums)
+    )
+    return np.stack([np.bincount(units, weights=task_sum, minlength=n_units) for task_sum in task_sums], axis=1)
 
 
 def interval_alpha(moments: NDArray[Any]) -> Floats:
@@ -92,9 +98,9 @@ def interval_alpha(moments: NDArray[Any]) -> Floats:
     ----------
     Krippendorff 2019, chapter 12 (interval data).
     """
-    within, number, total, square = np.moveaxis(np.asarray(moments, dtype=np.float64), -1, 0)
-    expected = ratio(2 * (number * square - total**2), number - 1)
-    return np.asarray(1 - ratio(within, np.where(expected > 1e-9 * number, expected, 0.0)))
+    within_differences, n_ratings, value_sum, square_sum = np.moveaxis(np.asarray(moments, dtype=np.float64), -1, 0)
+    expected = ratio(2 * (n_ratings * square_sum - value_sum**2), n_ratings - 1)
+    return np.asarray(1 - ratio(within_differences, np.where(expected > 1e-9 * n_ratings, expected, 0.0)))
 
 
 def gini(counts: Ints) -> float:
@@ -109,9 +115,9 @@ def gini(counts: Ints) -> float:
     ----------
     Gini 1912, by the mean absolute difference.
     """
-    ordered = np.sort(np.asarray(counts, dtype=np.float64))
-    n, total = len(ordered), ordered.sum()
-    return float((2 * np.arange(1, n + 1) - n - 1) @ ordered / (n * total)) if total else float("nan")
+    sorted_counts = np.sort(np.asarray(counts, dtype=np.float64))
+    n, total = len(sorted_counts), sorted_counts.sum()
+    return float((2 * np.arange(1, n + 1) - n - 1) @ sorted_counts / (n * total)) if total else float("nan")
 
 
 def effective_number(counts: Ints) -> float:
@@ -125,8 +131,8 @@ def effective_number(counts: Ints) -> float:
     ----------
     Kish 1965.
     """
-    values = np.asarray(counts, dtype=np.float64)
-    return float(values.sum() ** 2 / (values**2).sum()) if values.any() else float("nan")
+    n_answers = np.asarray(counts, dtype=np.float64)
+    return float(n_answers.sum() ** 2 / (n_answers**2).sum()) if n_answers.any() else float("nan")
 
 
 class Taste(NamedTuple):
@@ -161,54 +167,65 @@ def taste(group: Ints, item: Ints, worker: Ints, value: Floats) -> Taste:
     Ours, a moment estimator; Kish 1965 for the design effect 1 + (k - 1) rho.
     """
     icc = _icc(group, item, worker, value, np.ones(len(value), dtype=np.bool_))
-    present, place = np.unique(worker, return_inverse=True)
-    n = min(len(present), MOST_BLOCKS)
-    left = np.array([_icc(group, item, worker, value, place % n != block) for block in range(n)])
-    defined = np.isfinite(left).all() and n > 1
-    error = float(np.sqrt((n - 1) / n * ((left - left.mean()) ** 2).sum())) if defined else float("nan")
-    _, number = np.unique(np.stack([group, worker]), axis=1, return_counts=True)
-    mean_answers = float((number**2).sum() / number.sum()) if len(number) else float("nan")
+    annotators, annotator_index = np.unique(worker, return_inverse=True)
+    n = min(len(annotators), MOST_BLOCKS)
+    estimates_without_block = np.array(
+        [_icc(group, item, worker, value, annotator_index % n != block) for block in range(n)]
+    )
+    is_defined = np.isfinite(estimates_without_block).all() and n > 1
+    error = (
+        float(np.sqrt((n - 1) / n * ((estimates_without_block - estimates_without_block.mean()) ** 2).sum()))
+        if is_defined
+        else float("nan")
+    )
+    _, n_answers = np.unique(np.stack([group, worker]), axis=1, return_counts=True)
+    mean_answers = float((n_answers**2).sum() / n_answers.sum()) if len(n_answers) else float("nan")
     return Taste(icc, error, mean_answers, 1 + (mean_answers - 1) * max(icc, 0.0) if np.isfinite(icc) else float("nan"))
 
 
-def _icc(group: Ints, item: Ints, worker: Ints, value: Floats, used: Bools) -> float:
-    item, worker, value = item[used], worker[used], value[used]
-    _, place = np.unique(group[used], return_inverse=True)
-    n_groups = int(place.max(initial=-1)) + 1
+def _icc(group: Ints, item: Ints, worker: Ints, value: Floats, is_used: Bools) -> float:
+    item, worker, value = item[is_used], worker[is_used], value[is_used]
+    _, group_index = np.unique(group[is_used], return_inverse=True)
+    n_groups = int(group_index.max(initial=-1)) + 1
 
-    def sums(values: Floats) -> Floats:
-        return np.bincount(place, weights=values, minlength=n_groups).astype(np.float64)
+    def sum_by_group(values: Floats) -> Floats:
+        return np.bincount(group_index, weights=values, minlength=n_groups).astype(np.float64)
 
-    n = sums(np.ones(len(value)))
+    n = sum_by_group(np.ones(len(value)))
     # Centred on the group: otherwise products would depend on the level if items are shared unevenly.
-    centred = value - (sums(value) / np.maximum(n, 1))[place]
+    centred = value - (sum_by_group(value) / np.maximum(n, 1))[group_index]
     value = np.where(np.abs(centred) <= _SAME * np.abs(value), 0.0, centred)  # rounding error of equal answers
     value = value / unit_of(value)
 
-    def cells(within: Ints) -> tuple[Ints, Ints, Floats, Floats]:
+    def sum_cells(within_index: Ints) -> tuple[Ints, Ints, Floats, Floats]:
         """The group of each cell of answers, the cell of each answer, and two sums over the cells of each group: of
         squared totals, and of squared sizes."""
-        width = int(within.max(initial=0)) + 1
-        keys, at = np.unique(place * width + within, return_inverse=True)
-        of_group, total, number = keys // width, np.bincount(at, weights=value), np.bincount(at, minlength=len(keys))
-        squares = (
-            np.bincount(of_group, weights=sums_or_counts**2.0, minlength=n_groups) for sums_or_counts in (total, number)
+        width = int(within_index.max(initial=0)) + 1
+        cell_keys, cell_index = np.unique(group_index * width + within_index, return_inverse=True)
+        of_group, total, n_of_cell = (
+            cell_keys // width,
+            np.bincount(cell_index, weights=value),
+            np.bincount(cell_index, minlength=len(cell_keys)),
         )
-        return of_group, at, *squares
+        squares = (
+            np.bincount(of_group, weights=sums_or_counts**2.0, minlength=n_groups)
+            for sums_or_counts in (total, n_of_cell)
+        )
+        return of_group, cell_index, *squares
 
-    total, square = sums(value), sums(value**2)
-    of_worker, at, same, same_n = cells(worker)
-    _, _, shared, shared_n = cells(item)
-    others_n = n**2 - same_n - shared_n + n
-    between = ratio(total**2 - same - shared + square, others_n)
+    total, value_squares = sum_by_group(value), sum_by_group(value**2)
+    group_of_cell, cell_index, squares_within_worker, n_within_worker = sum_cells(worker)
+    _, _, squares_within_item, n_within_item = sum_cells(item)
+    n_of_others = n**2 - n_within_worker - n_within_item + n
+    mean_product_of_others = ratio(total**2 - squares_within_worker - squares_within_item + value_squares, n_of_others)
     # Weights: number of answers minus one, so that the most active annotators do not dominate.
-    number = np.bincount(at, minlength=len(of_worker))
-    product = ratio(np.bincount(at, weights=value) ** 2 - np.bincount(at, weights=value**2), number)
-    used = (number > 1) & (others_n[of_worker] > 0)
-    weight, middle = (number - 1)[used], between[of_worker][used]
-    above = product[used].sum() - (weight * middle).sum()
-    spread = (weight * ((square / np.maximum(n, 1))[of_worker][used] - middle)).sum()
-    return float(np.clip(above / spread, -1.0, 1.0)) if spread > _SAME * weight.sum() else float("nan")
+    n_of_cell = np.bincount(cell_index, minlength=len(group_of_cell))
+    product = ratio(np.bincount(cell_index, weights=value) ** 2 - np.bincount(cell_index, weights=value**2), n_of_cell)
+    is_used = (n_of_cell > 1) & (n_of_others[group_of_cell] > 0)
+    weight, expected_product = (n_of_cell - 1)[is_used], mean_product_of_others[group_of_cell][is_used]
+    excess_product = product[is_used].sum() - (weight * expected_product).sum()
+    spread = (weight * ((value_squares / np.maximum(n, 1))[group_of_cell][is_used] - expected_product)).sum()
+    return float(np.clip(excess_product / spread, -1.0, 1.0)) if spread > _SAME * weight.sum() else float("nan")
 
 
 class ClusteredMargins(NamedTuple):
@@ -262,23 +279,27 @@ def clustered_margins(pair: Ints, worker: Ints, value: Floats, *, pairs: int, co
     """
     from scipy.special import stdtr, stdtrit
 
-    cells, where = np.unique(np.stack([pair, worker]), axis=1, return_inverse=True)
-    where = where.reshape(-1)
-    number = np.bincount(where, minlength=cells.shape[1]).astype(np.float64)
-    total = np.bincount(where, weights=value, minlength=cells.shape[1])
+    cells, cell_index = np.unique(np.stack([pair, worker]), axis=1, return_inverse=True)
+    cell_index = cell_index.reshape(-1)
+    n_of_cell = np.bincount(cell_index, minlength=cells.shape[1]).astype(np.float64)
+    total = np.bincount(cell_index, weights=value, minlength=cells.shape[1])
 
-    def by_pair(values: NDArray[Any]) -> Floats:
+    def sum_by_pair(values: NDArray[Any]) -> Floats:
         return np.bincount(cells[0], weights=values, minlength=pairs).astype(np.float64)
 
-    n, people = by_pair(number), np.bincount(cells[0], minlength=pairs)
-    margin, effective = ratio(by_pair(total), n), ratio(n**2, by_pair(number**2))
-    squares = by_pair((total - number * margin[cells[0]]) ** 2)
-    error = np.sqrt(ratio(squares * people, people - 1.0)) / np.maximum(n, 1)
-    enough = (people >= FEWEST_ANNOTATORS) & (effective > 1)
-    freedom = np.where(enough, effective - 1, 1.0)
-    reach = stdtrit(freedom, (1 + confidence) / 2) * error
+    n, n_annotators = sum_by_pair(n_of_cell), np.bincount(cells[0], minlength=pairs)
+    margin, effective_n = ratio(sum_by_pair(total), n), ratio(n**2, sum_by_pair(n_of_cell**2))
+    squares = sum_by_pair((total - n_of_cell * margin[cells[0]]) ** 2)
+    error = np.sqrt(ratio(squares * n_annotators, n_annotators - 1.0)) / np.maximum(n, 1)
+    has_enough = (n_annotators >= FEWEST_ANNOTATORS) & (effective_n > 1)
+    degrees_of_freedom = np.where(has_enough, effective_n - 1, 1.0)
+    half_width = stdtrit(degrees_of_freedom, (1 + confidence) / 2) * error
     with np.errstate(divide="ignore", invalid="ignore"):
         t = np.where(margin == 0, 0.0, np.abs(margin) / error)
-    bounds_and_p = np.clip(margin - reach, -1, 1), np.clip(margin + reach, -1, 1), 2 * stdtr(freedom, -t)
-    low, high, p = (np.where(enough, values, np.nan) for values in bounds_and_p)
-    return ClusteredMargins(margin, low, high, p, people, effective)
+    bounds_and_p = (
+        np.clip(margin - half_width, -1, 1),
+        np.clip(margin + half_width, -1, 1),
+        2 * stdtr(degrees_of_freedom, -t),
+    )
+    low, high, p = (np.where(has_enough, values, np.nan) for values in bounds_and_p)
+    return ClusteredMargins(margin, low, high, p, n_annotators, effective_n)

@@ -34,13 +34,13 @@ def sign_test(
     wins, losses = np.asarray(wins, dtype=np.float64), np.asarray(losses, dtype=np.float64)
     if test == "exact":
         # Both binomial tails through the beta function: SciPy's bdtr is inaccurate beyond 1e7 comparisons.
-        at_least = np.where(wins > 0, betainc(np.maximum(wins, _NEAR), losses + 1, probability), 1.0)
-        at_most = np.where(losses > 0, betainc(np.maximum(losses, _NEAR), wins + 1, 1 - probability), 1.0)
-        tail = np.minimum(at_least, at_most)
+        p_at_least = np.where(wins > 0, betainc(np.maximum(wins, _NEAR), losses + 1, probability), 1.0)
+        p_at_most = np.where(losses > 0, betainc(np.maximum(losses, _NEAR), wins + 1, 1 - probability), 1.0)
+        tail_probability = np.minimum(p_at_least, p_at_most)
     else:
-        spread = np.sqrt(np.maximum(wins + losses, 1) * (probability * (1 - probability)))
-        tail = ndtr(-np.abs(wins * (1 - probability) - losses * probability) / spread)
-    return np.asarray(np.minimum(2 * tail, 1.0))
+        standard_deviation = np.sqrt(np.maximum(wins + losses, 1) * (probability * (1 - probability)))
+        tail_probability = ndtr(-np.abs(wins * (1 - probability) - losses * probability) / standard_deviation)
+    return np.asarray(np.minimum(2 * tail_probability, 1.0))
 
 
 def adjust(p: NDArray[np.float64], *, correction: Correction) -> NDArray[np.float64]:
@@ -58,16 +58,16 @@ def adjust(p: NDArray[np.float64], *, correction: Correction) -> NDArray[np.floa
     if correction == "none":
         return p.copy()
     order = np.argsort(p, axis=-1)  # NaN last
-    ascending = np.take_along_axis(p, order, axis=-1)
-    tests = np.sum(~np.isnan(p), axis=-1, keepdims=True)
+    sorted_p = np.take_along_axis(p, order, axis=-1)
+    n_tests = np.sum(~np.isnan(p), axis=-1, keepdims=True)
     rank = np.arange(1, p.shape[-1] + 1)
     if correction == "holm":
-        adjusted = np.maximum.accumulate(ascending * (tests - rank + 1), axis=-1)
+        adjusted_p = np.maximum.accumulate(sorted_p * (n_tests - rank + 1), axis=-1)
     else:
         # fmin ignores NaN, which come first when going down from the largest
-        adjusted = np.fmin.accumulate((ascending * tests / rank)[..., ::-1], axis=-1)[..., ::-1]
+        adjusted_p = np.fmin.accumulate((sorted_p * n_tests / rank)[..., ::-1], axis=-1)[..., ::-1]
     result = np.empty_like(p)
-    np.put_along_axis(result, order, np.minimum(adjusted, 1.0), axis=-1)
+    np.put_along_axis(result, order, np.minimum(adjusted_p, 1.0), axis=-1)
     return result
 
 
@@ -101,5 +101,5 @@ class SignTest:
         ratings."""
         # Written out: a sum over an axis of three is several times slower.
         wins, ties, losses = (np.asarray(outcomes[..., k], dtype=np.float64) for k in range(3))
-        significant = self.p_values(outcomes) <= self.alpha
-        return np.where(wins + ties + losses > 0, np.sign(wins - losses) * significant, np.nan)
+        is_significant = self.p_values(outcomes) <= self.alpha
+        return np.where(wins + ties + losses > 0, np.sign(wins - losses) * is_significant, np.nan)

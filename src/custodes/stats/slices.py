@@ -76,81 +76,102 @@ def slice_tests(numerator: Floats, denominator: Floats, slices: Ints, *, confide
     """
     n_slices = int(slices.max(initial=-1)) + 1
     order = np.argsort(slices, kind="stable")
-    has = denominator > 0
-    a, b = np.where(has, numerator, 0.0), np.where(has, denominator, 0.0)
-    sums = np.stack([has.astype(np.float64), a, b, a * a, a * b, b * b])[..., order]  # (6, ratios, parts)
-    starts = np.searchsorted(slices[order], np.arange(n_slices))
-    whole = _spread(sums.sum(axis=-1)[..., None])[1]
-    n, value, other, difference, error = _differences(np.add.reduceat(sums, starts, axis=-1), whole)
+    has_denominator = denominator > 0
+    a, b = np.where(has_denominator, numerator, 0.0), np.where(has_denominator, denominator, 0.0)
+    sums = np.stack([has_denominator.astype(np.float64), a, b, a * a, a * b, b * b])[..., order]  # (6, ratios, parts)
+    slice_starts = np.searchsorted(slices[order], np.arange(n_slices))
+    variance_of_whole = _spread(sums.sum(axis=-1)[..., None])[1]
+    n, value, value_outside, difference, error = _differences(
+        np.add.reduceat(sums, slice_starts, axis=-1), variance_of_whole
+    )
     n_other = n.sum(axis=1, keepdims=True) - n
-    tested = (np.minimum(n, n_other) >= FEWEST_PARTS) & np.isfinite(difference)
-    freedom = np.maximum(np.minimum(n, n_other) - 1, 1)
-    observed = _as_normal(_statistic(difference, error), freedom)
-    draws = _permuted(sums, starts, whole, tested)
-    p_value, p_adjusted, reach = np.full((3, *n.shape), np.nan)
-    if tested.any():
-        least = np.where(tested, observed * (1 - _SAME) - _SAME, np.inf)
-        p_value = np.where(tested, (1 + (draws >= least).sum(axis=0)) / (1 + len(draws)), np.nan)
-        largest = np.where(tested, _as_normal(draws, freedom), 0.0).max(axis=(1, 2))
-        threshold = _as_normal(np.maximum(least, 0.0), freedom)
-        p_adjusted = (1 + (largest[:, None, None] >= threshold).sum(axis=0)) / (1 + len(draws))
-        p_adjusted = np.where(tested, np.maximum(p_adjusted, p_value), np.nan)
-        rank = int((1 - confidence) * (len(draws) + 1) + _SAME)
-        critical = _as_student(np.sort(draws, axis=0)[len(draws) - rank], freedom) if rank else np.full(n.shape, np.inf)
-        reach = np.where(tested & np.isfinite(critical), critical * np.where(error > 0, error, 0.0), np.nan)
-    contains = ~(p_value <= 1 - confidence)
+    is_tested = (np.minimum(n, n_other) >= FEWEST_PARTS) & np.isfinite(difference)
+    degrees_of_freedom = np.maximum(np.minimum(n, n_other) - 1, 1)
+    observed_statistic = _as_normal(_statistic(difference, error), degrees_of_freedom)
+    permuted_statistics = _permuted(sums, slice_starts, variance_of_whole, is_tested)
+    p_value, p_adjusted, half_width = np.full((3, *n.shape), np.nan)
+    if is_tested.any():
+        threshold_of_statistic = np.where(is_tested, observed_statistic * (1 - _SAME) - _SAME, np.inf)
+        p_value = np.where(
+            is_tested,
+            (1 + (permuted_statistics >= threshold_of_statistic).sum(axis=0)) / (1 + len(permuted_statistics)),
+            np.nan,
+        )
+        largest_statistics = np.where(is_tested, _as_normal(permuted_statistics, degrees_of_freedom), 0.0).max(
+            axis=(1, 2)
+        )
+        threshold = _as_normal(np.maximum(threshold_of_statistic, 0.0), degrees_of_freedom)
+        p_adjusted = (1 + (largest_statistics[:, None, None] >= threshold).sum(axis=0)) / (1 + len(permuted_statistics))
+        p_adjusted = np.where(is_tested, np.maximum(p_adjusted, p_value), np.nan)
+        rank = int((1 - confidence) * (len(permuted_statistics) + 1) + _SAME)
+        critical = (
+            _as_student(np.sort(permuted_statistics, axis=0)[len(permuted_statistics) - rank], degrees_of_freedom)
+            if rank
+            else np.full(n.shape, np.inf)
+        )
+        half_width = np.where(is_tested & np.isfinite(critical), critical * np.where(error > 0, error, 0.0), np.nan)
+    is_zero_inside = ~(p_value <= 1 - confidence)
     return SliceTests(
         n=n.astype(np.int64),
         value=value,
-        other=other,
+        other=value_outside,
         difference=difference,
-        low=np.where(contains, np.minimum(difference - reach, 0.0), difference - reach),
-        high=np.where(contains, np.maximum(difference + reach, 0.0), difference + reach),
+        low=np.where(is_zero_inside, np.minimum(difference - half_width, 0.0), difference - half_width),
+        high=np.where(is_zero_inside, np.maximum(difference + half_width, 0.0), difference + half_width),
         p_value=p_value,
         p_adjusted=p_adjusted,
     )
 
 
-def _permuted(sums: Floats, starts: Ints, whole: Floats, tested: Bools) -> Floats:
+def _permuted(sums: Floats, slice_starts: Ints, variance_of_whole: Floats, is_tested: Bools) -> Floats:
     """|difference| / standard error of every permutation: (permutations, ratios, slices)."""
-    parts = sums.shape[-1]
-    n = int(np.clip(_WORK // max(1, sums.size), _FEWEST_PERMUTATIONS, PERMUTATIONS)) if tested.any() else 0
+    n_parts = sums.shape[-1]
+    n = int(np.clip(_WORK // max(1, sums.size), _FEWEST_PERMUTATIONS, PERMUTATIONS)) if is_tested.any() else 0
     rng = np.random.default_rng(STREAM)
-    result = np.empty((n, *tested.shape))
+    statistics = np.empty((n, *is_tested.shape))
     rows = np.ascontiguousarray(np.moveaxis(sums, -1, 0))  # (parts, 6, ratios): a part is moved as a whole
-    for here in chunks(n, sums.size // 4):
-        moved = rng.permuted(np.tile(np.arange(parts), (here.stop - here.start, 1)), axis=1)
-        added = np.add.reduceat(rows[moved], starts, axis=1)  # (block, slices, 6, ratios)
-        _, _, _, difference, error = _differences(np.moveaxis(added, (0, 1, 2, 3), (1, 3, 0, 2)), whole)
-        result[here] = _statistic(difference, error)
-    return result
+    for permutation_slice in chunks(n, sums.size // 4):
+        permuted_indices = rng.permuted(
+            np.tile(np.arange(n_parts), (permutation_slice.stop - permutation_slice.start, 1)), axis=1
+        )
+        permuted_sums = np.add.reduceat(rows[permuted_indices], slice_starts, axis=1)  # (block, slices, 6, ratios)
+        _, _, _, difference, error = _differences(
+            np.moveaxis(permuted_sums, (0, 1, 2, 3), (1, 3, 0, 2)), variance_of_whole
+        )
+        statistics[permutation_slice] = _statistic(difference, error)
+    return statistics
 
 
-def _differences(sums: Floats, whole: Floats) -> tuple[Floats, Floats, Floats, Floats, Floats]:
+def _differences(sums: Floats, variance_of_whole: Floats) -> tuple[Floats, Floats, Floats, Floats, Floats]:
     """Number of parts, ratio in the slice, ratio outside it, difference, and standard error, from sums (6, ..., ratios,
     slices)."""
-    rest = sums.sum(axis=-1, keepdims=True) - sums
-    (value, inside), (other, outside) = _spread(sums), _spread(rest)
-    n, n_other = sums[0], rest[0]
-    inside, outside = (np.maximum(one, ratio((k - 1) * one + whole, k)) for one, k in ((inside, n), (outside, n_other)))
-    variance = ratio(inside, n) + ratio(outside, n_other)
-    return n, value, other, value - other, np.sqrt(variance)
+    sums_outside = sums.sum(axis=-1, keepdims=True) - sums
+    (value, variance_inside), (value_outside, variance_outside) = _spread(sums), _spread(sums_outside)
+    n, n_other = sums[0], sums_outside[0]
+    variance_inside, variance_outside = (
+        np.maximum(variance_of_side, ratio((n_of_side - 1) * variance_of_side + variance_of_whole, n_of_side))
+        for variance_of_side, n_of_side in ((variance_inside, n), (variance_outside, n_other))
+    )
+    variance = ratio(variance_inside, n) + ratio(variance_outside, n_other)
+    return n, value, value_outside, value - value_outside, np.sqrt(variance)
 
 
 def _spread(sums: Floats) -> tuple[Floats, Floats]:
     """The ratio, and the variance of the influence of one part of mean size. The variance is 0 for a single part."""
     n, a, b, aa, ab, bb = sums
     value = ratio(a, b)
-    filled = np.nan_to_num(value)
-    squares = np.maximum(aa - 2 * filled * ab + filled**2 * bb, 0.0)
-    size = np.where(n > 0, b / np.maximum(n, 1), 1.0)
-    return value, np.where(n > 1, squares / np.maximum(n - 1, 1) / np.where(size > 0, size, 1.0) ** 2, 0.0)
+    value_or_zero = np.nan_to_num(value)
+    squares = np.maximum(aa - 2 * value_or_zero * ab + value_or_zero**2 * bb, 0.0)
+    mean_size = np.where(n > 0, b / np.maximum(n, 1), 1.0)
+    return value, np.where(n > 1, squares / np.maximum(n - 1, 1) / np.where(mean_size > 0, mean_size, 1.0) ** 2, 0.0)
 
 
 def _statistic(difference: Floats, error: Floats) -> Floats:
     """|t|; 0 if the difference is 0, or if it is undefined for a permutation."""
-    size = np.abs(np.nan_to_num(difference))
-    return np.where(size > _SAME, size / np.where(error > 0, error, np.finfo(float).tiny), 0.0)
+    absolute_difference = np.abs(np.nan_to_num(difference))
+    return np.where(
+        absolute_difference > _SAME, absolute_difference / np.where(error > 0, error, np.finfo(float).tiny), 0.0
+    )
 
 
 def _as_normal(size: Floats, freedom: Floats) -> Floats:

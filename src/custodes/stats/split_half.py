@@ -29,13 +29,17 @@ def halves(n: int, *, most: int, rng: np.random.Generator) -> list[tuple[Half, H
     >>> [(a.tolist(), b.tolist()) for a, b in halves(3, most=10, rng=np.random.default_rng(0))]
     [([0], [1, 2]), ([1], [0, 2]), ([2], [0, 1])]
     """
-    everyone = np.arange(n)
-    ways = [np.array(one, dtype=np.intp) for one in combinations(range(n), n // 2)] if n <= 12 else []
+    annotators = np.arange(n)
+    first_halves = (
+        [np.array(first_half, dtype=np.intp) for first_half in combinations(range(n), n // 2)] if n <= 12 else []
+    )
     if n % 2 == 0:
-        ways = ways[: len(ways) // 2]  # the second half of the list holds the complements of the first
-    if not ways or len(ways) > most:
-        ways = [np.sort(rng.permutation(n)[: n // 2]) for _ in range(most)]
-    return [(one, np.setdiff1d(everyone, one)) for one in ways]
+        first_halves = first_halves[
+            : len(first_halves) // 2
+        ]  # the second half of the list holds the complements of the first
+    if not first_halves or len(first_halves) > most:
+        first_halves = [np.sort(rng.permutation(n)[: n // 2]) for _ in range(most)]
+    return [(first_half, np.setdiff1d(annotators, first_half)) for first_half in first_halves]
 
 
 def attainable(
@@ -59,12 +63,12 @@ def attainable(
     Source: the threshold model, Pearson 1900; Spearman 1910 and Brown 1910 for the reliability of means; Kendall 1945.
     """
     tau = np.asarray(tau, dtype=np.float64)
-    split, best = _simulated(np.asarray(marks, dtype=np.float64), ways, rng)
-    if np.isnan(split[-1] + best[-1]):
+    split_tau, tau_with_truth = _simulated(np.asarray(marks, dtype=np.float64), ways, rng)
+    if np.isnan(split_tau[-1] + tau_with_truth[-1]):
         return np.full_like(tau, np.nan)
     # Near 0 tau is proportional to the reliability, and the attainable value to its root.
-    reached = np.interp(np.sqrt(np.maximum(np.nan_to_num(tau), 0.0)), np.sqrt(split), best)
-    return np.where(np.isnan(tau), np.nan, reached)
+    attained_tau = np.interp(np.sqrt(np.maximum(np.nan_to_num(tau), 0.0)), np.sqrt(split_tau), tau_with_truth)
+    return np.where(np.isnan(tau), np.nan, attained_tau)
 
 
 def _simulated(marks: Floats, ways: Sequence[tuple[Half, Half]], rng: np.random.Generator) -> tuple[Floats, Floats]:
@@ -73,26 +77,26 @@ def _simulated(marks: Floats, ways: Sequence[tuple[Half, Half]], rng: np.random.
     from scipy.special import ndtr, ndtri
 
     n_truths = max(_FEWEST_TRUTHS, _TRUTHS // len(ways))
-    like = rng.integers(marks.shape[1], size=n_truths)
-    rated = ~np.isnan(marks[:, like])
+    item_of_truth = rng.integers(marks.shape[1], size=n_truths)
+    is_rated = ~np.isnan(marks[:, item_of_truth])
     truth = ndtri((rng.permutation(n_truths) + 0.5) / n_truths)
     # Errors are made exactly uncorrelated with the true scores and each other, which reduces noise.
-    basis, triangle = np.linalg.qr(np.column_stack([truth, rng.normal(size=rated.T.shape)]))
+    basis, triangle = np.linalg.qr(np.column_stack([truth, rng.normal(size=is_rated.T.shape)]))
     error = (basis * np.sign(np.diag(triangle)) * np.sqrt(n_truths)).T[1:]
-    ordered, n = np.sort(marks, axis=1), np.sum(~np.isnan(marks), axis=1, keepdims=True)
-    groups = np.zeros((2 * len(ways) + 1, len(marks)))  # alternating halves, then all
-    for row, half in zip(groups[:-1], chain(*ways), strict=True):
+    sorted_marks, n = np.sort(marks, axis=1), np.sum(~np.isnan(marks), axis=1, keepdims=True)
+    group_masks = np.zeros((2 * len(ways) + 1, len(marks)))  # alternating halves, then all
+    for row, half in zip(group_masks[:-1], chain(*ways), strict=True):
         row[half] = 1.0
-    groups[-1] = 1.0
-    size = groups @ rated
-    split, best = np.zeros((2, len(_GRID)))
+    group_masks[-1] = 1.0
+    n_rated = group_masks @ is_rated
+    split_tau, tau_with_truth = np.zeros((2, len(_GRID)))
     for k, reliability in enumerate(_GRID):
-        share = ndtr(np.sqrt(reliability) * truth + np.sqrt(1 - reliability) * error)
-        place = np.clip((share * n).astype(np.intp), 0, np.maximum(n - 1, 0))
-        ratings = np.where(rated, np.take_along_axis(ordered, place, axis=1), 0.0)
-        mean = groups @ ratings / np.where(size > 0, size, np.nan)
-        split[k] = mean_of_defined(kendall(mean[:-1:2], mean[1::2]))
-        best[k] = kendall(truth, mean[-1]).item()
+        rank_share = ndtr(np.sqrt(reliability) * truth + np.sqrt(1 - reliability) * error)
+        mark_index = np.clip((rank_share * n).astype(np.intp), 0, np.maximum(n - 1, 0))
+        ratings = np.where(is_rated, np.take_along_axis(sorted_marks, mark_index, axis=1), 0.0)
+        mean = group_masks @ ratings / np.where(n_rated > 0, n_rated, np.nan)
+        split_tau[k] = mean_of_defined(kendall(mean[:-1:2], mean[1::2]))
+        tau_with_truth[k] = kendall(truth, mean[-1]).item()
     # At reliability 0 both are 0 except for noise, which is nearly the same at the next value.
-    split, best = (curve - (1 - _GRID) * curve[0] for curve in (split, best))
-    return np.maximum.accumulate(split), best
+    split_tau, tau_with_truth = (curve - (1 - _GRID) * curve[0] for curve in (split_tau, tau_with_truth))
+    return np.maximum.accumulate(split_tau), tau_with_truth

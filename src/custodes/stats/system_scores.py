@@ -28,8 +28,8 @@ def is_complete(rated: Bools) -> bool:
     >>> is_complete(np.array([[True, True], [False, False]])), is_complete(np.array([[True, True], [True, False]]))
     (True, False)
     """
-    some = rated[:, rated.any(axis=0)]
-    return bool((some.all(axis=1) | ~some.any(axis=1)).all())
+    rated_systems = rated[:, rated.any(axis=0)]
+    return bool((rated_systems.all(axis=1) | ~rated_systems.any(axis=1)).all())
 
 
 def common_items(rated: Bools) -> Bools:
@@ -38,10 +38,10 @@ def common_items(rated: Bools) -> Bools:
     >>> common_items(np.array([[True, True, False], [False, False, True]])).tolist()
     [[False, True, False], [True, False, False], [False, False, False]]
     """
-    cells = rated.astype(np.float64)
-    shared = cells.T @ cells > 0
-    np.fill_diagonal(shared, False)
-    return np.asarray(shared)
+    indicators = rated.astype(np.float64)
+    has_common_item = indicators.T @ indicators > 0
+    np.fill_diagonal(has_common_item, False)
+    return np.asarray(has_common_item)
 
 
 def blocks_of(joined: Bools) -> NDArray[np.int64]:
@@ -65,9 +65,13 @@ def weighted_item_mean(
     >>> weighted_item_mean(np.array([[1.0, 3.0, np.nan]]), units=np.arange(3), weights=np.ones((1, 3))).tolist()
     [[2.0]]
     """
-    defined = ~np.isnan(values)
-    both = np.stack([np.where(defined, values, 0.0), defined])
-    per_unit = unit_sums(both if item_weights is None else both * item_weights, units=units, n_units=weights.shape[1])
+    is_defined = ~np.isnan(values)
+    values_and_counts = np.stack([np.where(is_defined, values, 0.0), is_defined])
+    per_unit = unit_sums(
+        values_and_counts if item_weights is None else values_and_counts * item_weights,
+        units=units,
+        n_units=weights.shape[1],
+    )
     return ratio(*np.moveaxis(weighted_sums(weights, per_unit), 1, 0))
 
 
@@ -109,33 +113,35 @@ def system_fit(
     if is_complete(rated):
         return system_means(masked, units=units, weights=weights, item_weights=item_weights)
     n_units = weights.shape[1]
-    share = np.ones(len(rated)) if item_weights is None else item_weights
-    cells = rated * share[:, np.newaxis]
-    size = np.maximum(rated.sum(axis=1), 1)
+    item_weight = np.ones(len(rated)) if item_weights is None else item_weights
+    cell_weights = rated * item_weight[:, np.newaxis]
+    n_systems_of_item = np.maximum(rated.sum(axis=1), 1)
     largest = np.abs(np.where(rated, scores, 0.0)).max(axis=(1, 2), initial=0.0)[:, np.newaxis, np.newaxis]
     values = np.where(rated, scores, 0.0) / np.where(largest > 0, largest, 1.0)
-    item_mean = values.sum(axis=2) / size
+    item_mean = values.sum(axis=2) / n_systems_of_item
     # Normal equations after eliminating the items' effects: a Laplacian of the graph of common items.
-    laplacian = -np.einsum("ia,ib->iab", cells / size[:, np.newaxis], rated.astype(np.float64))
+    laplacian = -np.einsum("ia,ib->iab", cell_weights / n_systems_of_item[:, np.newaxis], rated.astype(np.float64))
     diagonal = np.arange(rated.shape[1])
-    laplacian[:, diagonal, diagonal] += cells
-    gained = cells * (values - item_mean[..., np.newaxis])
-    per_unit = unit_sums(np.moveaxis(laplacian, 0, -1), units=units, n_units=n_units)
-    gained_unit = unit_sums(gained.swapaxes(1, 2), units=units, n_units=n_units)
-    used = rated.any(axis=1) * share
-    level_unit = unit_sums(used * item_mean, units=units, n_units=n_units)
-    spread_unit = unit_sums((used / size * rated.T), units=units, n_units=n_units)
-    count_unit = unit_sums(used, units=units, n_units=n_units)
+    laplacian[:, diagonal, diagonal] += cell_weights
+    weighted_deviations = cell_weights * (values - item_mean[..., np.newaxis])
+    laplacian_of_unit = unit_sums(np.moveaxis(laplacian, 0, -1), units=units, n_units=n_units)
+    deviations_of_unit = unit_sums(weighted_deviations.swapaxes(1, 2), units=units, n_units=n_units)
+    used_item_weights = rated.any(axis=1) * item_weight
+    level_of_unit = unit_sums(used_item_weights * item_mean, units=units, n_units=n_units)
+    system_share_of_unit = unit_sums((used_item_weights / n_systems_of_item * rated.T), units=units, n_units=n_units)
+    weight_of_unit = unit_sums(used_item_weights, units=units, n_units=n_units)
     result = np.empty((len(weights), len(scores), rated.shape[1]))
-    for some in chunks(len(weights), rated.shape[1] ** 2 + rated.shape[1] * len(scores)):
-        drawn = weights[some]
-        equations = weighted_sums(drawn, per_unit)
-        effect = np.einsum("bst,brt->brs", _inverse(equations), weighted_sums(drawn, gained_unit))
-        items = weighted_sums(drawn, count_unit)
-        level = weighted_sums(drawn, level_unit) - np.einsum("bs,brs->br", weighted_sums(drawn, spread_unit), effect)
-        score = effect + ratio(level, np.broadcast_to(items[:, np.newaxis], level.shape))[..., np.newaxis]
-        present = weighted_sums(drawn, unit_sums(cells.T, units=units, n_units=n_units)) > 0
-        result[some] = np.where(present[:, np.newaxis], score, np.nan)
+    for resample_slice in chunks(len(weights), rated.shape[1] ** 2 + rated.shape[1] * len(scores)):
+        weights_of_chunk = weights[resample_slice]
+        equations = weighted_sums(weights_of_chunk, laplacian_of_unit)
+        effect = np.einsum("bst,brt->brs", _inverse(equations), weighted_sums(weights_of_chunk, deviations_of_unit))
+        item_weight_sum = weighted_sums(weights_of_chunk, weight_of_unit)
+        level = weighted_sums(weights_of_chunk, level_of_unit) - np.einsum(
+            "bs,brs->br", weighted_sums(weights_of_chunk, system_share_of_unit), effect
+        )
+        score = effect + ratio(level, np.broadcast_to(item_weight_sum[:, np.newaxis], level.shape))[..., np.newaxis]
+        is_present = weighted_sums(weights_of_chunk, unit_sums(cell_weights.T, units=units, n_units=n_units)) > 0
+        result[resample_slice] = np.where(is_present[:, np.newaxis], score, np.nan)
     grid = np.exp2(-_GRID)
     return np.asarray(np.rint(result / grid) * grid * np.where(largest > 0, largest, 1.0)[..., 0])
 
@@ -144,7 +150,7 @@ def _inverse(equations: Floats) -> Floats:
     """Inverses (B, systems, systems) of Laplacians. In each block of connected systems, the effects sum to 0."""
     scale = np.maximum(np.abs(equations).max(axis=(1, 2), keepdims=True), 1e-300)
     equations = equations / scale
-    block = blocks_of(equations < -_SAME)
-    same = block[:, :, np.newaxis] == block[:, np.newaxis]
-    added = same / same.sum(axis=2, keepdims=True)
-    return np.asarray((np.linalg.inv(equations + added) - added) / scale)
+    block_of_system = blocks_of(equations < -_SAME)
+    is_same_block = block_of_system[:, :, np.newaxis] == block_of_system[:, np.newaxis]
+    projection = is_same_block / is_same_block.sum(axis=2, keepdims=True)
+    return np.asarray((np.linalg.inv(equations + projection) - projection) / scale)

@@ -32,15 +32,15 @@ def human_posterior(counts: NDArray[Any], *, confidence: float | None) -> Estima
     from scipy.special import betaincinv
 
     counts = np.asarray(counts, dtype=np.float64)
-    tables, where = np.unique(counts.reshape(-1, 3), axis=0, return_inverse=True)
-    where = where.reshape(counts.shape[:-1])
+    tables, table_index = np.unique(counts.reshape(-1, 3), axis=0, return_inverse=True)
+    table_index = table_index.reshape(counts.shape[:-1])
     total = tables.sum(axis=1, keepdims=True)
     p = (tables + 1) / (total + 3)
     margin = p[:, 0] - p[:, 2]
     low, high, margin_low, margin_high = (np.full(values.shape, np.nan) for values in (p, p, margin, margin))
     if confidence is not None:
         tail = (1 - confidence) / 2
-        low, high = (betaincinv(tables + 1, total - tables + 2, end) for end in (tail, 1 - tail))
+        low, high = (betaincinv(tables + 1, total - tables + 2, probability) for probability in (tail, 1 - tail))
         margin_low = _margin_quantile(tables, tail)
         # computed from the mirrored tables, so that swapping the systems negates the interval exactly
         margin_high = -_margin_quantile(tables[:, ::-1], tail)
@@ -54,7 +54,7 @@ def human_posterior(counts: NDArray[Any], *, confidence: float | None) -> Estima
         theta=human_theta(tables[:, 0], tables[:, 2]),
         effective_draws=np.full(margin.shape, np.nan),
         sd=np.sqrt((p[:, 0] + p[:, 2] - margin**2) / (total[:, 0] + 4)),
-    ).at(where)
+    ).at(table_index)
 
 
 def human_theta(wins: NDArray[Any], losses: NDArray[Any]) -> Floats:
@@ -80,20 +80,20 @@ def _margin_quantile(tables: Floats, probability: float) -> Floats:
     spread = np.sqrt((mean[:, 0] + mean[:, 2] - (mean[:, 0] - mean[:, 2]) ** 2) / (tables.sum(axis=1) + 4))
     low, high = np.full(len(tables), -1.0), np.ones(len(tables))
     x = np.clip(mean[:, 0] - mean[:, 2] + ndtri(probability) * spread, -0.999, 0.999)
-    unsettled = np.arange(len(tables))
+    unsettled_tables = np.arange(len(tables))
     for _ in range(_STEPS):
-        at = x[unsettled]
-        below, density = _margin_distribution(tables[unsettled], at)
-        excess = below - probability
-        low[unsettled] = np.where(excess < 0, at, low[unsettled])
-        high[unsettled] = np.where(excess < 0, high[unsettled], at)
+        point = x[unsettled_tables]
+        p_below, density = _margin_distribution(tables[unsettled_tables], point)
+        excess = p_below - probability
+        low[unsettled_tables] = np.where(excess < 0, point, low[unsettled_tables])
+        high[unsettled_tables] = np.where(excess < 0, high[unsettled_tables], point)
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            newton = at - excess / density
+            newton_step = point - excess / density
         # a Newton step if it stays inside the bracket, otherwise bisection
-        inside = (newton > low[unsettled]) & (newton < high[unsettled])
-        x[unsettled] = np.where(inside, newton, (low[unsettled] + high[unsettled]) / 2)
-        unsettled = unsettled[np.abs(x[unsettled] - at) > _TOLERANCE * spread[unsettled]]
-        if not len(unsettled):
+        is_inside = (newton_step > low[unsettled_tables]) & (newton_step < high[unsettled_tables])
+        x[unsettled_tables] = np.where(is_inside, newton_step, (low[unsettled_tables] + high[unsettled_tables]) / 2)
+        unsettled_tables = unsettled_tables[np.abs(x[unsettled_tables] - point) > _TOLERANCE * spread[unsettled_tables]]
+        if not len(unsettled_tables):
             break
     return np.asarray(x)
 
@@ -108,20 +108,20 @@ def _margin_distribution(tables: Floats, x: Floats) -> tuple[Floats, Floats]:
     from scipy.special import betainc, betaincinv, betaln, xlog1py, xlogy
 
     # For x > 0 the mirrored table is evaluated at -x, so that one tail integral covers positive and negative x.
-    positive = x > 0
-    wins, losses = np.where(positive, tables[:, 2], tables[:, 0]), np.where(positive, tables[:, 0], tables[:, 2])
+    is_positive = x > 0
+    wins, losses = np.where(is_positive, tables[:, 2], tables[:, 0]), np.where(is_positive, tables[:, 0], tables[:, 2])
     ties, distance = tables[:, 1], np.abs(x)
     first, second = wins + losses + 2, ties + 1
     start = np.maximum(distance, betaincinv(first, second, _EDGE))
     stop = np.maximum(1 - betaincinv(second, first, _EDGE), start)
 
     node, weight = legendre(_NODES)
-    half = ((stop - start) / 2)[:, np.newaxis]
-    u = start[:, np.newaxis] + half * (node + 1)
+    half_width = ((stop - start) / 2)[:, np.newaxis]
+    u = start[:, np.newaxis] + half_width * (node + 1)
     wins, losses, first, second, distance = (part[:, np.newaxis] for part in (wins, losses, first, second, distance))
-    mass = half * weight * np.exp(xlogy(first - 1, u) + xlog1py(second - 1, -u) - betaln(first, second))
+    mass = half_width * weight * np.exp(xlogy(first - 1, u) + xlog1py(second - 1, -u) - betaln(first, second))
     b = np.maximum((1 - distance / u) / 2, 0.0)
     tail = (mass * betainc(wins + 1, losses + 1, b)).sum(axis=1)
     log_density = xlogy(wins, b) + xlog1py(losses, -b) - betaln(wins + 1, losses + 1)
     density = (mass * np.exp(log_density) / (2 * u)).sum(axis=1)
-    return np.where(positive, 1 - tail, tail), density
+    return np.where(is_positive, 1 - tail, tail), density

@@ -66,15 +66,17 @@ class Counts(NamedTuple):
 
         Equal tables thus get equal results, and a table with swapped systems gets exactly the mirrored result.
         """
-        parts = (self.paired.reshape(-1, 9), *self.flat[1:])
-        tables, mirrors = (np.concatenate([part[:, ::step] for part in parts], axis=1) for step in (1, -1))
-        differ = (tables != mirrors).argmax(axis=1)[:, np.newaxis]
-        swapped = (np.take_along_axis(tables, differ, axis=1) < np.take_along_axis(mirrors, differ, axis=1))[:, 0]
-        larger = np.where(swapped[:, np.newaxis], mirrors, tables)
-        rows, first, where = np.unique(larger, axis=0, return_index=True, return_inverse=True)
-        even = (tables == mirrors).all(axis=1)[first]
+        flat_tables = (self.paired.reshape(-1, 9), *self.flat[1:])
+        tables, mirrors = (np.concatenate([part[:, ::step] for part in flat_tables], axis=1) for step in (1, -1))
+        first_difference = (tables != mirrors).argmax(axis=1)[:, np.newaxis]
+        is_swapped = (
+            np.take_along_axis(tables, first_difference, axis=1) < np.take_along_axis(mirrors, first_difference, axis=1)
+        )[:, 0]
+        larger_tables = np.where(is_swapped[:, np.newaxis], mirrors, tables)
+        distinct_rows, first_index, row_index = np.unique(larger_tables, axis=0, return_index=True, return_inverse=True)
+        is_symmetric = (tables == mirrors).all(axis=1)[first_index]
         # NumPy 2.0 keeps a second axis
-        return Distinct(rows, even, where.reshape(self.shape), swapped.reshape(self.shape))
+        return Distinct(distinct_rows, is_symmetric, row_index.reshape(self.shape), is_swapped.reshape(self.shape))
 
 
 class Distinct(NamedTuple):
@@ -97,8 +99,8 @@ class Distinct(NamedTuple):
 
 def stream_key(row: NDArray[Any]) -> tuple[int, ...]:
     """Return integers that identify a table (15,): the counts if all are whole numbers, otherwise their bits."""
-    whole = row.astype(np.int64)
-    return tuple((whole if (whole == row).all() else row.astype(np.float64).view(np.uint64)).tolist())
+    integer_counts = row.astype(np.int64)
+    return tuple((integer_counts if (integer_counts == row).all() else row.astype(np.float64).view(np.uint64)).tolist())
 
 
 def margin_of(outcome: NDArray[Any]) -> Floats:
@@ -154,12 +156,12 @@ class Estimate:
 
     def mirrored(self, which: NDArray[np.bool_]) -> Estimate:
         """Return the estimates with the two systems swapped in the tables for which `which` (...) is true."""
-        cells = which[..., np.newaxis]
+        is_swapped_cell = which[..., np.newaxis]
         return replace(
             self,
-            p=np.where(cells, self.p[..., ::-1], self.p),
-            p_low=np.where(cells, self.p_low[..., ::-1], self.p_low),
-            p_high=np.where(cells, self.p_high[..., ::-1], self.p_high),
+            p=np.where(is_swapped_cell, self.p[..., ::-1], self.p),
+            p_low=np.where(is_swapped_cell, self.p_low[..., ::-1], self.p_low),
+            p_high=np.where(is_swapped_cell, self.p_high[..., ::-1], self.p_high),
             margin=np.where(which, -self.margin, self.margin),
             margin_low=np.where(which, -self.margin_high, self.margin_low),
             margin_high=np.where(which, -self.margin_low, self.margin_high),
@@ -180,9 +182,11 @@ class Estimate:
     @classmethod
     def joined(cls, parts: Sequence[tuple[NDArray[np.integer[Any]], Estimate]]) -> Estimate:
         """Return one estimate (k,), given the estimates of its parts and the positions of the tables of each part."""
-        order = np.argsort(np.concatenate([places for places, _ in parts]))
-        columns = {part_field.name: [getattr(part, part_field.name) for _, part in parts] for part_field in fields(cls)}
-        return cls(**{name: np.concatenate(column)[order] for name, column in columns.items()})
+        order = np.argsort(np.concatenate([table_indices for table_indices, _ in parts]))
+        arrays_of_field = {
+            part_field.name: [getattr(part, part_field.name) for _, part in parts] for part_field in fields(cls)
+        }
+        return cls(**{name: np.concatenate(column)[order] for name, column in arrays_of_field.items()})
 
     def at_threshold(self, *, gamma: float) -> NDArray[np.bool_]:
         """Return whether other random numbers might change the decision.
@@ -202,15 +206,22 @@ class Estimate:
 
         low, high = self.margin_low, self.margin_high
         sd = np.where(np.isnan(low), self.sd, (high - low) / (-2 * ndtri(gamma / 2)))
-        nearest = np.nan_to_num(1 / (self.effective_draws + 2), nan=0.0)
-        return replace(self, theta=np.clip(self.theta, nearest, 1 - nearest), sd=sd)
+        smallest_theta = np.nan_to_num(1 / (self.effective_draws + 2), nan=0.0)
+        return replace(self, theta=np.clip(self.theta, smallest_theta, 1 - smallest_theta), sd=sd)
 
     @classmethod
     def of_margin(cls, margin: Floats, low: Floats, high: Floats, theta: Floats) -> Estimate:
         """Return an estimate that has a margin but no win, tie and loss probabilities; all arguments: shape (...)."""
-        none = np.full((*np.shape(margin), 3), np.nan)
-        ends = {"margin": margin, "margin_low": low, "margin_high": high}
-        return cls(p=none, p_low=none, p_high=none, **ends, theta=theta, effective_draws=none[..., 0])
+        undefined = np.full((*np.shape(margin), 3), np.nan)
+        margin_and_bounds = {"margin": margin, "margin_low": low, "margin_high": high}
+        return cls(
+            p=undefined,
+            p_low=undefined,
+            p_high=undefined,
+            **margin_and_bounds,
+            theta=theta,
+            effective_draws=undefined[..., 0],
+        )
 
     @classmethod
     def by_t(cls, margin: Floats, error: Floats, freedom: Floats, *, confidence: float) -> Estimate:
@@ -223,13 +234,13 @@ class Estimate:
 
         has_error = np.isfinite(error)
         freedom = np.where(has_error, freedom, 1.0)
-        reach = stdtrit(freedom, (1 + confidence) / 2) * np.where(has_error, error, 0.0)
+        half_width = stdtrit(freedom, (1 + confidence) / 2) * np.where(has_error, error, 0.0)
         with np.errstate(divide="ignore", invalid="ignore"):
             t = np.where(margin == 0, 0.0, margin / error)
         return cls.of_margin(
             np.clip(margin, -1, 1),
-            np.where(has_error, np.clip(margin - reach, -1, 1), -1.0),
-            np.where(has_error, np.clip(margin + reach, -1, 1), 1.0),
+            np.where(has_error, np.clip(margin - half_width, -1, 1), -1.0),
+            np.where(has_error, np.clip(margin + half_width, -1, 1), 1.0),
             np.where(has_error, stdtr(freedom, np.where(has_error, t, 0.0)), 0.5),
         )
 

@@ -94,18 +94,18 @@ def human_side(persons: Floats, mask: Bools, units: Ints) -> HumanSide:
 
     `persons` (annotators, items, systems) are the human ratings, `units` (items,) the clusters.
     """
-    rated = np.isfinite(persons) & mask
-    count = rated.sum(axis=0)
-    ratings = np.where(rated, level(np.where(rated, persons, np.nan)), 0.0)
-    mean = ratings.sum(axis=0) / np.maximum(count, 1)
+    is_rated = np.isfinite(persons) & mask
+    n_ratings = is_rated.sum(axis=0)
+    ratings = np.where(is_rated, level(np.where(is_rated, persons, np.nan)), 0.0)
+    mean = ratings.sum(axis=0) / np.maximum(n_ratings, 1)
     scale = float(mean[mask].std()) if mask.any() else 0.0
     scale = scale if scale > 0 else 1.0
     centre = float(mean[mask].mean()) if mask.any() else 0.0
-    ratings, mean = np.where(rated, ratings - centre, 0.0) / scale, np.where(mask, mean - centre, 0.0) / scale
+    ratings, mean = np.where(is_rated, ratings - centre, 0.0) / scale, np.where(mask, mean - centre, 0.0) / scale
     effects = two_way(mean, mask)
     influence = by_unit(effects.influence, units)
-    powers, instruments = _instruments(ratings, rated, mask)
-    taste = _taste(ratings, rated, mask)
+    powers, instruments = _instruments(ratings, is_rated, mask)
+    taste = _taste(ratings, is_rated, mask)
     return HumanSide(
         mask=mask,
         quantiles=_smoothed_quantiles(mean[mask]),
@@ -128,11 +128,11 @@ def two_way(values: Floats, mask: Bools) -> Effects:
     """
     n = np.maximum(mask.sum(axis=1, keepdims=True), 1)
     centred = np.where(mask, values - values.sum(axis=-1, keepdims=True) / n, 0.0)
-    solved = _laplacian_inverse(mask)
-    effects = centred.sum(axis=-2) @ solved
+    laplacian_inverse = _laplacian_inverse(mask)
+    effects = centred.sum(axis=-2) @ laplacian_inverse
     fitted = effects[..., None, :] - (effects[..., None, :] * mask).sum(axis=-1, keepdims=True) / n
     residuals = np.where(mask, centred - fitted, 0.0)
-    return Effects(effects, residuals, residuals @ solved)
+    return Effects(effects, residuals, residuals @ laplacian_inverse)
 
 
 def _smoothed_quantiles(values: Floats) -> Floats:
@@ -141,10 +141,10 @@ def _smoothed_quantiles(values: Floats) -> Floats:
 
     if not values.size:
         return np.zeros((2, 1))
-    size = min(_POINTS, values.size)
-    spread = np.sort(values)[((np.arange(size) + 0.5) * values.size / size).astype(np.intp)]
-    grid = np.linspace(spread[0] - 6 * _SMOOTHING, spread[-1] + 6 * _SMOOTHING, _POINTS)
-    levels = ndtr((grid[:, np.newaxis] - spread) / _SMOOTHING).mean(axis=1)
+    n_points = min(_POINTS, values.size)
+    sorted_values = np.sort(values)[((np.arange(n_points) + 0.5) * values.size / n_points).astype(np.intp)]
+    grid = np.linspace(sorted_values[0] - 6 * _SMOOTHING, sorted_values[-1] + 6 * _SMOOTHING, _POINTS)
+    levels = ndtr((grid[:, np.newaxis] - sorted_values) / _SMOOTHING).mean(axis=1)
     return np.stack([levels, grid / np.sqrt(1 + _SMOOTHING**2)])
 
 
@@ -153,15 +153,17 @@ def _laplacian_inverse(mask: Bools) -> Floats:
 
     Item effects are eliminated from these equations.
     """
-    cells, n = mask.astype(np.float64), np.maximum(mask.sum(axis=1, keepdims=True), 1)
-    return np.asarray(np.linalg.pinv(np.diag(cells.sum(axis=0)) - (cells / n).T @ cells, rcond=1e-10, hermitian=True))
+    indicators, n = mask.astype(np.float64), np.maximum(mask.sum(axis=1, keepdims=True), 1)
+    return np.asarray(
+        np.linalg.pinv(np.diag(indicators.sum(axis=0)) - (indicators / n).T @ indicators, rcond=1e-10, hermitian=True)
+    )
 
 
 def _residual_share(mask: Bools) -> Floats:
     """Return the diagonal (items, systems) of the projection onto residuals of item + system; 0 outside the mask."""
-    n, solved = np.maximum(mask.sum(axis=1, keepdims=True), 1), _laplacian_inverse(mask)
-    to_item = mask @ solved
-    leverage = solved.diagonal() - 2 * to_item / n + (to_item * mask).sum(axis=1, keepdims=True) / n**2
+    n, laplacian_inverse = np.maximum(mask.sum(axis=1, keepdims=True), 1), _laplacian_inverse(mask)
+    item_sums = mask @ laplacian_inverse
+    leverage = laplacian_inverse.diagonal() - 2 * item_sums / n + (item_sums * mask).sum(axis=1, keepdims=True) / n**2
     return np.where(mask, 1 - 1 / n - leverage, 0.0)
 
 
@@ -171,43 +173,45 @@ def level(persons: Floats) -> Floats:
     Without the shift, a harsh annotator would lower the systems that this annotator happened to rate.
     """
     ratings = persons.reshape(len(persons), -1).T
-    rated = np.isfinite(ratings)
-    severity = two_way(np.where(rated, ratings, 0.0), rated & (rated.sum(axis=1, keepdims=True) > 1)).effects
+    is_rated = np.isfinite(ratings)
+    severity = two_way(np.where(is_rated, ratings, 0.0), is_rated & (is_rated.sum(axis=1, keepdims=True) > 1)).effects
     return persons - severity[:, None, None]
 
 
-def _instruments(ratings: Floats, rated: Bools, mask: Bools) -> tuple[Effects, Instruments | None]:
+def _instruments(ratings: Floats, is_rated: Bools, mask: Bools) -> tuple[Effects, Instruments | None]:
     """Return the two-way fit of squared and cubed quality, and the instruments, given ratings.
 
-    `ratings` and `rated` have shape (annotators, items, systems). The instruments are None if no output was rated
+    `ratings` and `is_rated` have shape (annotators, items, systems). The instruments are None if no output was rated
     twice.
     """
-    count = rated.sum(axis=0)
-    repeated = count > 1
+    n_ratings = is_rated.sum(axis=0)
+    is_repeated = n_ratings > 1
     total, exponents = ratings.sum(axis=0), np.arange(1, 2 + len(POWERS))[:, np.newaxis, np.newaxis]
     power_mean, other_mean = np.zeros((2, len(exponents), *mask.shape))
     product = np.zeros((len(exponents), *power_mean.shape))
-    for rating, present in zip(ratings, rated, strict=True):
-        rest = np.where(repeated, (total - rating) / np.maximum(count - 1, 1), rating)
-        share = present / np.maximum(count, 1)
-        power, other_power = (np.clip(values, -_CLIP, _CLIP) ** exponents * present for values in (rating, rest))
-        other_power[0] = rest * present  # the linear term uses the human means
-        power_mean += share * power
-        other_mean += share * other_power
-        product += share * power[:, np.newaxis] * other_power
+    for rating, is_present in zip(ratings, is_rated, strict=True):
+        mean_of_others = np.where(is_repeated, (total - rating) / np.maximum(n_ratings - 1, 1), rating)
+        rating_weight = is_present / np.maximum(n_ratings, 1)
+        rating_powers, other_powers = (
+            np.clip(values, -_CLIP, _CLIP) ** exponents * is_present for values in (rating, mean_of_others)
+        )
+        other_powers[0] = mean_of_others * is_present  # the linear term uses the human means
+        power_mean += rating_weight * rating_powers
+        other_mean += rating_weight * other_powers
+        product += rating_weight * rating_powers[:, np.newaxis] * other_powers
     powers = two_way(other_mean[1:], mask)
-    if not repeated.any():
+    if not is_repeated.any():
         return powers, None
-    product = (product - power_mean[:, np.newaxis] * other_mean) * _residual_share(repeated)
+    product = (product - power_mean[:, np.newaxis] * other_mean) * _residual_share(is_repeated)
     return powers, Instruments(
-        mask=repeated,
-        rating=two_way(power_mean * repeated, repeated).residuals,
-        others=two_way(other_mean * repeated, repeated).residuals,
+        mask=is_repeated,
+        rating=two_way(power_mean * is_repeated, is_repeated).residuals,
+        others=two_way(other_mean * is_repeated, is_repeated).residuals,
         product=product,
     )
 
 
-def _taste(ratings: Floats, rated: Bools, mask: Bools) -> Floats:
+def _taste(ratings: Floats, is_rated: Bools, mask: Bools) -> Floats:
     """Return the variance (systems,) of each system's human mean that is due to annotators' individual preferences.
 
     These preferences are an interaction annotator x system, whose variance more items do not reduce. The result is 0 if
@@ -215,26 +219,32 @@ def _taste(ratings: Floats, rated: Bools, mask: Bools) -> Floats:
     """
     from scipy.special import fdtri, ndtri, stdtrit
 
-    count = rated.sum(axis=0)
-    repeated = count > 1
-    freedom = int((count - 1)[repeated].sum())
-    none = np.zeros(mask.shape[1])
-    if freedom < _REPEATED:
-        return none
-    seen_twice = rated & repeated
-    mean = np.where(repeated, ratings.sum(axis=0) / np.maximum(count, 1), 0.0)
-    deviation = np.where(seen_twice, ratings - mean, 0.0)
-    number = seen_twice.sum(axis=1)  # (annotators, systems)
-    effect = np.nan_to_num(ratio(deviation.sum(axis=1), number))
-    seen = number > 0
-    crossed = int(seen.sum()) - int(seen.any(axis=0).sum()) - int(seen.any(axis=1).sum()) + 1
-    if crossed < 1:
-        return none
-    within = float((deviation**2).sum() - (number * effect**2).sum()) / max(freedom - crossed, 1)
-    between = float((number * effect**2).sum()) / crossed
-    if between <= within * fdtri(crossed, max(freedom - crossed, 1), _TASTE_LEVEL):
-        return none
+    n_ratings = is_rated.sum(axis=0)
+    is_repeated = n_ratings > 1
+    degrees_of_freedom = int((n_ratings - 1)[is_repeated].sum())
+    no_variance = np.zeros(mask.shape[1])
+    if degrees_of_freedom < _REPEATED:
+        return no_variance
+    is_counted = is_rated & is_repeated
+    mean = np.where(is_repeated, ratings.sum(axis=0) / np.maximum(n_ratings, 1), 0.0)
+    deviation = np.where(is_counted, ratings - mean, 0.0)
+    n_counted = is_counted.sum(axis=1)  # (annotators, systems)
+    annotator_effects = np.nan_to_num(ratio(deviation.sum(axis=1), n_counted))
+    has_counted = n_counted > 0
+    effect_freedom = (
+        int(has_counted.sum()) - int(has_counted.any(axis=0).sum()) - int(has_counted.any(axis=1).sum()) + 1
+    )
+    if effect_freedom < 1:
+        return no_variance
+    variance_within = float((deviation**2).sum() - (n_counted * annotator_effects**2).sum()) / max(
+        degrees_of_freedom - effect_freedom, 1
+    )
+    variance_between = float((n_counted * annotator_effects**2).sum()) / effect_freedom
+    if variance_between <= variance_within * fdtri(
+        effect_freedom, max(degrees_of_freedom - effect_freedom, 1), _TASTE_LEVEL
+    ):
+        return no_variance
     # With few annotators this variance is uncertain, so it is increased to match the tails of Student's t.
-    wider = float(stdtrit(crossed, _TASTE_TAIL) / ndtri(_TASTE_TAIL)) ** 2
-    variance = wider * (between - within) / float(number[seen].mean())
-    return np.asarray(variance / np.maximum(rated.any(axis=1).sum(axis=0), 1))
+    inflation = float(stdtrit(effect_freedom, _TASTE_TAIL) / ndtri(_TASTE_TAIL)) ** 2
+    variance = inflation * (variance_between - variance_within) / float(n_counted[has_counted].mean())
+    return np.asarray(variance / np.maximum(is_rated.any(axis=1).sum(axis=0), 1))

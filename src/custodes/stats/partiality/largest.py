@@ -61,11 +61,11 @@ def rate_partiality(
 
 def _rates(placement: Placement, confidence: float, systems: Sequence[int] | None) -> Floats:
     """Return the estimates and bounds (3, systems) of one metric; other metrics do not affect them."""
-    level = 1 - (1 - confidence) / len(placement.human)
-    result = partiality([placement], alpha=1 - confidence, confidence=level, systems=systems)
-    shifts = (result.shift[0], result.low[0], result.high[0])
-    rates = np.stack([win_rate_without(placement, shift)[0] for shift in shifts])
-    return np.where(np.isfinite(result.shift[0]), rates, np.nan)
+    adjusted_confidence = 1 - (1 - confidence) / len(placement.human)
+    partialities = partiality([placement], alpha=1 - confidence, confidence=adjusted_confidence, systems=systems)
+    estimate_and_bounds = (partialities.shift[0], partialities.low[0], partialities.high[0])
+    rates = np.stack([win_rate_without(placement, shift)[0] for shift in estimate_and_bounds])
+    return np.where(np.isfinite(partialities.shift[0]), rates, np.nan)
 
 
 def largest(rates: Floats) -> Largest:
@@ -79,10 +79,12 @@ def largest(rates: Floats) -> Largest:
     >>> [values.tolist() for values in largest(rates)]
     [[0.2], [0.1], [0.4], [1]]
     """
-    size = np.nan_to_num(np.abs(rates[0]), nan=-1.0)
-    defined = size.max(axis=-1) >= 0
-    least = np.where(rates[1] * rates[2] > 0, np.abs(rates[1:]).min(axis=0), 0.0)
-    low = np.nan_to_num(least).max(axis=-1)
+    absolute_rates = np.nan_to_num(np.abs(rates[0]), nan=-1.0)
+    is_defined = absolute_rates.max(axis=-1) >= 0
+    smallest_in_interval = np.where(rates[1] * rates[2] > 0, np.abs(rates[1:]).min(axis=0), 0.0)
+    low = np.nan_to_num(smallest_in_interval).max(axis=-1)
     high = np.nan_to_num(np.abs(rates[1:])).max(axis=(0, -1))
-    top, low, high = (np.where(defined, values, np.nan) for values in (size.max(axis=-1), low, high))
-    return Largest(top, low, high, np.where(defined, size.argmax(axis=-1), -1))
+    largest_rates, low, high = (
+        np.where(is_defined, values, np.nan) for values in (absolute_rates.max(axis=-1), low, high)
+    )
+    return Largest(largest_rates, low, high, np.where(is_defined, absolute_rates.argmax(axis=-1), -1))

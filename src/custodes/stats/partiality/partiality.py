@@ -144,21 +144,23 @@ def partiality(
     shape = (len(searches), len(placements[0].human) if placements else 0)
     reason = np.array([search.reason for search in searches], dtype=np.int8).reshape(shape)
     results: dict[tuple[int, int], tuple[_Distance, float]] = {}
-    remaining = sum(len(search.candidates) for search in searches)
-    highest = 0.0
+    n_remaining = sum(len(search.candidates) for search in searches)
+    largest_p_adjusted = 0.0
     while True:
-        ready = [(distance.p_value, m, s) for m, search in enumerate(searches) for s, distance in search.nameable()]
-        p, m, s = min(ready, default=(1.0, 0, 0))
-        if not ready or p * remaining > alpha:
+        candidates = [
+            (distance.p_value, m, s) for m, search in enumerate(searches) for s, distance in search.nameable()
+        ]
+        p, m, s = min(candidates, default=(1.0, 0, 0))
+        if not candidates or p * n_remaining > alpha:
             break
-        rival = searches[m].rival(s)
-        if rival > alpha:
-            searches[m].rivals[s] = rival
+        rival_p_value = searches[m].rival(s)
+        if rival_p_value > alpha:
+            searches[m].rivals[s] = rival_p_value
             continue
-        highest = max(highest, p * remaining, rival)
-        results[m, s] = searches[m].distances[s], highest
+        largest_p_adjusted = max(largest_p_adjusted, p * n_remaining, rival_p_value)
+        results[m, s] = searches[m].distances[s], largest_p_adjusted
         searches[m].name(s)
-        remaining -= 1
+        n_remaining -= 1
     for m, search in enumerate(searches):
         for s, distance in search.distances.items():
             if len(search.curve) < FEWEST_SYSTEMS:  # after removing flagged systems, too few remain for the curve
@@ -166,15 +168,21 @@ def partiality(
             elif np.isnan(distance.p_value):
                 reason[m, s] = Reason.CONSTANT
             else:
-                adjusted = max(highest, distance.p_value * remaining, search.rivals.get(s, 0.0))
+                adjusted = max(largest_p_adjusted, distance.p_value * n_remaining, search.rivals.get(s, 0.0))
                 results[m, s] = distance, min(1.0, adjusted)
     shift, low, high, p_value, p_adjusted = np.full((5, *shape), np.nan)
     if results:
-        at = tuple(np.array(list(results)).T)
+        result_indices = tuple(np.array(list(results)).T)
         distances, adjusted_values = zip(*results.values(), strict=True)
-        shift[at], error, weight, freedom, p_value[at] = map(np.array, zip(*distances, strict=True))
-        half = _half_width(error, weight, freedom, confidence)
-        low[at], high[at], p_adjusted[at] = shift[at] - half, shift[at] + half, adjusted_values
+        shift[result_indices], error, weight, freedom, p_value[result_indices] = map(
+            np.array, zip(*distances, strict=True)
+        )
+        half_width = _half_width(error, weight, freedom, confidence)
+        low[result_indices], high[result_indices], p_adjusted[result_indices] = (
+            shift[result_indices] - half_width,
+            shift[result_indices] + half_width,
+            adjusted_values,
+        )
         reason[(high - low > 2 * WIDEST) & (p_adjusted > alpha)] = Reason.WIDE
     return Partiality(shift, low, high, p_value, p_adjusted, reason)
 
@@ -188,16 +196,22 @@ def win_rate_without(placement: Placement, shift: Floats) -> tuple[Floats, Ints,
     """
     from scipy.special import ndtr
 
-    off = ~np.eye(len(shift), dtype=np.bool_)
-    compared = np.isfinite(placement.advantage) & off
-    moved = placement.advantage - np.nan_to_num(shift)[:, None] * placement.steepness
-    won, won_without = (np.where(compared, ndtr(values), 0.0) for values in (placement.advantage, moved))
-    n_opponents = np.where(compared.any(axis=1), compared.sum(axis=1), 1)
-    rates, rates_without = won.sum(axis=1) / n_opponents, won_without.sum(axis=1) / n_opponents
+    is_off_diagonal = ~np.eye(len(shift), dtype=np.bool_)
+    is_compared = np.isfinite(placement.advantage) & is_off_diagonal
+    advantage_without = placement.advantage - np.nan_to_num(shift)[:, None] * placement.steepness
+    win_probability, win_probability_without = (
+        np.where(is_compared, ndtr(values), 0.0) for values in (placement.advantage, advantage_without)
+    )
+    n_opponents = np.where(is_compared.any(axis=1), is_compared.sum(axis=1), 1)
+    rates, rates_without = win_probability.sum(axis=1) / n_opponents, win_probability_without.sum(axis=1) / n_opponents
     # Without its shift, a system loses win rate, which its opponents gain.
-    others = rates + (won - won_without) / n_opponents[None, :]
+    opponent_rates = rates + (win_probability - win_probability_without) / n_opponents[None, :]
     rank = 1 + (rates[None, :] > rates[:, None] + 1e-12).sum(axis=1)
-    return rates - rates_without, rank, 1 + ((others > rates_without[:, None] + 1e-12) & off).sum(axis=1)
+    return (
+        rates - rates_without,
+        rank,
+        1 + ((opponent_rates > rates_without[:, None] + 1e-12) & is_off_diagonal).sum(axis=1),
+    )
 
 
 class _Distance(NamedTuple):
@@ -235,14 +249,17 @@ class _Search:
         reason[~placement.met] = Reason.UNMET
         reason[~placement.connected] = Reason.UNCONNECTED
         reason[placement.units == 0] = Reason.UNRATED
-        usable = reason == Reason.NONE
-        if usable.any() and min(np.ptp(places[usable]) for places in (placement.human, placement.metric)) < _LEVEL:
-            reason[usable] = Reason.LEVEL
-        usable = np.flatnonzero(reason == Reason.NONE)
-        curve: list[int] = usable[np.argsort(placement.human[usable], kind="stable")].tolist()
-        for end, gap in ((-1, -2), (0, 1)) if len(curve) >= FEWEST_SYSTEMS else ():
-            if abs(placement.human[curve[end]] - placement.human[curve[gap]]) > APART * placement.spread:
-                reason[curve.pop(end)] = Reason.APART
+        usable_systems = reason == Reason.NONE
+        if (
+            usable_systems.any()
+            and min(np.ptp(places[usable_systems]) for places in (placement.human, placement.metric)) < _LEVEL
+        ):
+            reason[usable_systems] = Reason.LEVEL
+        usable_systems = np.flatnonzero(reason == Reason.NONE)
+        curve: list[int] = usable_systems[np.argsort(placement.human[usable_systems], kind="stable")].tolist()
+        for outermost, neighbour in ((-1, -2), (0, 1)) if len(curve) >= FEWEST_SYSTEMS else ():
+            if abs(placement.human[curve[outermost]] - placement.human[curve[neighbour]]) > APART * placement.spread:
+                reason[curve.pop(outermost)] = Reason.APART
         curve.sort()
         if len(curve) < FEWEST_SYSTEMS:
             reason[curve] = Reason.FEW_SYSTEMS
@@ -258,16 +275,16 @@ class _Search:
 
     def without(self, *left_out: Ints) -> Bools:
         """Return a mask (k, systems) of the systems of the curve, without the systems `left_out`, (k,) each."""
-        others = np.zeros((len(left_out[0]), len(self.reason)), dtype=np.bool_)
-        others[:, self.curve] = True
+        in_curve = np.zeros((len(left_out[0]), len(self.reason)), dtype=np.bool_)
+        in_curve[:, self.curve] = True
         for systems in left_out:
-            others[np.arange(len(systems)), systems] = False
-        return others
+            in_curve[np.arange(len(systems)), systems] = False
+        return in_curve
 
-    def distance(self, tested: Ints, others: Bools) -> list[_Distance]:
+    def distance(self, tested: Ints, in_curve: Bools) -> list[_Distance]:
         if not len(tested):
             return []
-        shift, error, weight = _left_out(self.placement, tested, others)
+        shift, error, weight = _left_out(self.placement, tested, in_curve)
         freedom = self.placement.units[tested] - 1
         p_value = _outside(shift, error, weight, freedom)
         rows = zip(shift.tolist(), error, weight, freedom.tolist(), p_value.tolist(), strict=True)
@@ -280,9 +297,9 @@ class _Search:
 
     def rival(self, s: int) -> float:
         """Return the largest p-value of system s that results if one more system is left out of the curve."""
-        others = np.array([t for t in self.curve if t != s], dtype=np.intp)
-        tested = np.full(len(others), s)
-        p_values = [distance.p_value for distance in self.distance(tested, self.without(tested, others))]
+        other_systems = np.array([t for t in self.curve if t != s], dtype=np.intp)
+        tested = np.full(len(other_systems), s)
+        p_values = [distance.p_value for distance in self.distance(tested, self.without(tested, other_systems))]
         return float(np.nan_to_num(p_values, nan=1.0).max())
 
     def name(self, s: int) -> None:
@@ -299,8 +316,8 @@ def _outside(distance: Floats, error: Floats, weight: Floats, freedom: Ints) -> 
     """
     from scipy.special import stdtr
 
-    tails = stdtr(freedom[:, np.newaxis].astype(np.float64), -np.abs(distance)[:, np.newaxis] / error)
-    return np.asarray((2 * weight * tails).sum(axis=1))
+    tail_probabilities = stdtr(freedom[:, np.newaxis].astype(np.float64), -np.abs(distance)[:, np.newaxis] / error)
+    return np.asarray((2 * weight * tail_probabilities).sum(axis=1))
 
 
 def _half_width(error: Floats, weight: Floats, freedom: Ints, confidence: float) -> Floats:
@@ -320,25 +337,25 @@ def _half_width(error: Floats, weight: Floats, freedom: Ints, confidence: float)
     return np.asarray(width)
 
 
-def _left_out(placement: Placement, tested: Ints, others: Bools) -> tuple[Floats, Floats, Floats]:
+def _left_out(placement: Placement, tested: Ints, in_curve: Bools) -> tuple[Floats, Floats, Floats]:
     """Return the distances (k,) of the tested systems (k,) from curves, with standard errors and weights (k, misfits).
 
-    `others` (k, systems) marks the systems to which each curve is fitted. There is a standard error of the distance of
-    a fair system for each possible misfit, and the weights are the posterior probabilities of the misfits.
+    `in_curve` (k, systems) marks the systems to which each curve is fitted. There is a standard error of the distance
+    of a fair system for each possible misfit, and the weights are the posterior probabilities of the misfits.
     """
-    rows, inside = np.arange(len(tested)), others.astype(np.float64)
-    n = inside.sum(axis=1)
+    rows, curve_weights = np.arange(len(tested)), in_curve.astype(np.float64)
+    n = curve_weights.sum(axis=1)
 
     def centred(values: Floats) -> Floats:
         """Return values (systems,) minus their mean over the systems of each curve: (k, systems)."""
-        return np.asarray(values - (inside @ values / n)[:, np.newaxis])
+        return np.asarray(values - (curve_weights @ values / n)[:, np.newaxis])
 
     def quadratic(matrix: Floats, vectors: Floats) -> Floats:
         """Return the quadratic forms (k,) of a matrix (systems, systems) and vectors (k, systems)."""
         return np.asarray(((vectors @ matrix) * vectors).sum(axis=1))
 
     def dot(first: Floats, second: Floats) -> Floats:
-        return np.asarray((first * second * inside).sum(axis=1))
+        return np.asarray((first * second * curve_weights).sum(axis=1))
 
     def inverse_of(values: Floats) -> Floats:
         """Return 1 / values; 0 if a value is 0 because all systems of the curve have equal means."""
@@ -347,57 +364,69 @@ def _left_out(placement: Placement, tested: Ints, others: Bools) -> tuple[Floats
     x, y = centred(placement.human), centred(placement.metric)
     # The powers of quality must only bend the curve, so their linear part is removed.
     w = np.stack([centred(power) for power in placement.powers], axis=1)
-    straight = np.einsum("kps,ks->kp", w * inside[:, np.newaxis], x) * inverse_of(dot(x, x))[:, np.newaxis]
-    w = w - straight[..., np.newaxis] * x[:, np.newaxis]
+    linear_slopes = np.einsum("kps,ks->kp", w * curve_weights[:, np.newaxis], x) * inverse_of(dot(x, x))[:, np.newaxis]
+    w = w - linear_slopes[..., np.newaxis] * x[:, np.newaxis]
     # Because of their errors, human means vary more than true quality; without a correction, the slope is too flat.
-    human, shared, metric = (
-        inside @ values.diagonal() - quadratic(values, inside) / n
+    variance_of_human, covariance_of_both, variance_of_metric = (
+        curve_weights @ values.diagonal() - quadratic(values, curve_weights) / n
         for values in (placement.hh, placement.hm, placement.mm)
     )
-    spared = np.minimum(human, _MOST_NOISE * dot(x, x))
-    steep = dot(x, x) - spared
-    slope = (dot(x, y) - shared * np.nan_to_num(ratio(spared, human))) * inverse_of(steep)
-    sampling = np.maximum(metric - 2 * slope * shared + slope**2 * human, 0.0) / (n - 1)
+    noise_of_human = np.minimum(variance_of_human, _MOST_NOISE * dot(x, x))
+    curvature = dot(x, x) - noise_of_human
+    slope = (dot(x, y) - covariance_of_both * np.nan_to_num(ratio(noise_of_human, variance_of_human))) * inverse_of(
+        curvature
+    )
+    sampling = np.maximum(variance_of_metric - 2 * slope * covariance_of_both + slope**2 * variance_of_human, 0.0) / (
+        n - 1
+    )
     # The curvature is shrunk according to the residuals of the line, which include the misfit.
-    line = np.maximum(dot(y - slope[:, np.newaxis] * x, y) / np.maximum(n - 2, 1), sampling)
+    misfit_variance = np.maximum(dot(y - slope[:, np.newaxis] * x, y) / np.maximum(n - 2, 1), sampling)
     terms = np.concatenate([x[:, np.newaxis], w], axis=1)
-    used = terms * inside[:, np.newaxis]
-    gram = used @ used.transpose(0, 2, 1)
+    curve_terms = terms * curve_weights[:, np.newaxis]
+    gram = curve_terms @ curve_terms.transpose(0, 2, 1)
     inverse = np.zeros_like(gram)
-    inverse[:, 0, 0] = inverse_of(steep)
-    penalty = line[:, np.newaxis, np.newaxis] * np.linalg.inv(placement.powers_covariance)
+    inverse[:, 0, 0] = inverse_of(curvature)
+    penalty = misfit_variance[:, np.newaxis, np.newaxis] * np.linalg.inv(placement.powers_covariance)
     inverse[:, 1:, 1:] = np.linalg.inv(gram[:, 1:, 1:] + penalty)
-    coefficients = (inverse @ (used @ y[..., np.newaxis]))[..., 0]
+    coefficients = (inverse @ (curve_terms @ y[..., np.newaxis]))[..., 0]
     coefficients[:, 0] = slope
     residual = y - np.einsum("kp,kps->ks", coefficients, terms)
-    contrast = -inside / n[:, np.newaxis] - np.einsum("kps,kpq,kq->ks", used, inverse, terms[rows, :, tested])
+    contrast = -curve_weights / n[:, np.newaxis] - np.einsum(
+        "kps,kpq,kq->ks", curve_terms, inverse, terms[rows, :, tested]
+    )
     contrast[rows, tested] = 1.0
-    whole = np.stack([placement.mm, placement.hm + placement.hm.T, placement.hh])
-    parts = np.stack([np.ones_like(slope), -slope, slope**2], axis=1)
+    covariance_blocks = np.stack([placement.mm, placement.hm + placement.hm.T, placement.hh])
+    block_weights = np.stack([np.ones_like(slope), -slope, slope**2], axis=1)
 
     def covariances(vectors: Floats) -> Floats:
         """Return the sampling covariances (k, m, m) of metric - slope x human, for vectors (k, m, systems)."""
-        moved = np.einsum("kms,cst->kcmt", vectors, whole, optimize=True)
-        return np.asarray(np.einsum("kc,kcmt,knt->kmn", parts, moved, vectors, optimize=True))
+        moved_vectors = np.einsum("kms,cst->kcmt", vectors, covariance_blocks, optimize=True)
+        return np.asarray(np.einsum("kc,kcmt,knt->kmn", block_weights, moved_vectors, vectors, optimize=True))
 
-    doubt = np.einsum("ks,kps->kp", contrast, w)
+    powers_contrast = np.einsum("ks,kps->kp", contrast, w)
     variance = np.maximum(covariances(contrast[:, np.newaxis])[:, 0, 0], 0.0)
-    variance = variance + quadratic(placement.powers_covariance, doubt)
+    variance = variance + quadratic(placement.powers_covariance, powers_contrast)
     # expected sums of squared residuals around the curve: from sampling errors only, and from a misfit of variance 1
-    spent, noisy = inverse @ gram, inverse @ covariances(used)
-    residual_freedom = n - 1 - 2 * np.trace(spent, axis1=1, axis2=2) + np.einsum("kpq,kqp->k", spent, spent)
-    expected = sampling * (n - 1) - 2 * np.trace(noisy, axis1=1, axis2=2) + np.einsum("kpq,kqp->k", noisy, spent)
-    bent = np.trace(spent[:, 1:, 1:], axis1=1, axis2=2)
-    unit = np.nan_to_num(ratio(np.maximum(expected, 0.0), residual_freedom))
-    freedom = np.maximum(n - 2 - bent, 1)
-    observed = np.nan_to_num(ratio(dot(residual, residual), residual_freedom * unit)) * freedom
-    total = 1 + _MISFIT_GRID**2
-    likelihood = -np.log(total) * freedom[:, np.newaxis] / 2 - observed[:, np.newaxis] / (2 * total)
-    largest = unit[:, np.newaxis] * (_MISFIT_GRID / _MISFIT_BOUND) ** 2
-    likelihood = likelihood - largest / 2
+    hat_matrix, noise_matrix = inverse @ gram, inverse @ covariances(curve_terms)
+    residual_freedom = (
+        n - 1 - 2 * np.trace(hat_matrix, axis1=1, axis2=2) + np.einsum("kpq,kqp->k", hat_matrix, hat_matrix)
+    )
+    expected_residual = (
+        sampling * (n - 1)
+        - 2 * np.trace(noise_matrix, axis1=1, axis2=2)
+        + np.einsum("kpq,kqp->k", noise_matrix, hat_matrix)
+    )
+    powers_freedom = np.trace(hat_matrix[:, 1:, 1:], axis1=1, axis2=2)
+    noise_unit = np.nan_to_num(ratio(np.maximum(expected_residual, 0.0), residual_freedom))
+    freedom = np.maximum(n - 2 - powers_freedom, 1)
+    observed = np.nan_to_num(ratio(dot(residual, residual), residual_freedom * noise_unit)) * freedom
+    misfit_ratio = 1 + _MISFIT_GRID**2
+    likelihood = -np.log(misfit_ratio) * freedom[:, np.newaxis] / 2 - observed[:, np.newaxis] / (2 * misfit_ratio)
+    misfit_ratio_of_bound = noise_unit[:, np.newaxis] * (_MISFIT_GRID / _MISFIT_BOUND) ** 2
+    likelihood = likelihood - misfit_ratio_of_bound / 2
     density = np.exp(likelihood - likelihood.max(axis=1, keepdims=True)) * _MISFIT_WIDTH
     density = density / (1 + (_MISFIT_GRID / _MISFIT_SCALE) ** 2)
-    spread = (unit * (contrast**2).sum(axis=1))[:, np.newaxis] * _MISFIT_GRID**2
+    spread = (noise_unit * (contrast**2).sum(axis=1))[:, np.newaxis] * _MISFIT_GRID**2
     error = np.sqrt(variance[:, np.newaxis] + spread)
     error[np.sqrt(variance) <= _LEVEL * float(np.ptp(placement.metric))] = np.nan
     return residual[rows, tested], error, density / density.sum(axis=1, keepdims=True)

@@ -78,5 +78,5 @@ def largest_block(joined: Bools, there: Bools) -> Bools:
 
     `joined` (systems, systems) marks the pairs with a direct connection; `there` (systems,) marks present systems.
     """
-    part = blocks_of(joined)
-    return np.asarray((part == np.bincount(part).argmax()) & there)
+    component_of_system = blocks_of(joined)
+    return np.asarray((component_of_system == np.bincount(component_of_system).argmax()) & there)

@@ -48,18 +48,18 @@ class ScoredPeople:
         scores = np.zeros(metric.shape)  # mapped by their ranks onto the quantiles of human means
         scores[mask] = np.interp((mid_ranks(metric[mask]) - 0.5) / max(1, mask.sum()), *side.quantiles)
         effects = two_way(scores, mask)
-        coefficients, doubt = _bends(side.instruments, scores, self._units)
+        coefficients, powers_covariance = _bends(side.instruments, scores, self._units)
         influence = by_unit(effects.influence, self._units)
         influence = influence - np.tensordot(coefficients, side.powers_influence, axes=1)
-        cells = mask.astype(np.float64)
-        n = cells.T @ cells
-        margin = ratio(scores.T @ cells - cells.T @ scores, n)
-        rate = _win_rates(scores, mask, n)
-        squares = ratio((scores**2).T @ cells + cells.T @ scores**2 - 2 * scores.T @ scores, n)
-        scatter = np.sqrt(np.maximum(squares - margin**2, 0.0))
+        is_scored = mask.astype(np.float64)
+        n = is_scored.T @ is_scored
+        margin = ratio(scores.T @ is_scored - is_scored.T @ scores, n)
+        win_rates = _win_rates(scores, mask, n)
+        mean_squares = ratio((scores**2).T @ is_scored + is_scored.T @ scores**2 - 2 * scores.T @ scores, n)
+        scatter = np.sqrt(np.maximum(mean_squares - margin**2, 0.0))
         # If the difference of two systems does not vary, any shift would decide all their comparisons.
-        usual = scatter[scatter > _SAME]
-        scatter = np.maximum(scatter, (np.median(usual) if usual.size else 1.0) / 4)
+        positive_scatter = scatter[scatter > _SAME]
+        scatter = np.maximum(scatter, (np.median(positive_scatter) if positive_scatter.size else 1.0) / 4)
         return Placement(
             human=side.effects,
             metric=effects.effects - coefficients @ side.powers,
@@ -67,12 +67,12 @@ class ScoredPeople:
             hm=covariance(side.influence, influence),
             mm=covariance(influence, influence),
             powers=side.powers,
-            powers_covariance=doubt,
+            powers_covariance=powers_covariance,
             spread=side.spread,
             units=side.units,
             connected=side.connected,
             met=np.ones(len(n), dtype=np.bool_),
-            advantage=ndtri(np.clip(rate, 0.5 / np.maximum(n, 1), 1 - 0.5 / np.maximum(n, 1))),
+            advantage=ndtri(np.clip(win_rates, 0.5 / np.maximum(n, 1), 1 - 0.5 / np.maximum(n, 1))),
             steepness=1 / scatter,
         )
 
@@ -87,8 +87,10 @@ def _win_rates(scores: Floats, mask: Bools, n: Floats) -> Floats:
     """
     won = np.empty(n.shape)
     for s, score in enumerate(scores.T):
-        both, first = mask & mask[:, [s]], score[:, None]
-        won[s] = ((first > scores) & both).sum(axis=0) + 0.5 * ((first == scores) & both).sum(axis=0)
+        is_on_both, score_column = mask & mask[:, [s]], score[:, None]
+        won[s] = ((score_column > scores) & is_on_both).sum(axis=0) + 0.5 * ((score_column == scores) & is_on_both).sum(
+            axis=0
+        )
     return ratio(won, n)
 
 
@@ -108,14 +110,16 @@ def _bends(instruments: Instruments | None, scores: Floats, units: Ints) -> tupl
     to_terms = np.einsum("ais,bis->abi", rating, others) + product.sum(axis=3)
     n_units = int(units.max()) + 1
     to_scores, to_terms = (unit_sums(sums, units=units, n_units=n_units) for sums in (to_scores, to_terms))
-    right, left = to_scores.sum(axis=-1), to_terms.sum(axis=-1)
+    moments_with_scores, moments_with_terms = to_scores.sum(axis=-1), to_terms.sum(axis=-1)
     variance = np.einsum("ais,bis->ab", rating, rating) * float((residual[mask] ** 2).mean())
     coefficients, inverse = np.zeros(len(prior)), np.diag(prior)
     for _ in range(2):
-        size = np.sqrt(np.maximum(variance.diagonal(), _TINY))
-        weight = np.linalg.inv(variance / np.outer(size, size) + _RIDGE * np.eye(len(prior))) / np.outer(size, size)
-        inverse = np.linalg.inv(left.T @ weight @ left + np.diag(1 / prior))
-        coefficients = inverse @ left.T @ weight @ right
+        standard_deviations = np.sqrt(np.maximum(variance.diagonal(), _TINY))
+        moment_weights = np.linalg.inv(
+            variance / np.outer(standard_deviations, standard_deviations) + _RIDGE * np.eye(len(prior))
+        ) / np.outer(standard_deviations, standard_deviations)
+        inverse = np.linalg.inv(moments_with_terms.T @ moment_weights @ moments_with_terms + np.diag(1 / prior))
+        coefficients = inverse @ moments_with_terms.T @ moment_weights @ moments_with_scores
         moments = to_scores - np.einsum("abu,b->au", to_terms, coefficients)
         variance = moments @ moments.T
     return coefficients[1:], inverse[1:, 1:]

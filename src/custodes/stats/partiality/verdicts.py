@@ -26,53 +26,65 @@ def sign_placement(human: Signs, metric: Signs, pair: Ints, pairs: Ints, *, item
 
     n_systems, n_units, first, second = int(pairs.max()) + 1, int(units.max(initial=-1)) + 1, *pairs.T
     # Opponents have equal weights: otherwise a system that met weak opponents more often would look better.
-    number, won = _by(pair, None, len(pairs)), [_by(pair, signs, len(pairs)) for signs in (human, metric)]
-    rate = np.nan_to_num(ratio(np.stack(won), number))
-    opponents, comparisons = (
-        _by(first, per_pair, n_systems) + _by(second, per_pair, n_systems) for per_pair in (number > 0, number)
+    n_comparisons_of_pair, sign_sums = (
+        _by(pair, None, len(pairs)),
+        [_by(pair, signs, len(pairs)) for signs in (human, metric)],
     )
-    margins = np.stack([_by(first, rater_rate, n_systems) - _by(second, rater_rate, n_systems) for rater_rate in rate])
-    margins = margins / np.maximum(opponents, 1)
-    least = 0.5 / np.maximum(comparisons, 1)
-    places = ndtri(np.clip((1 + margins) / 2, least, 1 - least))
-    steep = np.sqrt(np.pi / 2) * np.exp(places**2 / 2)  # derivative of the probit of a margin
+    mean_signs = np.nan_to_num(ratio(np.stack(sign_sums), n_comparisons_of_pair))
+    n_opponents, n_comparisons = (
+        _by(first, per_pair, n_systems) + _by(second, per_pair, n_systems)
+        for per_pair in (n_comparisons_of_pair > 0, n_comparisons_of_pair)
+    )
+    margins = np.stack(
+        [_by(first, rater_rate, n_systems) - _by(second, rater_rate, n_systems) for rater_rate in mean_signs]
+    )
+    margins = margins / np.maximum(n_opponents, 1)
+    smallest_rate = 0.5 / np.maximum(n_comparisons, 1)
+    positions = ndtri(np.clip((1 + margins) / 2, smallest_rate, 1 - smallest_rate))
+    slopes = np.sqrt(np.pi / 2) * np.exp(positions**2 / 2)  # derivative of the probit of a margin
     # the influence of each cluster and pair on the positions of the pair's two systems
-    cells, place = np.unique(pair.astype(np.int64) * max(1, n_units) + units, return_inverse=True)
+    cells, cell_of_comparison = np.unique(pair.astype(np.int64) * max(1, n_units) + units, return_inverse=True)
     cell_pair, unit = cells // max(1, n_units), cells % max(1, n_units)
-    a, b, count = first[cell_pair], second[cell_pair], _by(place, None, len(cells))
-    moves = []
-    for side, signs in enumerate((human, metric)):
-        moved = (_by(place, signs, len(cells)) - rate[side, cell_pair] * count) / np.maximum(number[cell_pair], 1)
-        weight = steep[side] / np.maximum(opponents, 1)
-        values = np.concatenate([moved * weight[a], -moved * weight[b]])
-        influence = csr_array((values, (np.tile(unit, 2), np.concatenate([a, b]))), shape=(n_units, n_systems))
+    a, b, n_in_cell = first[cell_pair], second[cell_pair], _by(cell_of_comparison, None, len(cells))
+    influences = []
+    for rater_index, signs in enumerate((human, metric)):
+        mean_deviation = (
+            _by(cell_of_comparison, signs, len(cells)) - mean_signs[rater_index, cell_pair] * n_in_cell
+        ) / np.maximum(n_comparisons_of_pair[cell_pair], 1)
+        weight = slopes[rater_index] / np.maximum(n_opponents, 1)
+        influence_values = np.concatenate([mean_deviation * weight[a], -mean_deviation * weight[b]])
+        influence = csr_array(
+            (influence_values, (np.tile(unit, 2), np.concatenate([a, b]))), shape=(n_units, n_systems)
+        )
         influence.eliminate_zeros()
-        moves.append(influence)
-    of_people, of_metric = moves
-    seen = np.ones(2 * len(pair))
-    both = np.concatenate([first[pair], second[pair]])
-    by_item = csr_array((seen, (np.tile(items, 2), both)), shape=(int(items.max(initial=-1)) + 1, n_systems))
-    by_unit = csr_array((seen, (np.tile(units, 2), both)), shape=(n_units, n_systems))
+        influences.append(influence)
+    human_influence, metric_influence = influences
+    ones = np.ones(2 * len(pair))
+    both_systems = np.concatenate([first[pair], second[pair]])
+    by_item = csr_array((ones, (np.tile(items, 2), both_systems)), shape=(int(items.max(initial=-1)) + 1, n_systems))
+    by_unit = csr_array((ones, (np.tile(units, 2), both_systems)), shape=(n_units, n_systems))
     return Placement(
-        human=places[0],
-        metric=places[1],
-        hh=_covariance(of_people, of_people),
-        hm=_covariance(of_people, of_metric),
-        mm=_covariance(of_metric, of_metric),
-        powers=np.stack([places[0] ** 2, places[0] ** 3]),
+        human=positions[0],
+        metric=positions[1],
+        hh=_covariance(human_influence, human_influence),
+        hm=_covariance(human_influence, metric_influence),
+        mm=_covariance(metric_influence, metric_influence),
+        powers=np.stack([positions[0] ** 2, positions[0] ** 3]),
         powers_covariance=np.diag(np.square(POWERS)),
         spread=SPREAD,
         units=np.bincount(by_unit.indices, minlength=n_systems),
-        connected=largest_block((by_item.T @ by_item).toarray() > 0, np.bincount(both, minlength=n_systems) > 0),
-        met=opponents >= (opponents > 0).sum() - 1,
-        advantage=ndtri(_won(won[1], number, pairs, n_systems)),
+        connected=largest_block(
+            (by_item.T @ by_item).toarray() > 0, np.bincount(both_systems, minlength=n_systems) > 0
+        ),
+        met=n_opponents >= (n_opponents > 0).sum() - 1,
+        advantage=ndtri(_won(sign_sums[1], n_comparisons_of_pair, pairs, n_systems)),
         steepness=np.ones((n_systems, n_systems)),
     )
 
 
-def _by(of: Ints, values: Any, n: int) -> Floats:
-    """Return the sums (n,) of values by position `of` (m,); counts if `values` is None."""
-    return np.bincount(of, weights=values, minlength=n).astype(np.float64)
+def _by(positions: Ints, values: Any, n: int) -> Floats:
+    """Return the sums (n,) of values by position `positions` (m,); counts if `values` is None."""
+    return np.bincount(positions, weights=values, minlength=n).astype(np.float64)
 
 
 def _covariance(first: Any, second: Any) -> Floats:
@@ -81,13 +93,15 @@ def _covariance(first: Any, second: Any) -> Floats:
     return np.asarray((first.T @ second).toarray() * (n / max(n - 1, 1)))
 
 
-def _won(margin: Floats, number: Floats, pairs: Ints, n_systems: int) -> Floats:
+def _won(margin: Floats, n_comparisons: Floats, pairs: Ints, n_systems: int) -> Floats:
     """Return the proportion (systems, systems) of comparisons in which the metric prefers the first system.
 
     The proportion is NaN if the two systems were never compared.
     """
-    won = np.full((n_systems, n_systems), np.nan)
-    least = 0.5 / np.maximum(number, 1)
-    rate = np.where(number > 0, np.clip((1 + ratio(margin, number)) / 2, least, 1 - least), np.nan)
-    won[pairs[:, 0], pairs[:, 1]], won[pairs[:, 1], pairs[:, 0]] = rate, 1 - rate
-    return won
+    rate_matrix = np.full((n_systems, n_systems), np.nan)
+    smallest_rate = 0.5 / np.maximum(n_comparisons, 1)
+    rate = np.where(
+        n_comparisons > 0, np.clip((1 + ratio(margin, n_comparisons)) / 2, smallest_rate, 1 - smallest_rate), np.nan
+    )
+    rate_matrix[pairs[:, 0], pairs[:, 1]], rate_matrix[pairs[:, 1], pairs[:, 0]] = rate, 1 - rate
+    return rate_matrix

@@ -47,15 +47,15 @@ class Battles:
 
     def where(self, chosen: NDArray[Any]) -> Battles:
         """Return the battles selected by a mask or by positions."""
-        held = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        return replace(self, **{name: column[chosen] for name, column in held.items() if column is not None})
+        columns = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        return replace(self, **{name: column[chosen] for name, column in columns.items() if column is not None})
 
     @property
     def clusters(self) -> Ints:
         """Number of clusters that each unit represents, (units,)."""
-        number = np.ones(int(self.unit.max(initial=-1)) + 1, dtype=np.int64)
-        number[self.unit] = self.often
-        return number
+        cluster_counts = np.ones(int(self.unit.max(initial=-1)) + 1, dtype=np.int64)
+        cluster_counts[self.unit] = self.often
+        return cluster_counts
 
     def grouped(self) -> Battles:
         """Return the battles with identical clusters merged: clusters that contain the same battles become one cluster.
@@ -71,14 +71,18 @@ class Battles:
         """
         if not self.counted.all():
             return self
-        same, (_, weight) = count_by_kind(self, self.often), np.unique(self.weight, return_inverse=True)
-        codes = (3 * same.kind + 1 - same.sign) * (int(weight.max(initial=0)) + 1) + weight
+        kinds, (_, weight_code) = count_by_kind(self, self.often), np.unique(self.weight, return_inverse=True)
+        codes = (3 * kinds.kind + 1 - kinds.sign) * (int(weight_code.max(initial=0)) + 1) + weight_code
         # Clusters are sorted by their battles, so that grouped and ungrouped battles give the same random draws.
-        least = np.full(len(self.clusters), codes.max(initial=0))
-        np.minimum.at(least, self.unit, codes)
-        order = np.argsort(least, kind="stable")
-        groups = group_clusters(codes, np.argsort(order)[self.unit], n_units=len(order), number=self.clusters[order])
-        return replace(self.where(groups.rows), unit=groups.kind, times=groups.number[groups.kind])
+        smallest_code = np.full(len(self.clusters), codes.max(initial=0))
+        np.minimum.at(smallest_code, self.unit, codes)
+        unit_order = np.argsort(smallest_code, kind="stable")
+        cluster_groups = group_clusters(
+            codes, np.argsort(unit_order)[self.unit], n_units=len(unit_order), number=self.clusters[unit_order]
+        )
+        return replace(
+            self.where(cluster_groups.rows), unit=cluster_groups.kind, times=cluster_groups.number[cluster_groups.kind]
+        )
 
     def without_covariates(self) -> Battles:
         """Return the same battles without covariates."""
@@ -108,10 +112,10 @@ class Battles:
         Source: Ford 1957; for ties, Davidson 1970.
         """
         battles, sign = self.where(self.counted), self.sign[self.counted]
-        won, lost = sign >= 0, sign <= 0
+        is_won_or_tied, is_lost_or_tied = sign >= 0, sign <= 0
         return _connected(
-            np.concatenate([battles.first[won], battles.second[lost]]),
-            np.concatenate([battles.second[won], battles.first[lost]]),
+            np.concatenate([battles.first[is_won_or_tied], battles.second[is_lost_or_tied]]),
+            np.concatenate([battles.second[is_won_or_tied], battles.first[is_lost_or_tied]]),
             n_systems,
             strongly=True,
         )
@@ -123,9 +127,9 @@ def _connected(start: Ints, end: Ints, n: int, *, strongly: bool) -> Ints:
     from scipy.sparse.csgraph import connected_components
 
     graph = coo_array((np.ones(len(start), dtype=np.int64), (start, end)), shape=(n, n)).tocsr()
-    label = connected_components(graph, directed=True, connection="strong" if strongly else "weak")[1]
-    _, at, code = np.unique(label, return_index=True, return_inverse=True)
-    return np.asarray(np.argsort(np.argsort(at))[code])
+    scipy_component = connected_components(graph, directed=True, connection="strong" if strongly else "weak")[1]
+    _, first_node, component_code = np.unique(scipy_component, return_index=True, return_inverse=True)
+    return np.asarray(np.argsort(np.argsort(first_node))[component_code])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,22 +159,22 @@ def count_by_kind(battles: Battles, weight: Floats | Ints) -> BattleCounts:
     >>> count_by_kind(made, made.weight).outcomes.tolist()
     [[1.0, 1.0, 1.0]]
     """
-    turned = battles.first > battles.second
-    turn = np.where(turned, -1, 1)
-    low, high = np.where(turned, (battles.second, battles.first), (battles.first, battles.second))
-    covariates = battles.covariates * turn[:, np.newaxis] + 0.0  # no -0.0
-    sign = (battles.sign * turn).astype(np.int8)
-    code = low * (int(high.max(initial=0)) + 1) + high
+    is_turned = battles.first > battles.second
+    orientation = np.where(is_turned, -1, 1)
+    low, high = np.where(is_turned, (battles.second, battles.first), (battles.first, battles.second))
+    covariates = battles.covariates * orientation[:, np.newaxis] + 0.0  # no -0.0
+    sign = (battles.sign * orientation).astype(np.int8)
+    kind_code = low * (int(high.max(initial=0)) + 1) + high
     for column in covariates.T:
-        values, level = np.unique(column, return_inverse=True)
-        _, code = np.unique(code, return_inverse=True)  # renumbered, to avoid integer overflow of products
-        code = code * len(values) + level
-    _, at, kind = np.unique(code, return_index=True, return_inverse=True)
+        distinct_values, value_code = np.unique(column, return_inverse=True)
+        _, kind_code = np.unique(kind_code, return_inverse=True)  # renumbered, to avoid integer overflow of products
+        kind_code = kind_code * len(distinct_values) + value_code
+    _, first_rows, kind = np.unique(kind_code, return_index=True, return_inverse=True)
     return BattleCounts(
-        first=low[at],
-        second=high[at],
-        covariates=covariates[at],
-        outcomes=table_sums(kind, 1 - sign, shape=(len(at), 3), weights=weight).astype(np.float64),
+        first=low[first_rows],
+        second=high[first_rows],
+        covariates=covariates[first_rows],
+        outcomes=table_sums(kind, 1 - sign, shape=(len(first_rows), 3), weights=weight).astype(np.float64),
         kind=kind,
         sign=sign,
     )

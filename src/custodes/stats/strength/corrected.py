@@ -78,56 +78,66 @@ def corrected(
     """
     from scipy.sparse import csr_array, diags_array
 
-    weight, labelled = battles.weight, np.asarray((human_sign != ABSENT) & (battles.weight > 0))
-    share = weight[labelled].sum() / weight.sum() if labelled.any() else np.nan
-    chosen = np.full(len(weight), share) if probability is None else probability
-    odds = np.where(labelled, 1 / np.where(labelled, chosen, 1.0), 0.0)
-    judged = replace(
-        battles, sign=np.where(labelled, human_sign, ABSENT).astype(np.int8), weight=np.asarray(weight * odds)
+    weight, is_labelled = battles.weight, np.asarray((human_sign != ABSENT) & (battles.weight > 0))
+    labelling_rate = weight[is_labelled].sum() / weight.sum() if is_labelled.any() else np.nan
+    labelling_probability = np.full(len(weight), labelling_rate) if probability is None else probability
+    inverse_probability = np.where(is_labelled, 1 / np.where(is_labelled, labelling_probability, 1.0), 0.0)
+    labelled_battles = replace(
+        battles,
+        sign=np.where(is_labelled, human_sign, ABSENT).astype(np.int8),
+        weight=np.asarray(weight * inverse_probability),
     )
-    people = fitted(judged, n_systems=n_systems, ties=ties)
-    joined = people.component[battles.first] == people.component[battles.second]
-    metric = fitted(replace(battles, weight=weight * joined), n_systems=n_systems, ties=ties)
-    heard = battles.counted & joined
+    human_fit = fitted(labelled_battles, n_systems=n_systems, ties=ties)
+    is_joined = human_fit.component[battles.first] == human_fit.component[battles.second]
+    metric_fit = fitted(replace(battles, weight=weight * is_joined), n_systems=n_systems, ties=ties)
+    is_used = battles.counted & is_joined
     # The metric's residuals are brought to the scale of the human scores.
-    scale = weight[heard].mean() / judged.weight[labelled].mean()
-    residual = metric.residual(metric.fit.coefficients) * scale
-    fit, has_ties = people.fit, people.fit.has_ties
+    scale = weight[is_used].mean() / labelled_battles.weight[is_labelled].mean()
+    residual = metric_fit.residual(metric_fit.fit.coefficients) * scale
+    fit, has_ties = human_fit.fit, human_fit.fit.has_ties
 
     # weights of the metric's residuals, which sum to about 0
-    contrast = _within_pairs(battles, labelled, n_systems=n_systems) / share if by_pair else 1 - odds
+    contrast = (
+        _within_pairs(battles, is_labelled, n_systems=n_systems) / labelling_rate
+        if by_pair
+        else 1 - inverse_probability
+    )
 
-    def of_metric(some: Bools) -> Any:
-        return metric.scores(residual * np.where(some, contrast, 0.0)[heard, np.newaxis], has_ties=has_ties)
+    def metric_scores(is_included: Bools) -> Any:
+        return metric_fit.scores(
+            residual * np.where(is_included, contrast, 0.0)[is_used, np.newaxis], has_ties=has_ties
+        )
 
-    control = of_metric(np.ones_like(labelled))
-    alone = people.corrected(people.scores(people.residual(fit.coefficients), has_ties=has_ties))
-    power = _tuned(alone, control, fit.inverse[:n_systems])
-    used = diags_array(power)
-    moved = people.tilted((used @ control).sum(axis=0))
-    estimate = moved.fit.coefficients
+    control_scores = metric_scores(np.ones_like(is_labelled))
+    scores_alone = human_fit.corrected(human_fit.scores(human_fit.residual(fit.coefficients), has_ties=has_ties))
+    power = _tuned(scores_alone, control_scores, fit.inverse[:n_systems])
+    diagonal_power = diags_array(power)
+    tilted_fit = human_fit.tilted((diagonal_power @ control_scores).sum(axis=0))
+    estimate = tilted_fit.fit.coefficients
     # Human residuals at the adjusted estimate, corrected for the leverage of the battles with human ratings.
-    unit_scores = moved.scores(moved.residual(estimate), has_ties=has_ties) + used @ of_metric(labelled)
-    scores = csr_array(moved.corrected(csr_array(unit_scores)) + used @ of_metric(~labelled))
+    unit_scores = tilted_fit.scores(tilted_fit.residual(estimate), has_ties=has_ties) + diagonal_power @ metric_scores(
+        is_labelled
+    )
+    scores = csr_array(tilted_fit.corrected(csr_array(unit_scores)) + diagonal_power @ metric_scores(~is_labelled))
     covariance, covariance_alone = (
-        people.covariance(rows, inverse, scores=alone)
-        for rows, inverse in ((scores, moved.fit.inverse), (alone, fit.inverse))
+        human_fit.covariance(rows, inverse, scores=scores_alone)
+        for rows, inverse in ((scores, tilted_fit.fit.inverse), (scores_alone, fit.inverse))
     )
     variance, variance_alone = (matrix.diagonal()[:n_systems].sum() for matrix in (covariance, covariance_alone))
-    finite = bool((people.bounded | (np.bincount(people.component)[people.component] == 1)).all())
-    reached = control.power(2).sum(axis=1) > 0
+    is_finite = bool((human_fit.bounded | (np.bincount(human_fit.component)[human_fit.component] == 1)).all())
+    has_control = control_scores.power(2).sum(axis=1) > 0
     return Corrected(
-        strengths=people.strengths(estimate, covariance, resamples, rng),
-        power=float(power[reached].mean()) if reached.any() else 0.0,
-        saving=1 - float(variance / variance_alone) if finite else np.nan,
+        strengths=human_fit.strengths(estimate, covariance, resamples, rng),
+        power=float(power[has_control].mean()) if has_control.any() else 0.0,
+        saving=1 - float(variance / variance_alone) if is_finite else np.nan,
         # The test uses all battles, also those between systems that human ratings do not connect.
-        p_random=p_random(fitted(battles, n_systems=n_systems, ties=ties), labelled[battles.counted])
+        p_random=p_random(fitted(battles, n_systems=n_systems, ties=ties), is_labelled[battles.counted])
         if probability is None and not by_pair
         else np.nan,
     )
 
 
-def _within_pairs(battles: Battles, labelled: Bools, *, n_systems: int) -> Floats:
+def _within_pairs(battles: Battles, is_labelled: Bools, *, n_systems: int) -> Floats:
     """Return the weight (n,) of each battle's residual, such that the weighted battles of each pair sum to 0.
 
     The weight is -1 for annotated battles. For the remaining battles of a pair it is the total weight of the annotated
@@ -137,9 +147,11 @@ def _within_pairs(battles: Battles, labelled: Bools, *, n_systems: int) -> Float
         np.minimum(battles.first, battles.second) * n_systems + np.maximum(battles.first, battles.second),
         return_inverse=True,
     )
-    judged, others = (np.bincount(pair, weights=battles.weight * which)[pair] for which in (labelled, ~labelled))
-    odds = np.divide(judged, others, out=np.zeros(len(pair)), where=others > 0)
-    return np.where(labelled, -1.0 * (others > 0), odds)
+    labelled_weight, unlabelled_weight = (
+        np.bincount(pair, weights=battles.weight * is_chosen)[pair] for is_chosen in (is_labelled, ~is_labelled)
+    )
+    odds = np.divide(labelled_weight, unlabelled_weight, out=np.zeros(len(pair)), where=unlabelled_weight > 0)
+    return np.where(is_labelled, -1.0 * (unlabelled_weight > 0), odds)
 
 
 def _tuned(scores: Any, control: Any, inverse: Floats) -> Floats:
@@ -152,20 +164,24 @@ def _tuned(scores: Any, control: Any, inverse: Floats) -> Floats:
     n_units = scores.shape[0]
     products = inverse.T @ inverse
     # sums over systems: products of human and control contributions, and squares of control contributions
-    cross, squares = np.zeros((2, n_units))
-    for some in chunks(n_units, len(products)):
-        turned = control[some] @ products
-        cross[some] = -scores[some].multiply(turned).sum(axis=1)
-        squares[some] = control[some].multiply(turned).sum(axis=1)
+    cross_products, square_sums = np.zeros((2, n_units))
+    for unit_slice in chunks(n_units, len(products)):
+        weighted_control = control[unit_slice] @ products
+        cross_products[unit_slice] = -scores[unit_slice].multiply(weighted_control).sum(axis=1)
+        square_sums[unit_slice] = control[unit_slice].multiply(weighted_control).sum(axis=1)
     fold = np.random.default_rng(STREAM).permutation(n_units) % _FOLDS
     power = np.zeros(n_units)
     for k in range(_FOLDS):
-        others = fold != k
-        total = squares[others].sum()
-        if total > 0:
-            share = cross[others].sum() / total
-            error = ((cross - share * squares)[others] ** 2).sum() / total**2
-            power[~others] = np.clip(share - error / share, 0.0, 1.0) if share > 0 else 0.0
+        is_training = fold != k
+        training_squares = square_sums[is_training].sum()
+        if training_squares > 0:
+            optimal_power = cross_products[is_training].sum() / training_squares
+            power_variance = (
+                (cross_products - optimal_power * square_sums)[is_training] ** 2
+            ).sum() / training_squares**2
+            power[~is_training] = (
+                np.clip(optimal_power - power_variance / optimal_power, 0.0, 1.0) if optimal_power > 0 else 0.0
+            )
     return power
 
 
@@ -188,21 +204,32 @@ def p_random(metric: Fitted, judged: Bools) -> float:
     from scipy.sparse import csr_array, diags_array
 
     n, unit = len(judged), metric.battles.unit
-    share = judged.mean() if n else np.nan
-    if not 0 < share < 1:
+    labelling_rate = judged.mean() if n else np.nan
+    if not 0 < labelling_rate < 1:
         return np.nan
     fit, n_systems = metric.fit, len(metric.component)
     design = fit.design[metric.made.kind]
     eta = design @ fit.coefficients[: design.shape[1]]
-    side = np.where(eta < 0, -1.0, 1.0)
-    half, tie = metric.residual(fit.coefficients).T
-    scalar = np.stack([np.abs(eta), half * side, tie, *(half * column for column in design[:, n_systems:].toarray().T)])
+    direction = np.where(eta < 0, -1.0, 1.0)
+    half_residual, tie_residual = metric.residual(fit.coefficients).T
+    scalar_features = np.stack(
+        [
+            np.abs(eta),
+            half_residual * direction,
+            tie_residual,
+            *(half_residual * column for column in design[:, n_systems:].toarray().T),
+        ]
+    )
     indicators = design[:, :n_systems]
-    enough = np.asarray(abs(indicators).sum(axis=0)) * share >= _LEAST
-    candidates = [csr_array(scalar.T), abs(indicators)[:, enough], diags_array(half) @ indicators[:, enough]]
-    p_values = [_unrelated(csr_array(features), judged - share, unit) for features in candidates]
-    finite = [p for p in p_values if np.isfinite(p)]
-    return min(1.0, len(finite) * min(finite)) if finite else np.nan
+    has_enough = np.asarray(abs(indicators).sum(axis=0)) * labelling_rate >= _LEAST
+    feature_sets = [
+        csr_array(scalar_features.T),
+        abs(indicators)[:, has_enough],
+        diags_array(half_residual) @ indicators[:, has_enough],
+    ]
+    p_values = [_unrelated(csr_array(features), judged - labelling_rate, unit) for features in feature_sets]
+    finite_p_values = [p for p in p_values if np.isfinite(p)]
+    return min(1.0, len(finite_p_values) * min(finite_p_values)) if finite_p_values else np.nan
 
 
 def _unrelated(features: Any, surplus: Floats, unit: Ints) -> float:
@@ -216,23 +243,40 @@ def _unrelated(features: Any, surplus: Floats, unit: Ints) -> float:
     _, unit = np.unique(unit, return_inverse=True)
     n_units = int(unit.max()) + 1
     # The number of annotated battles limits the degrees of freedom, because with few of them the sums are skewed.
-    effective = float((surplus > 0).sum())
+    effective_number = float((surplus > 0).sum())
     if n_units == n:
-        spread = surplus @ surplus / (n - 1) * ((features.T @ features).toarray() - n * np.outer(mean, mean))
+        covariance = surplus @ surplus / (n - 1) * ((features.T @ features).toarray() - n * np.outer(mean, mean))
     else:
         member = csr_array((surplus, (unit, np.arange(n))), shape=(n_units, n))
-        sums, rest = member @ features, np.bincount(unit, weights=surplus)
-        across = np.outer(sums.T @ rest, mean)
-        spread = (sums.T @ sums).toarray() - across - across.T + rest @ rest * np.outer(mean, mean)
-        effective = float((rest**2).sum() ** 2 / (rest**4).sum()) if rest.any() else 0.0
-    scale = np.sqrt(spread.diagonal().clip(0.0))
-    varying = scale > _SAME * max(1.0, float(scale.max(initial=0.0)))
-    if not varying.any():
+        feature_sums, surplus_sums = member @ features, np.bincount(unit, weights=surplus)
+        cross_products = np.outer(feature_sums.T @ surplus_sums, mean)
+        covariance = (
+            (feature_sums.T @ feature_sums).toarray()
+            - cross_products
+            - cross_products.T
+            + surplus_sums @ surplus_sums * np.outer(mean, mean)
+        )
+        effective_number = float((surplus_sums**2).sum() ** 2 / (surplus_sums**4).sum()) if surplus_sums.any() else 0.0
+    standard_deviations = np.sqrt(covariance.diagonal().clip(0.0))
+    is_varying = standard_deviations > _SAME * max(1.0, float(standard_deviations.max(initial=0.0)))
+    if not is_varying.any():
         return np.nan
-    values, vectors = np.linalg.eigh(spread[np.ix_(varying, varying)] / np.outer(scale[varying], scale[varying]))
-    positive = values > _SAME
-    rank = int(positive.sum())
-    square = float((((total[varying] / scale[varying]) @ vectors[:, positive]) ** 2 / values[positive]).sum())
-    if effective <= rank + 1:
+    eigenvalues, vectors = np.linalg.eigh(
+        covariance[np.ix_(is_varying, is_varying)]
+        / np.outer(standard_deviations[is_varying], standard_deviations[is_varying])
+    )
+    is_positive = eigenvalues > _SAME
+    rank = int(is_positive.sum())
+    test_statistic = float(
+        (
+            ((total[is_varying] / standard_deviations[is_varying]) @ vectors[:, is_positive]) ** 2
+            / eigenvalues[is_positive]
+        ).sum()
+    )
+    if effective_number <= rank + 1:
         return np.nan
-    return float(fdtrc(rank, effective - rank, square * (effective - rank) / (rank * (effective - 1))))
+    return float(
+        fdtrc(
+            rank, effective_number - rank, test_statistic * (effective_number - rank) / (rank * (effective_number - 1))
+        )
+    )

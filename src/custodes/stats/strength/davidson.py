@@ -47,8 +47,8 @@ class Fit:
         """Return the residuals (kinds, 3, 2) of half the sign, and of the tie indicator, for each kind and outcome."""
         eta = self.design @ coefficients[: self.design.shape[1]]
         mean, tie, _ = _moments(eta, _log_nu(coefficients, self.has_ties))
-        half, tied = np.array([0.5, 0.0, -0.5]), np.array([0.0, 1.0, 0.0])
-        return np.stack([half - mean[:, np.newaxis], tied - tie[:, np.newaxis]], axis=2)
+        half_sign, is_tie = np.array([0.5, 0.0, -0.5]), np.array([0.0, 1.0, 0.0])
+        return np.stack([half_sign - mean[:, np.newaxis], is_tie - tie[:, np.newaxis]], axis=2)
 
 
 def fit(
@@ -65,55 +65,63 @@ def fit(
     from scipy.sparse import csr_array, hstack
 
     n_kinds, n_systems = len(kinds.first), len(component)
-    rows, ones = np.arange(n_kinds), np.ones(n_kinds)
+    kind_indices, ones = np.arange(n_kinds), np.ones(n_kinds)
     pairs = csr_array(
-        (np.concatenate([ones, -ones]), (np.tile(rows, 2), np.concatenate([kinds.first, kinds.second]))),
+        (np.concatenate([ones, -ones]), (np.tile(kind_indices, 2), np.concatenate([kinds.first, kinds.second]))),
         shape=(n_kinds, n_systems),
     )
     sparse = csr_array(hstack([pairs, csr_array(kinds.covariates)]))
     design = dense_if_small(sparse)
     ties = kinds.outcomes[:, 1]
     has_ties = not ties_are_half and bool(ties.sum() > 0)
-    n, total = kinds.outcomes.sum(axis=1), (kinds.outcomes[:, 0] - kinds.outcomes[:, 2]) / 2
-    width = design.shape[1] + has_ties
-    level = np.zeros((width, width))  # projection on unidentified shifts of components
-    same = component[:, np.newaxis] == component
-    level[:n_systems, :n_systems] = same / same.sum(axis=1)
+    n, half_signs = kinds.outcomes.sum(axis=1), (kinds.outcomes[:, 0] - kinds.outcomes[:, 2]) / 2
+    n_coefficients = design.shape[1] + has_ties
+    level_matrix = np.zeros((n_coefficients, n_coefficients))  # projection on unidentified shifts of components
+    is_same_component = component[:, np.newaxis] == component
+    level_matrix[:n_systems, :n_systems] = is_same_component / is_same_component.sum(axis=1)
 
-    coefficients, pseudo, more = np.zeros(width), np.zeros(n_kinds), np.zeros(width) if tilt is None else tilt
+    coefficients, pseudo_counts, tilt_or_zero = (
+        np.zeros(n_coefficients),
+        np.zeros(n_kinds),
+        np.zeros(n_coefficients) if tilt is None else tilt,
+    )
     if has_ties:
-        decided = n.sum() - ties.sum()
-        coefficients[-1] = np.log(2 * ties.sum() / max(decided, 1.0))
+        n_decided = n.sum() - ties.sum()
+        coefficients[-1] = np.log(2 * ties.sum() / max(n_decided, 1.0))
 
-    def likelihood(at: Floats) -> float:
-        eta = design @ at[: design.shape[1]]
-        log_nu = _log_nu(at, has_ties)
-        value = (total * eta).sum() - ((n + pseudo) * _log_sum(eta, log_nu)).sum()
-        return float(value + (ties.sum() * log_nu if has_ties else 0.0) + more @ at)
+    def likelihood(point: Floats) -> float:
+        eta = design @ point[: design.shape[1]]
+        log_nu = _log_nu(point, has_ties)
+        value = (half_signs * eta).sum() - ((n + pseudo_counts) * _log_sum(eta, log_nu)).sum()
+        return float(value + (ties.sum() * log_nu if has_ties else 0.0) + tilt_or_zero @ point)
 
     for _ in range(_STEPS):
         if penalised:
             _, _, variance = _moments(design @ coefficients[: design.shape[1]], _log_nu(coefficients, has_ties))
-            covariance = inverted(information_of(design, n, variance, has_ties=has_ties), level)
-            pseudo = pseudo if covariance is None else n * leverage(kinds, variance, covariance, has_ties=has_ties)
+            covariance = inverted(information_of(design, n, variance, has_ties=has_ties), level_matrix)
+            pseudo_counts = (
+                pseudo_counts if covariance is None else n * leverage(kinds, variance, covariance, has_ties=has_ties)
+            )
         eta = design @ coefficients[: design.shape[1]]
         mean, tie, variance = _moments(eta, _log_nu(coefficients, has_ties))
         if (not penalised or tilt is not None) and np.abs(eta).max(initial=0) > _DIVERGED:
             return None
-        inverse = inverted(information_of(design, n + pseudo, variance, has_ties=has_ties), level)
+        inverse = inverted(information_of(design, n + pseudo_counts, variance, has_ties=has_ties), level_matrix)
         if inverse is None:
             if penalised and tilt is None:
                 raise InputError("covariates cannot be separated from the strengths; leave out one that does not vary")
             return None
-        gradient = np.zeros(width)
-        gradient[: design.shape[1]] = design.T @ (total - (n + pseudo) * mean)
+        gradient = np.zeros(n_coefficients)
+        gradient[: design.shape[1]] = design.T @ (half_signs - (n + pseudo_counts) * mean)
         if has_ties:
-            gradient[-1] = ties.sum() - ((n + pseudo) * tie).sum()
-        step = inverse @ (gradient + more)
+            gradient[-1] = ties.sum() - ((n + pseudo_counts) * tie).sum()
+        step = inverse @ (gradient + tilt_or_zero)
         if np.abs(step).max(initial=0) < _SMALL:
             break
-        before, scale = likelihood(coefficients), 1.0
-        while scale > _SMALL and likelihood(coefficients + scale * step) < before - 1e-9 * abs(before):
+        likelihood_before, scale = likelihood(coefficients), 1.0
+        while scale > _SMALL and likelihood(coefficients + scale * step) < likelihood_before - 1e-9 * abs(
+            likelihood_before
+        ):
             scale /= 2
         coefficients = coefficients + scale * step
     else:
@@ -125,7 +133,7 @@ def fit(
         inverse=inverse,
         design=sparse,
         variance=variance,
-        pseudo=pseudo,
+        pseudo=pseudo_counts,
         has_ties=has_ties,
     )
 
@@ -138,16 +146,24 @@ def leverage(kinds: BattleCounts, variance: Floats, inverse: Floats, *, has_ties
     """
     k = kinds.covariates.shape[1]
     n_systems = len(inverse) - k - has_ties
-    first, second, block = kinds.first, kinds.second, inverse[n_systems : n_systems + k, n_systems : n_systems + k]
-    spread = inverse[first, first] + inverse[second, second] - 2 * inverse[first, second]
-    across = inverse[:, n_systems : n_systems + k]
-    spread = spread + 2 * ((across[first] - across[second]) * kinds.covariates).sum(axis=1)
-    spread = spread + ((kinds.covariates @ block) * kinds.covariates).sum(axis=1)
-    total = variance[:, 0] * spread
+    first, second, covariate_block = (
+        kinds.first,
+        kinds.second,
+        inverse[n_systems : n_systems + k, n_systems : n_systems + k],
+    )
+    difference_variance = inverse[first, first] + inverse[second, second] - 2 * inverse[first, second]
+    covariate_covariance = inverse[:, n_systems : n_systems + k]
+    difference_variance = difference_variance + 2 * (
+        (covariate_covariance[first] - covariate_covariance[second]) * kinds.covariates
+    ).sum(axis=1)
+    difference_variance = difference_variance + ((kinds.covariates @ covariate_block) * kinds.covariates).sum(axis=1)
+    leverages = variance[:, 0] * difference_variance
     if has_ties:
-        of_tie = inverse[first, -1] - inverse[second, -1] + kinds.covariates @ inverse[n_systems : n_systems + k, -1]
-        total = total + 2 * variance[:, 2] * of_tie + variance[:, 1] * inverse[-1, -1]
-    return np.asarray(np.clip(total, 0.0, None))
+        covariance_with_tie = (
+            inverse[first, -1] - inverse[second, -1] + kinds.covariates @ inverse[n_systems : n_systems + k, -1]
+        )
+        leverages = leverages + 2 * variance[:, 2] * covariance_with_tie + variance[:, 1] * inverse[-1, -1]
+    return np.asarray(np.clip(leverages, 0.0, None))
 
 
 def information_of(design: Any, weight: Floats, variance: Floats, *, has_ties: bool) -> Floats:
@@ -155,14 +171,14 @@ def information_of(design: Any, weight: Floats, variance: Floats, *, has_ties: b
 
     `design` (kinds, p) is sparse or dense, and `variance` (kinds, 3) is as in `Fit`.
     """
-    width = design.shape[1]
-    full = np.zeros((width + has_ties, width + has_ties))
+    n_design = design.shape[1]
+    information = np.zeros((n_design + has_ties, n_design + has_ties))
     products = design.T @ (design * (weight * variance[:, 0])[:, np.newaxis])
-    full[:width, :width] = products if isinstance(products, np.ndarray) else products.toarray()
+    information[:n_design, :n_design] = products if isinstance(products, np.ndarray) else products.toarray()
     if has_ties:
-        full[:width, -1] = full[-1, :width] = design.T @ (weight * variance[:, 2])
-        full[-1, -1] = weight @ variance[:, 1]
-    return full
+        information[:n_design, -1] = information[-1, :n_design] = design.T @ (weight * variance[:, 2])
+        information[-1, -1] = weight @ variance[:, 1]
+    return information
 
 
 def dense_if_small(design: Any) -> Any:
@@ -177,8 +193,8 @@ def _moments(eta: Floats, log_nu: float) -> tuple[Floats, Floats, Floats]:
     win, tie, loss = np.exp(eta / 2 - total), np.exp(log_nu - total), np.exp(-eta / 2 - total)
     mean = (win - loss) / 2
     # equals (win + loss) / 4 - mean^2, but loses no precision if one side nearly always wins
-    half = win * loss + tie * (win + loss) / 4
-    return mean, tie, np.stack([half, tie * (win + loss), -mean * tie], axis=-1)
+    variance_of_half = win * loss + tie * (win + loss) / 4
+    return mean, tie, np.stack([variance_of_half, tie * (win + loss), -mean * tie], axis=-1)
 
 
 def _log_sum(eta: Floats, log_nu: float) -> Floats:
@@ -195,11 +211,11 @@ def inverted(information: Floats, level: Floats) -> Floats | None:
     `level` is the projection onto the unidentified subspace.
     """
     size = float(information.diagonal().sum()) / len(information)
-    full = information + size * level
-    scale = np.sqrt(full.diagonal())
+    levelled = information + size * level
+    scale = np.sqrt(levelled.diagonal())
     if not (scale > 0).all():
         return None
-    values, vectors = np.linalg.eigh(full / np.outer(scale, scale))
-    if values[0] <= _SINGULAR * values[-1]:
+    eigenvalues, vectors = np.linalg.eigh(levelled / np.outer(scale, scale))
+    if eigenvalues[0] <= _SINGULAR * eigenvalues[-1]:
         return None
-    return np.asarray((vectors / values) @ vectors.T / np.outer(scale, scale) - level / size)
+    return np.asarray((vectors / eigenvalues) @ vectors.T / np.outer(scale, scale) - level / size)

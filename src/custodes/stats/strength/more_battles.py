@@ -32,62 +32,66 @@ def more_battles(strengths: Strengths, pairs: PairRates, different: Bools, *, co
     from scipy.special import ndtr, stdtrit
 
     n_pairs = len(pairs.first)
-    undecided = ~different[pairs.first, pairs.second]
-    battles, untied = pairs.outcomes.sum(axis=1), pairs.outcomes[:, 0] + pairs.outcomes[:, 2]
+    is_undecided = ~different[pairs.first, pairs.second]
+    n_battles, n_untied = pairs.outcomes.sum(axis=1), pairs.outcomes[:, 0] + pairs.outcomes[:, 2]
     if (
         len(strengths.draws) < 3
         or n_pairs > MOST_PAIRS
         or strengths.n_units < 2
-        or not undecided.any()
-        or not untied.any()
+        or not is_undecided.any()
+        or not n_untied.any()
     ):
         return np.full(n_pairs, np.nan)
-    defined = np.flatnonzero(np.isfinite(strengths.draws[0]))
-    covariance = np.atleast_2d(np.cov(strengths.draws[1:, defined], rowvar=False))
-    first, second = np.searchsorted(defined, pairs.first), np.searchsorted(defined, pairs.second)
-    variance, varies = variance_of_differences(covariance, first, second)
+    defined_systems = np.flatnonzero(np.isfinite(strengths.draws[0]))
+    covariance = np.atleast_2d(np.cov(strengths.draws[1:, defined_systems], rowvar=False))
+    first, second = np.searchsorted(defined_systems, pairs.first), np.searchsorted(defined_systems, pairs.second)
+    variance, is_varying = variance_of_differences(covariance, first, second)
     t = ratio(
         np.abs(strengths.draws[0, pairs.first] - strengths.draws[0, pairs.second]), np.sqrt(np.maximum(variance, 0.0))
     )
-    tested = undecided & varies
-    if not tested.any():
+    is_tested = is_undecided & is_varying
+    if not is_tested.any():
         return np.full(n_pairs, np.nan)
-    quantile = NormalMaximum(covariance, first[tested], second[tested]).quantile(1 - confidence)
+    quantile = NormalMaximum(covariance, first[is_tested], second[is_tested]).quantile(1 - confidence)
     # More battles of one pair would hardly increase the degrees of freedom of the fit, so these are not changed.
     freedom = max(1.0, strengths.n_units - 1)
     critical = -float(stdtrit(freedom, float(ndtr(-quantile))))
-    bounded = strengths.bounded[pairs.first] & strengths.bounded[pairs.second] & varies
+    is_bounded = strengths.bounded[pairs.first] & strengths.bounded[pairs.second] & is_varying
     gain = information_gain(
-        np.where(bounded, t, np.nan), ratio(np.ones(n_pairs), _OF_EQUALS * variance), critical=critical
+        np.where(is_bounded, t, np.nan), ratio(np.ones(n_pairs), _OF_EQUALS * variance), critical=critical
     )
-    rate = (untied + untied.sum() / battles.sum()) / (battles + 1)
-    win = 1 / (1 + np.exp(-np.abs(strengths.draws[0, pairs.first] - strengths.draws[0, pairs.second])))
-    information = rate * win * (1 - win)  # information of one battle if all are independent
-    added = _information_to_add(gain, variance, _model_variance(pairs, battles * information, len(strengths.bounded)))
-    more = np.ceil(ratio(added * battles, information * pairs.effective))
-    return np.where(undecided & np.isfinite(more) & (more > 0), more, np.nan)
+    untied_rate = (n_untied + n_untied.sum() / n_battles.sum()) / (n_battles + 1)
+    win_probability = 1 / (1 + np.exp(-np.abs(strengths.draws[0, pairs.first] - strengths.draws[0, pairs.second])))
+    information = (
+        untied_rate * win_probability * (1 - win_probability)
+    )  # information of one battle if all are independent
+    information_to_add = _information_to_add(
+        gain, variance, _model_variance(pairs, n_battles * information, len(strengths.bounded))
+    )
+    n_more = np.ceil(ratio(information_to_add * n_battles, information * pairs.effective))
+    return np.where(is_undecided & np.isfinite(n_more) & (n_more > 0), n_more, np.nan)
 
 
 def _model_variance(pairs: PairRates, information: Floats, n_systems: int) -> Floats:
     """Return the variance (pairs,) of each pair's difference under the model, given the information (pairs,) of each
     pair's battles."""
     first, second = pairs.first, pairs.second
-    whole = np.zeros((n_systems, n_systems))
-    whole[first, second] = whole[second, first] = -information
-    np.fill_diagonal(whole, -whole.sum(axis=1))
-    inverse = np.linalg.pinv(whole, rcond=1e-10, hermitian=True)
+    laplacian = np.zeros((n_systems, n_systems))
+    laplacian[first, second] = laplacian[second, first] = -information
+    np.fill_diagonal(laplacian, -laplacian.sum(axis=1))
+    inverse = np.linalg.pinv(laplacian, rcond=1e-10, hermitian=True)
     return np.asarray(np.diag(inverse)[first] + np.diag(inverse)[second] - 2 * inverse[first, second])
 
 
-def _information_to_add(gain: Floats, variance: Floats, model: Floats) -> Floats:
+def _information_to_add(gain: Floats, variance: Floats, model_variance: Floats) -> Floats:
     """Return the information (pairs,) of added independent battles that divides an estimate's variance by 1 + `gain`.
 
-    The fit weights added information i against 1 / `model`, whatever the `variance` of the estimate is. The variance
-    becomes (variance / model**2 + i) / (1 / model + i)**2, and this equation is solved for i. If the gain is infinite,
-    so is the information.
+    The fit weights added information i against 1 / `model_variance`, whatever the `variance` of the estimate is. The
+    variance becomes (variance / model_variance**2 + i) / (1 / model_variance + i)**2, and this equation is solved for
+    i. If the gain is infinite, so is the information.
     """
-    reachable = np.isfinite(gain)
-    gain = np.where(reachable, gain, 0.0)
-    slope = (1 + gain) / variance - 2 / model
-    added = (slope + np.sqrt(slope**2 + 4 * gain / model**2)) / 2
-    return np.where(reachable, added, np.inf)
+    is_reachable = np.isfinite(gain)
+    gain = np.where(is_reachable, gain, 0.0)
+    slope = (1 + gain) / variance - 2 / model_variance
+    added = (slope + np.sqrt(slope**2 + 4 * gain / model_variance**2)) / 2
+    return np.where(is_reachable, added, np.inf)

@@ -65,17 +65,17 @@ def direct_tests(pairs: PairRates, battles: Battles, strengths: Strengths, *, co
     >>> tests.better.tolist(), tests.misfit.tolist()  # pairs (0, 1), (0, 2), (1, 2)
     ([1, -1, 1], [True, True, True])
     """
-    half = bool(np.isnan(strengths.ties[0]))
-    ties = 1 - pairs.wins - pairs.losses if half else 0.0
-    wins, losses = (pairs.effective * (share + ties / 2) for share in (pairs.wins, pairs.losses))
-    equal, expected = _expected(pairs, battles, strengths, half=half)
+    ties_are_half = bool(np.isnan(strengths.ties[0]))
+    tie_rates = 1 - pairs.wins - pairs.losses if ties_are_half else 0.0
+    wins, losses = (pairs.effective * (share + tie_rates / 2) for share in (pairs.wins, pairs.losses))
+    p_if_equal, p_by_strengths = _expected(pairs, battles, strengths, ties_are_half=ties_are_half)
     alpha = 1 - confidence
     p_direct, p_fit = (
         adjust(_p_value(wins, losses, probability, pairs.freedom), correction="holm")
-        for probability in (equal, expected)
+        for probability in (p_if_equal, p_by_strengths)
     )
     with np.errstate(invalid="ignore"):
-        better = np.where(p_direct <= alpha, np.sign(ratio(wins, wins + losses) - equal), 0)
+        better = np.where(p_direct <= alpha, np.sign(ratio(wins, wins + losses) - p_if_equal), 0)
         return DirectTests(p_direct=p_direct, p_fit=p_fit, better=better.astype(np.int8), misfit=p_fit <= alpha)
 
 
@@ -84,29 +84,33 @@ def _p_value(wins: Floats, losses: Floats, probability: Floats, freedom: Floats)
     the p-value by Student's t (NaN if there is only one cluster)."""
     from scipy.special import stdtr
 
-    exact = sign_test(wins, losses, test="exact", probability=probability)
-    clustered = np.isfinite(freedom)
-    spread = np.sqrt((wins + losses) * probability * (1 - probability))
-    t = np.abs(ratio(wins * (1 - probability) - losses * probability, spread))
-    by_t = 2 * stdtr(np.where(clustered & (freedom > 0), freedom, 1.0), -np.nan_to_num(t))
-    return np.where(clustered, np.where(freedom > 0, np.maximum(exact, by_t), np.nan), exact)
+    p_exact = sign_test(wins, losses, test="exact", probability=probability)
+    is_clustered = np.isfinite(freedom)
+    standard_deviation = np.sqrt((wins + losses) * probability * (1 - probability))
+    t = np.abs(ratio(wins * (1 - probability) - losses * probability, standard_deviation))
+    p_by_t = 2 * stdtr(np.where(is_clustered & (freedom > 0), freedom, 1.0), -np.nan_to_num(t))
+    return np.where(is_clustered, np.where(freedom > 0, np.maximum(p_exact, p_by_t), np.nan), p_exact)
 
 
-def _expected(pairs: PairRates, battles: Battles, strengths: Strengths, *, half: bool) -> tuple[Floats, Floats]:
+def _expected(
+    pairs: PairRates, battles: Battles, strengths: Strengths, *, ties_are_half: bool
+) -> tuple[Floats, Floats]:
     """Return two probabilities (pairs,) that the first system wins a comparison without a tie.
 
     The first probability holds for equal strengths, the second for fitted strengths. Each is a mean over the
     comparisons of the pair, which differ in their covariates.
     """
-    same = count_by_kind(battles, battles.weight * battles.often)
-    number = same.outcomes.sum(axis=1) if half else same.outcomes[:, 0] + same.outcomes[:, 2]
-    adjustment = same.covariates @ strengths.effects[0]
-    difference = strengths.draws[0, same.first] - strengths.draws[0, same.second]
+    kinds = count_by_kind(battles, battles.weight * battles.often)
+    n_untied = kinds.outcomes.sum(axis=1) if ties_are_half else kinds.outcomes[:, 0] + kinds.outcomes[:, 2]
+    adjustment = kinds.covariates @ strengths.effects[0]
+    difference = strengths.draws[0, kinds.first] - strengths.draws[0, kinds.second]
     n_systems = strengths.draws.shape[1]
-    pair = np.searchsorted(pairs.first * n_systems + pairs.second, same.first * n_systems + same.second)
-    total = np.bincount(pair, weights=number, minlength=len(pairs.first))
+    pair_of_kind = np.searchsorted(pairs.first * n_systems + pairs.second, kinds.first * n_systems + kinds.second)
+    n_untied_of_pair = np.bincount(pair_of_kind, weights=n_untied, minlength=len(pairs.first))
     equal, expected = (
-        np.bincount(pair, weights=number / (1 + np.exp(-log_odds)), minlength=len(pairs.first))
+        np.bincount(pair_of_kind, weights=n_untied / (1 + np.exp(-log_odds)), minlength=len(pairs.first))
         for log_odds in (adjustment, adjustment + difference)
     )
-    return np.where(total > 0, ratio(equal, total), 0.5), np.where(total > 0, ratio(expected, total), 0.5)
+    return np.where(n_untied_of_pair > 0, ratio(equal, n_untied_of_pair), 0.5), np.where(
+        n_untied_of_pair > 0, ratio(expected, n_untied_of_pair), 0.5
+    )

@@ -58,36 +58,38 @@ def ranks(strengths: Strengths, *, confidence: float) -> Ranks:
     """
     estimate, n = strengths.draws[0], strengths.draws.shape[1]
     p_adjusted, at_threshold = np.full((n, n), np.nan), np.zeros((n, n), dtype=np.bool_)
-    defined = np.flatnonzero(np.isfinite(estimate))
-    first, second = np.triu_indices(len(defined), k=1)
-    connected = strengths.component[defined[first]] == strengths.component[defined[second]]
-    first, second = first[connected], second[connected]
+    defined_systems = np.flatnonzero(np.isfinite(estimate))
+    first, second = np.triu_indices(len(defined_systems), k=1)
+    is_connected = strengths.component[defined_systems[first]] == strengths.component[defined_systems[second]]
+    first, second = first[is_connected], second[is_connected]
     if len(strengths.draws) > 1:
-        tested = pair_tests(
-            estimate[defined],
-            np.atleast_2d(np.cov(strengths.draws[1:, defined], rowvar=False)),
+        test_results = pair_tests(
+            estimate[defined_systems],
+            np.atleast_2d(np.cov(strengths.draws[1:, defined_systems], rowvar=False)),
             first,
             second,
             n_units=strengths.n_units,
             alpha=1 - confidence,
         )
-        pairs = defined[first], defined[second]
-        for values, tests in ((p_adjusted, tested.p_adjusted), (at_threshold, tested.at_threshold)):
-            values[pairs] = values[pairs[::-1]] = tests
+        pair_indices = defined_systems[first], defined_systems[second]
+        for matrix, pair_values in ((p_adjusted, test_results.p_adjusted), (at_threshold, test_results.at_threshold)):
+            matrix[pair_indices] = matrix[pair_indices[::-1]] = pair_values
     with np.errstate(invalid="ignore"):
-        different = (p_adjusted <= 1 - confidence) & ~at_threshold
-        above = estimate - estimate[:, np.newaxis] > _SAME  # [a, b]: b has a higher strength than a
-    same = strengths.component[:, np.newaxis] == strengths.component
-    there = np.isfinite(estimate)
+        is_different = (p_adjusted <= 1 - confidence) & ~at_threshold
+        is_above = estimate - estimate[:, np.newaxis] > _SAME  # [a, b]: b has a higher strength than a
+    is_same_component = strengths.component[:, np.newaxis] == strengths.component
+    is_present = np.isfinite(estimate)
 
-    def count(pairs: Any) -> NDArray[np.int64]:
-        return np.where(there, (pairs & same).sum(axis=1), -1)
+    def count(pair_indices: Any) -> NDArray[np.int64]:
+        return np.where(is_present, (pair_indices & is_same_component).sum(axis=1), -1)
 
     return Ranks(
-        rank=count(above) + there,
-        low=count(different & above) + there,
-        high=np.where(there, same.sum(axis=1) - (different & above.T & same).sum(axis=1), -1),
-        apart=different,
+        rank=count(is_above) + is_present,
+        low=count(is_different & is_above) + is_present,
+        high=np.where(
+            is_present, is_same_component.sum(axis=1) - (is_different & is_above.T & is_same_component).sum(axis=1), -1
+        ),
+        apart=is_different,
         at_threshold=at_threshold,
         p_adjusted=p_adjusted,
     )

@@ -54,96 +54,115 @@ def smallest_removal(battles: Battles, strengths: Strengths) -> Removal | None:
     >>> smallest_removal(battles, fit)
     Removal(leader=0, successor=1, number=7)
     """
-    rows = battles.where(battles.counted)
-    same = count_by_kind(rows, rows.weight * rows.often)
-    number = count_by_kind(rows, rows.often).outcomes
+    counted_battles = battles.where(battles.counted)
+    kinds = count_by_kind(counted_battles, counted_battles.weight * counted_battles.often)
+    n_of_outcome = count_by_kind(counted_battles, counted_battles.often).outcomes
     estimate = strengths.draws[0]
     leader = int(np.nanargmax(up_to_rounding(estimate)))
-    others = np.flatnonzero(strengths.component == strengths.component[leader])
-    n_pairs = len(np.unique(same.first * len(estimate) + same.second))
-    if len(others) < 2 or not strengths.bounded[leader] or n_pairs > MOST_PAIRS:
+    component_systems = np.flatnonzero(strengths.component == strengths.component[leader])
+    n_pairs = len(np.unique(kinds.first * len(estimate) + kinds.second))
+    if len(component_systems) < 2 or not strengths.bounded[leader] or n_pairs > MOST_PAIRS:
         return None
-    weight = np.nan_to_num(ratio(same.outcomes, number))
-    half = bool(np.isnan(strengths.ties[0]))
-    first = _refit(same, strengths.component, half=half)
-    if first is None:
+    mean_weight = np.nan_to_num(ratio(kinds.outcomes, n_of_outcome))
+    ties_are_half = bool(np.isnan(strengths.ties[0]))
+    first_fit = _refit(kinds, strengths.component, ties_are_half=ties_are_half)
+    if first_fit is None:
         return None
     candidates = [
         int(system)
-        for system in others[np.argsort(-up_to_rounding(estimate[others]), kind="stable")]
+        for system in component_systems[np.argsort(-up_to_rounding(estimate[component_systems]), kind="stable")]
         if system != leader
     ]
-    costs = [_removed(first, weight, number, leader, system)[1] for system in candidates]
-    nearest = [candidates[place] for place in np.argsort(costs, kind="stable")[:_CANDIDATES]]
+    costs = [_removed(first_fit, mean_weight, n_of_outcome, leader, system)[1] for system in candidates]
+    cheapest_rivals = [candidates[cost_rank] for cost_rank in np.argsort(costs, kind="stable")[:_CANDIDATES]]
     removals = [
-        Removal(leader=leader, successor=successor, number=count)
-        for system in nearest
-        if (result := _search(same, weight, number, first, leader, system, strengths.component, half=half))
-        for successor, count in [result]
+        Removal(leader=leader, successor=successor, number=n_removed)
+        for system in cheapest_rivals
+        if (
+            result := _search(
+                kinds,
+                mean_weight,
+                n_of_outcome,
+                first_fit,
+                leader,
+                system,
+                strengths.component,
+                ties_are_half=ties_are_half,
+            )
+        )
+        for successor, n_removed in [result]
     ]
     return min(removals, key=lambda removal: removal.number, default=None)
 
 
 def _search(
-    same: BattleCounts,
-    weight: Floats,
-    number: Floats,
-    current: Fit,
+    kinds: BattleCounts,
+    mean_weight: Floats,
+    n_of_outcome: Floats,
+    current_fit: Fit,
     leader: int,
     rival: int,
     component: Ints,
     *,
-    half: bool,
+    ties_are_half: bool,
 ) -> tuple[int, int] | None:
     """Return the leader after removals in favour of `rival` and the number of removals; None if no removal helps."""
-    left, count = number.copy(), 0
+    n_left, n_removed = n_of_outcome.copy(), 0
     while True:
-        order, needed = _removed(current, weight, left, leader, rival)
-        if not np.isfinite(needed):
+        order, n_needed = _removed(current_fit, mean_weight, n_left, leader, rival)
+        if not np.isfinite(n_needed):
             return None
-        step = max(1, int(needed) // 2)
-        available = left.ravel()[order]
-        taken = np.clip(step - (np.cumsum(available) - available), 0, available)
-        left = left.copy()
-        left.ravel()[order] -= taken
-        count += int(taken.sum())
-        refitted = _refit(replace(same, outcomes=weight * left), component, half=half)
-        if refitted is None:
+        n_step = max(1, int(n_needed) // 2)
+        n_available = n_left.ravel()[order]
+        n_taken = np.clip(n_step - (np.cumsum(n_available) - n_available), 0, n_available)
+        n_left = n_left.copy()
+        n_left.ravel()[order] -= n_taken
+        n_removed += int(n_taken.sum())
+        new_fit = _refit(replace(kinds, outcomes=mean_weight * n_left), component, ties_are_half=ties_are_half)
+        if new_fit is None:
             return None
-        current = refitted
-        strength = np.where(component == component[leader], current.coefficients[: len(component)], -np.inf)
+        current_fit = new_fit
+        strength = np.where(component == component[leader], current_fit.coefficients[: len(component)], -np.inf)
         successor = int(strength.argmax())
         if strength[successor] - strength[leader] > _SAME:
-            return successor, count
+            return successor, n_removed
 
 
-def _refit(same: BattleCounts, component: Ints, *, half: bool) -> Fit | None:
+def _refit(kinds: BattleCounts, component: Ints, *, ties_are_half: bool) -> Fit | None:
     """Return the fit, with a penalty if necessary; None if no battle was won or lost."""
-    if not same.outcomes[:, [0, 2]].any():
+    if not kinds.outcomes[:, [0, 2]].any():
         return None
-    plain = fit(same, component=component, ties_are_half=half, penalised=False)
-    return fit(same, component=component, ties_are_half=half, penalised=True) if plain is None else plain
+    unpenalised_fit = fit(kinds, component=component, ties_are_half=ties_are_half, penalised=False)
+    return (
+        fit(kinds, component=component, ties_are_half=ties_are_half, penalised=True)
+        if unpenalised_fit is None
+        else unpenalised_fit
+    )
 
 
-def _removed(current: Fit, weight: Floats, number: Floats, leader: int, rival: int) -> tuple[Ints, float]:
+def _removed(
+    current_fit: Fit, mean_weight: Floats, n_of_outcome: Floats, leader: int, rival: int
+) -> tuple[Ints, float]:
     """Return the comparisons to remove in favour of `rival` and the number that a linear approximation requires.
 
     The comparisons are flat positions in (kinds, outcomes), sorted by the effect of removing one comparison.
     """
-    direction = current.inverse[leader] - current.inverse[rival]
-    width = current.design.shape[1]
-    residual = current.residual(current.coefficients)
-    gain = residual[:, :, 0] * (current.design @ direction[:width])[:, np.newaxis]
-    if current.has_ties:
+    direction = current_fit.inverse[leader] - current_fit.inverse[rival]
+    n_design = current_fit.design.shape[1]
+    residual = current_fit.residual(current_fit.coefficients)
+    gain = residual[:, :, 0] * (current_fit.design @ direction[:n_design])[:, np.newaxis]
+    if current_fit.has_ties:
         gain = gain + residual[:, :, 1] * direction[-1]
-    gain = up_to_rounding(np.where(number > 0, weight * gain, 0.0).ravel())
-    order = np.argsort(-gain, kind="stable")
-    order = order[gain[order] > 0]
-    gap = max(0.0, current.coefficients[leader] - current.coefficients[rival] - _SAME)
-    reached = np.cumsum(gain[order] * number.ravel()[order])
-    place = int(np.searchsorted(reached, gap))
-    if place == len(order):
-        return order, np.inf
-    before = reached[place] - gain[order[place]] * number.ravel()[order[place]]
-    counts = number.ravel()[order[:place]].sum()
-    return order, float(counts + np.ceil((gap - before) / gain[order[place]] - _SAME))
+    gain = up_to_rounding(np.where(n_of_outcome > 0, mean_weight * gain, 0.0).ravel())
+    gain_order = np.argsort(-gain, kind="stable")
+    gain_order = gain_order[gain[gain_order] > 0]
+    strength_gap = max(0.0, current_fit.coefficients[leader] - current_fit.coefficients[rival] - _SAME)
+    cumulative_gain = np.cumsum(gain[gain_order] * n_of_outcome.ravel()[gain_order])
+    n_complete = int(np.searchsorted(cumulative_gain, strength_gap))
+    if n_complete == len(gain_order):
+        return gain_order, np.inf
+    gain_before = (
+        cumulative_gain[n_complete] - gain[gain_order[n_complete]] * n_of_outcome.ravel()[gain_order[n_complete]]
+    )
+    n_before = n_of_outcome.ravel()[gain_order[:n_complete]].sum()
+    return gain_order, float(n_before + np.ceil((strength_gap - gain_before) / gain[gain_order[n_complete]] - _SAME))

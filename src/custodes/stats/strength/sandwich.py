@@ -34,36 +34,42 @@ def leverage_corrected(scores: Any, fit: Fit, kinds: BattleCounts, *, weight: Fl
     from scipy.sparse import csr_array, diags_array
 
     n_units, kind = scores.shape[0], kinds.kind
-    each = leverage(kinds, fit.variance, fit.inverse, has_ties=fit.has_ties)
-    total = np.bincount(unit, weights=weight * each[kind], minlength=n_units)
-    light = (total <= _LIGHT) | (np.bincount(unit, minlength=n_units) == 1)
-    factor = np.where(light, 1 / np.sqrt(1 - np.minimum(total, _MOST)), 1.0)
+    leverage_of_kind = leverage(kinds, fit.variance, fit.inverse, has_ties=fit.has_ties)
+    leverage_of_unit = np.bincount(unit, weights=weight * leverage_of_kind[kind], minlength=n_units)
+    is_light = (leverage_of_unit <= _LIGHT) | (np.bincount(unit, minlength=n_units) == 1)
+    factor = np.where(is_light, 1 / np.sqrt(1 - np.minimum(leverage_of_unit, _MOST)), 1.0)
     corrected = csr_array(diags_array(factor) @ scores)
-    if light.all():
+    if is_light.all():
         return corrected
     values, vectors = np.linalg.eigh(fit.inverse)
     root = vectors * np.sqrt(values.clip(0.0))
     order = np.argsort(unit, kind="stable")
-    start = np.searchsorted(unit[order], np.arange(n_units + 1))
-    heavy = np.flatnonzero(~light)
-    more, own_scores = np.zeros((len(heavy), scores.shape[1])), scores[heavy].toarray()
-    whole = dense_if_small(fit.design)
+    unit_start = np.searchsorted(unit[order], np.arange(n_units + 1))
+    heavy_units = np.flatnonzero(~is_light)
+    heavy_corrected, heavy_scores = np.zeros((len(heavy_units), scores.shape[1])), scores[heavy_units].toarray()
+    design = dense_if_small(fit.design)
 
     def information(u: int) -> Floats:
-        battles = order[start[u] : start[u + 1]]
-        some, at = np.unique(kind[battles], return_inverse=True)
-        often = np.bincount(at, weights=weight[battles]).astype(np.float64)
-        return information_of(dense_if_small(whole[some]), often, fit.variance[some], has_ties=fit.has_ties)
+        battles = order[unit_start[u] : unit_start[u + 1]]
+        kinds_of_unit, kind_index = np.unique(kind[battles], return_inverse=True)
+        weight_of_kind = np.bincount(kind_index, weights=weight[battles]).astype(np.float64)
+        return information_of(
+            dense_if_small(design[kinds_of_unit]), weight_of_kind, fit.variance[kinds_of_unit], has_ties=fit.has_ties
+        )
 
-    for part in chunks(len(heavy), root.size):
-        informations = np.stack([information(u) for u in heavy[part]])
-        share, axes = np.linalg.eigh(root.T @ informations @ root)
-        share = share.clip(1e-9, _MOST)
-        gain = (1 / np.sqrt(1 - share) - 1) / share
-        turned = axes @ (gain[..., np.newaxis] * (axes.swapaxes(1, 2) @ (own_scores[part] @ root)[..., np.newaxis]))
-        more[part] = (informations @ (root @ turned))[..., 0]
-    place = csr_array((np.ones(len(heavy)), (heavy, np.arange(len(heavy)))), shape=(n_units, len(heavy)))
-    return csr_array(corrected + place @ csr_array(more))
+    for heavy_slice in chunks(len(heavy_units), root.size):
+        informations = np.stack([information(u) for u in heavy_units[heavy_slice]])
+        eigenvalues, eigenvectors = np.linalg.eigh(root.T @ informations @ root)
+        eigenvalues = eigenvalues.clip(1e-9, _MOST)
+        gain = (1 / np.sqrt(1 - eigenvalues) - 1) / eigenvalues
+        turned_scores = eigenvectors @ (
+            gain[..., np.newaxis] * (eigenvectors.swapaxes(1, 2) @ (heavy_scores[heavy_slice] @ root)[..., np.newaxis])
+        )
+        heavy_corrected[heavy_slice] = (informations @ (root @ turned_scores))[..., 0]
+    heavy_indicators = csr_array(
+        (np.ones(len(heavy_units)), (heavy_units, np.arange(len(heavy_units)))), shape=(n_units, len(heavy_units))
+    )
+    return csr_array(corrected + heavy_indicators @ csr_array(heavy_corrected))
 
 
 def clusters_behind(fit: Fit, kinds: BattleCounts, battles: Battles, *, n_systems: int) -> Floats:
@@ -81,18 +87,18 @@ def clusters_behind(fit: Fit, kinds: BattleCounts, battles: Battles, *, n_system
 
     weight, unit = battles.weight, battles.unit
     n_units, n_kinds = int(unit.max()) + 1, len(kinds.first)
-    shared = (np.bincount(unit)[unit] > 1) | (weight != 1)
-    behind = np.full(n_systems, np.inf)
-    if not shared.any():
-        return behind
-    often = csr_array((weight[shared], (unit[shared], kinds.kind[shared])), shape=(n_units, n_kinds))
-    everything = np.bincount(kinds.kind, weights=weight * battles.often, minlength=n_kinds)
-    moves = fit.inverse[: fit.design.shape[1], :n_systems]
-    for some in chunks(n_systems, n_kinds):
-        added = (fit.design @ moves[:, some]) ** 2 * fit.variance[:, :1]
-        products = battles.clusters @ ((often @ added) ** 2 - often @ added**2)
-        behind[some] = (everything @ added) ** 2 / np.maximum(products, _NONE)
-    return behind
+    is_shared = (np.bincount(unit)[unit] > 1) | (weight != 1)
+    effective_clusters = np.full(n_systems, np.inf)
+    if not is_shared.any():
+        return effective_clusters
+    weight_by_unit = csr_array((weight[is_shared], (unit[is_shared], kinds.kind[is_shared])), shape=(n_units, n_kinds))
+    weight_of_kind = np.bincount(kinds.kind, weights=weight * battles.often, minlength=n_kinds)
+    coefficients_influence = fit.inverse[: fit.design.shape[1], :n_systems]
+    for system_slice in chunks(n_systems, n_kinds):
+        variance_parts = (fit.design @ coefficients_influence[:, system_slice]) ** 2 * fit.variance[:, :1]
+        products = battles.clusters @ ((weight_by_unit @ variance_parts) ** 2 - weight_by_unit @ variance_parts**2)
+        effective_clusters[system_slice] = (weight_of_kind @ variance_parts) ** 2 / np.maximum(products, _NONE)
+    return effective_clusters
 
 
 def widened(covariance: Floats, fit: Fit, scores: Any, *, behind: Floats, n_units: float) -> Floats:
@@ -107,21 +113,23 @@ def widened(covariance: Floats, fit: Fit, scores: Any, *, behind: Floats, n_unit
 
     n = len(behind)
     freedom = np.clip(np.minimum(behind, n_units) - 1, 1.0, None)
-    wider = (stdtrit(freedom, _TAIL) / stdtrit(max(n_units - 1, 1), _TAIL)) ** 2 - 1
-    middle = (scores.T @ scores).toarray()
-    effect = max(1.0, float((middle * fit.inverse).sum() / np.linalg.matrix_rank(fit.inverse)))
+    relative_widening = (stdtrit(freedom, _TAIL) / stdtrit(max(n_units - 1, 1), _TAIL)) ** 2 - 1
+    score_products = (scores.T @ scores).toarray()
+    design_effect = max(1.0, float((score_products * fit.inverse).sum() / np.linalg.matrix_rank(fit.inverse)))
     variance = covariance.diagonal()[:n]
-    more = covariance.copy()
-    more[np.arange(n), np.arange(n)] += wider * np.maximum(variance, fit.inverse.diagonal()[:n] * effect)
-    return more
+    widened_covariance = covariance.copy()
+    widened_covariance[np.arange(n), np.arange(n)] += relative_widening * np.maximum(
+        variance, fit.inverse.diagonal()[:n] * design_effect
+    )
+    return widened_covariance
 
 
 def of_penalty(fit: Fit) -> Floats:
     """Return the second moments (p, p) of the scores of the battles that the penalty adds, half won and half lost."""
     residual = fit.residual(fit.coefficients)
     win, loss = residual[:, 0], residual[:, 2]
-    second = (win[:, :, np.newaxis] * win[:, np.newaxis] + loss[:, :, np.newaxis] * loss[:, np.newaxis]) / 2
-    moments = np.stack([second[:, 0, 0], second[:, 1, 1], second[:, 0, 1]], axis=1)
+    second_moments = (win[:, :, np.newaxis] * win[:, np.newaxis] + loss[:, :, np.newaxis] * loss[:, np.newaxis]) / 2
+    moments = np.stack([second_moments[:, 0, 0], second_moments[:, 1, 1], second_moments[:, 0, 1]], axis=1)
     return information_of(fit.design, fit.pseudo, moments, has_ties=fit.has_ties)
 
 
@@ -131,10 +139,10 @@ def normal_draws(covariance: Floats, n: int, rng: np.random.Generator) -> Floats
     Intervals and tests thus depend neither on the number of draws nor on the random numbers. If n is positive but
     smaller than p + 1, there are p + 1 draws.
     """
-    values, vectors = np.linalg.eigh(covariance)
-    p = len(values)
+    eigenvalues, vectors = np.linalg.eigh(covariance)
+    p = len(eigenvalues)
     n = max(n, p + 1) if n else 0
-    drawn = rng.standard_normal((n, p))
+    draws = rng.standard_normal((n, p))
     if n:
-        drawn = np.linalg.qr(drawn - drawn.mean(axis=0))[0] * np.sqrt(n - 1)
-    return np.asarray(drawn * np.sqrt(values.clip(0.0)) @ vectors.T)
+        draws = np.linalg.qr(draws - draws.mean(axis=0))[0] * np.sqrt(n - 1)
+    return np.asarray(draws * np.sqrt(eigenvalues.clip(0.0)) @ vectors.T)

@@ -88,8 +88,8 @@ def interval(draws: Floats, *, confidence: float, n_units: float) -> tuple[Float
     >>> round(high.item(), 3)
     2.775
     """
-    reach = student_quantile(confidence, n_units) * _standard_error(draws, n_units)
-    return draws[0] - reach, draws[0] + reach
+    half_width = student_quantile(confidence, n_units) * _standard_error(draws, n_units)
+    return draws[0] - half_width, draws[0] + half_width
 
 
 def p_value(draws: Floats, *, n_units: float) -> Floats:
@@ -151,9 +151,11 @@ class Fitted:
 
         residual = residual * np.sqrt(self.battles.often)[:, np.newaxis]
         n, unit = len(residual), self.battles.unit
-        member = csr_array((np.ones(n), (unit, np.arange(n))), shape=(self.n_units, n))
-        half = member @ (diags_array(residual[:, 0]) @ self.fit.design[self.made.kind])
-        return csr_array(hstack([half, csr_array(member @ residual[:, 1:])]) if has_ties else half)
+        unit_indicators = csr_array((np.ones(n), (unit, np.arange(n))), shape=(self.n_units, n))
+        half_scores = unit_indicators @ (diags_array(residual[:, 0]) @ self.fit.design[self.made.kind])
+        return csr_array(
+            hstack([half_scores, csr_array(unit_indicators @ residual[:, 1:])]) if has_ties else half_scores
+        )
 
     def corrected(self, scores: Any) -> Any:
         """Return scores (units, p) of these battles, corrected for the leverage of each cluster in this fit."""
@@ -165,11 +167,13 @@ class Fitted:
         If there is no such fit, because the sum exceeds the possible wins, the coefficients are moved by one Newton
         step instead.
         """
-        penalised, half = bool(self.fit.pseudo.any()), self.ties == "half"
-        moved = fit(self.made, component=self.component, ties_are_half=half, penalised=penalised, tilt=tilt)
-        if moved is None:
-            moved = replace(self.fit, coefficients=self.fit.coefficients + self.fit.inverse @ tilt)
-        return replace(self, fit=moved)
+        penalised, ties_are_half = bool(self.fit.pseudo.any()), self.ties == "half"
+        tilted_fit = fit(
+            self.made, component=self.component, ties_are_half=ties_are_half, penalised=penalised, tilt=tilt
+        )
+        if tilted_fit is None:
+            tilted_fit = replace(self.fit, coefficients=self.fit.coefficients + self.fit.inverse @ tilt)
+        return replace(self, fit=tilted_fit)
 
     def covariance(self, moves: Any, inverse: Floats, *, scores: Any) -> Floats:
         """Return the cluster-robust covariance (p, p) of the coefficients, inverse @ middle @ inverse.
@@ -178,19 +182,21 @@ class Fitted:
         and `inverse` (p, p) is the inverse information. The variances of systems with few clusters are increased with
         the help of the `scores` (units, p) of this fit.
         """
-        data = self.battles
-        behind = clusters_behind(self.fit, self.made, data, n_systems=len(self.component))
-        middle = (moves.T @ moves).toarray() + of_penalty(self.fit)
-        return widened(inverse @ middle @ inverse, self.fit, scores, behind=behind, n_units=self.n_behind)
+        battles = self.battles
+        effective_clusters = clusters_behind(self.fit, self.made, battles, n_systems=len(self.component))
+        score_products = (moves.T @ moves).toarray() + of_penalty(self.fit)
+        return widened(
+            inverse @ score_products @ inverse, self.fit, scores, behind=effective_clusters, n_units=self.n_behind
+        )
 
     def strengths(self, estimate: Floats, covariance: Floats, resamples: int, rng: np.random.Generator) -> Strengths:
         """Return the strengths with coefficients `estimate` (p,) and normal draws with `covariance` (p, p)."""
         draws = np.concatenate([estimate[np.newaxis], estimate + normal_draws(covariance, resamples, rng)])
         n, k = len(self.component), self.battles.covariates.shape[1]
-        alone = np.bincount(self.component)[self.component] == 1
+        is_alone = np.bincount(self.component)[self.component] == 1
         nu = np.exp(draws[:, -1]) if self.fit.has_ties else np.zeros(len(draws))
         return Strengths(
-            draws=np.where(alone, np.nan, draws[:, :n]),
+            draws=np.where(is_alone, np.nan, draws[:, :n]),
             effects=draws[:, n : n + k],
             ties=nu if self.ties == "davidson" else np.full(len(draws), np.nan),
             component=self.component,
@@ -207,41 +213,47 @@ def fitted(battles: Battles, *, n_systems: int, ties: TieModel) -> Fitted:
     battles are ties. Raises InputError if no battle has a verdict and a positive weight, or if covariates cannot be
     separated from strengths.
     """
-    rows = battles.where(battles.counted)
-    if not len(rows.weight):
+    counted_battles = battles.where(battles.counted)
+    if not len(counted_battles.weight):
         raise InputError("no battle has a verdict and a weight above 0; give at least one such battle")
-    rows = replace(rows, weight=rows.weight / np.average(rows.weight, weights=rows.often))
-    component = rows.components(n_systems)
-    bounded = _bounded(component, rows.strong_components(n_systems))
-    table, half = count_by_kind(rows, rows.weight * rows.often), ties == "half"
-    decided = bool((rows.sign != 0).any())  # with only ties, nu would be infinite and would not vary
+    counted_battles = replace(
+        counted_battles,
+        weight=counted_battles.weight / np.average(counted_battles.weight, weights=counted_battles.often),
+    )
+    component = counted_battles.components(n_systems)
+    is_bounded = _bounded(component, counted_battles.strong_components(n_systems))
+    kinds, ties_are_half = (
+        count_by_kind(counted_battles, counted_battles.weight * counted_battles.often),
+        ties == "half",
+    )
+    has_decided = bool((counted_battles.sign != 0).any())  # with only ties, nu would be infinite and would not vary
     solution = None
-    if decided and bounded.all():
-        solution = fit(table, component=component, ties_are_half=half, penalised=False)
+    if has_decided and is_bounded.all():
+        solution = fit(kinds, component=component, ties_are_half=ties_are_half, penalised=False)
     if solution is None:
-        bounded = bounded if not (decided and bounded.all()) else np.bincount(component)[component] == 1
-        solution = fit(table, component=component, ties_are_half=half, penalised=True)
+        is_bounded = is_bounded if not (has_decided and is_bounded.all()) else np.bincount(component)[component] == 1
+        solution = fit(kinds, component=component, ties_are_half=ties_are_half, penalised=True)
         assert solution is not None  # a penalty keeps it finite
     return Fitted(
         fit=solution,
-        battles=rows,
-        made=table,
+        battles=counted_battles,
+        made=kinds,
         component=component,
-        bounded=bounded,
+        bounded=is_bounded,
         ties=ties,
         n_units=int(battles.unit.max()) + 1,
     )
 
 
-def _bounded(component: Ints, circle: Ints) -> Bools:
+def _bounded(component: Ints, strong_component: Ints) -> Bools:
     """Return whether each system (systems,) is in the largest strongly connected part of its component.
 
     If several parts are equally large, the result is False for all systems of the component.
     """
-    bounded = np.ones(len(component), dtype=np.bool_)
-    for number in range(int(component.max()) + 1):
-        member = component == number
-        size = np.bincount(circle[member])
-        largest = np.flatnonzero(size == size.max())
-        bounded[member] = (circle[member] == largest[0]) & (len(largest) == 1)
-    return bounded
+    is_bounded = np.ones(len(component), dtype=np.bool_)
+    for component_index in range(int(component.max()) + 1):
+        is_member = component == component_index
+        strong_sizes = np.bincount(strong_component[is_member])
+        largest_components = np.flatnonzero(strong_sizes == strong_sizes.max())
+        is_bounded[is_member] = (strong_component[is_member] == largest_components[0]) & (len(largest_components) == 1)
+    return is_bounded

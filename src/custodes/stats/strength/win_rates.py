@@ -69,32 +69,34 @@ def system_rates(battles: Battles, *, n_systems: int, resamples: int, rng: np.ra
     # Equal clusters are resampled together, which gives the same distribution at a fraction of the cost.
     battles = battles.without_covariates().grouped()
     pairs, unit, weight = count_by_kind(battles, battles.often), battles.unit, battles.weight
-    pair, times = pairs.kind, battles.clusters
-    n_pairs, n_drawn, n_units = len(pairs.first), len(times), int(times.sum())
+    pair, cluster_counts = pairs.kind, battles.clusters
+    n_pairs, n_groups, n_units = len(pairs.first), len(cluster_counts), int(cluster_counts.sum())
     # A win has two points and a tie one, so that sums are integers.
-    won, fought = (
-        sums_of(pair, unit, weight * points, n_cells=n_pairs, n_kinds=n_drawn) for points in (1 + pairs.sign, 2)
+    points_of_groups, weights_of_groups = (
+        sums_of(pair, unit, weight * points, n_cells=n_pairs, n_kinds=n_groups) for points in (1 + pairs.sign, 2)
     )
-    rows = np.arange(n_pairs)
-    of_low = csr_array((np.ones(n_pairs), (pairs.first, rows)), shape=(n_systems, n_pairs))
-    of_high = csr_array((np.ones(n_pairs), (pairs.second, rows)), shape=(n_systems, n_pairs))
+    pair_indices = np.arange(n_pairs)
+    first_indicators = csr_array((np.ones(n_pairs), (pairs.first, pair_indices)), shape=(n_systems, n_pairs))
+    second_indicators = csr_array((np.ones(n_pairs), (pairs.second, pair_indices)), shape=(n_systems, n_pairs))
     if n_units < 2:
         resamples = 0
     draws = np.empty((1 + resamples, n_systems))
-    for some in chunks(1 + resamples, max(n_drawn, n_pairs) // 4):
-        size = some.stop - some.start
+    for draw_slice in chunks(1 + resamples, max(n_groups, n_pairs) // 4):
+        size = draw_slice.stop - draw_slice.start
         if n_units < _MANY:
-            often = rng.multinomial(n_units, times / n_units, size=size)
+            resample_counts = rng.multinomial(n_units, cluster_counts / n_units, size=size)
         else:
-            often = rng.poisson(times, size=(size, n_drawn))
-        drawn = often.T.astype(np.float64)
-        if some.start == 0:
-            drawn[:, 0] = times
-        points_won, number = (np.asarray(sums(drawn), dtype=np.float64) for sums in (won, fought))  # (pairs, size)
-        share, present = ratio(points_won, number), number > 0
-        mine, other = np.where(present, share, 0.0), np.where(present, 1 - share, 0.0)
-        total = np.asarray(of_low @ mine + of_high @ other)
-        draws[some] = ratio(total, np.asarray((of_low + of_high) @ present)).T
+            resample_counts = rng.poisson(cluster_counts, size=(size, n_groups))
+        weights = resample_counts.T.astype(np.float64)
+        if draw_slice.start == 0:
+            weights[:, 0] = cluster_counts
+        points_won, points_possible = (
+            np.asarray(sum_groups(weights), dtype=np.float64) for sum_groups in (points_of_groups, weights_of_groups)
+        )  # (pairs, size)
+        pair_rate, is_present = ratio(points_won, points_possible), points_possible > 0
+        rate_of_first, rate_of_second = np.where(is_present, pair_rate, 0.0), np.where(is_present, 1 - pair_rate, 0.0)
+        total = np.asarray(first_indicators @ rate_of_first + second_indicators @ rate_of_second)
+        draws[draw_slice] = ratio(total, np.asarray((first_indicators + second_indicators) @ is_present)).T
     return draws
 
 
@@ -114,16 +116,20 @@ def system_intervals(draws: Floats, battles: Battles, *, confidence: float) -> t
 def _clusters(battles: Battles, n_systems: int) -> Floats:
     """Return the effective number (systems,) of clusters with battles of each system, as in `equal_clusters`."""
     system, weight = np.concatenate([battles.first, battles.second]), np.tile(battles.weight, 2)
-    often = np.tile(battles.often, 2)
+    cluster_counts = np.tile(battles.often, 2)
     n_units = int(battles.unit.max(initial=-1)) + 1
     if n_units < len(battles.unit):  # otherwise every battle is a cluster
-        fought, code = np.unique(system * n_units + np.tile(battles.unit, 2), return_inverse=True)
-        system, weight = fought // n_units, np.asarray(np.bincount(code, weights=weight), dtype=np.float64)
-        often = battles.clusters[fought % n_units]
-    total, squares, number = (
-        np.bincount(system, weights=values * often, minlength=n_systems) for values in (weight, weight**2, weight > 0)
+        system_units, system_unit_code = np.unique(system * n_units + np.tile(battles.unit, 2), return_inverse=True)
+        system, weight = (
+            system_units // n_units,
+            np.asarray(np.bincount(system_unit_code, weights=weight), dtype=np.float64),
+        )
+        cluster_counts = battles.clusters[system_units % n_units]
+    weight_sums, weight_square_sums, n_clusters = (
+        np.bincount(system, weights=values * cluster_counts, minlength=n_systems)
+        for values in (weight, weight**2, weight > 0)
     )
-    return np.maximum(np.nan_to_num(ratio(total**2, squares)), np.minimum(number, 2))
+    return np.maximum(np.nan_to_num(ratio(weight_sums**2, weight_square_sums)), np.minimum(n_clusters, 2))
 
 
 def pair_rates(battles: Battles, *, confidence: float) -> PairRates:
@@ -148,41 +154,49 @@ def pair_rates(battles: Battles, *, confidence: float) -> PairRates:
     """
     from scipy.special import ndtri, stdtrit
 
-    unit, weight, often = battles.unit, battles.weight, battles.often
-    pairs = count_by_kind(battles.without_covariates(), often)
+    unit, weight, cluster_counts = battles.unit, battles.weight, battles.often
+    pairs = count_by_kind(battles.without_covariates(), cluster_counts)
     pair, sign, outcomes, n = pairs.kind, pairs.sign, pairs.outcomes.astype(np.int64), len(pairs.first)
 
-    def summed(values: Floats) -> Floats:
-        return np.asarray(np.bincount(pair, weights=values * often, minlength=n), dtype=np.float64)
+    def sum_by_pair(values: Floats) -> Floats:
+        return np.asarray(np.bincount(pair, weights=values * cluster_counts, minlength=n), dtype=np.float64)
 
-    total = summed(weight)
-    win, loss = ratio(summed(weight * (sign > 0)), total), ratio(summed(weight * (sign < 0)), total)
+    total = sum_by_pair(weight)
+    win, loss = ratio(sum_by_pair(weight * (sign > 0)), total), ratio(sum_by_pair(weight * (sign < 0)), total)
     margin = win - loss
-    most = ratio(total**2, summed(weight**2))
+    effective_by_weight = ratio(total**2, sum_by_pair(weight**2))
     # sums over clusters of the squared contributions and of the squared weights
-    n_units, effective, clusters = int(unit.max(initial=-1)) + 1, most, outcomes.sum(axis=1)
-    together, code = np.unique(pair * n_units + unit, return_inverse=True)
-    if clustered := len(together) < len(unit):
-        of = together // n_units
-        moved = np.bincount(code, weights=weight * (sign - margin[pair]))
-        weighed = np.bincount(code, weights=weight)
-        number = battles.clusters[together % n_units]
-        clusters = np.bincount(of, weights=number, minlength=n).astype(np.int64)
-        by_cluster = np.bincount(of, weights=number * moved**2, minlength=n) * ratio(clusters, clusters - 1)
-        equal = ratio(total**2, np.bincount(of, weights=number * weighed**2, minlength=n))
-        spread = ratio(summed(weight * (sign - margin[pair]) ** 2), total)
+    n_units, effective, clusters = int(unit.max(initial=-1)) + 1, effective_by_weight, outcomes.sum(axis=1)
+    pair_units, code = np.unique(pair * n_units + unit, return_inverse=True)
+    if has_shared_clusters := len(pair_units) < len(unit):
+        pair_of_unit = pair_units // n_units
+        deviation_sums = np.bincount(code, weights=weight * (sign - margin[pair]))
+        weight_sums = np.bincount(code, weights=weight)
+        n_equal_clusters = battles.clusters[pair_units % n_units]
+        clusters = np.bincount(pair_of_unit, weights=n_equal_clusters, minlength=n).astype(np.int64)
+        cluster_variance = np.bincount(pair_of_unit, weights=n_equal_clusters * deviation_sums**2, minlength=n) * ratio(
+            clusters, clusters - 1
+        )
+        effective_if_constant = ratio(
+            total**2, np.bincount(pair_of_unit, weights=n_equal_clusters * weight_sums**2, minlength=n)
+        )
+        sign_variance = ratio(sum_by_pair(weight * (sign - margin[pair]) ** 2), total)
         # Without variation, the correlation within clusters is unknown.
-        effective = np.where(spread > 0, np.fmin(ratio(spread * total**2, by_cluster), most), equal)
+        effective = np.where(
+            sign_variance > 0,
+            np.fmin(ratio(sign_variance * total**2, cluster_variance), effective_by_weight),
+            effective_if_constant,
+        )
     tail = (1 + confidence) / 2
-    reach = stdtrit(np.maximum(clusters - 1, 1), tail) if clustered else np.full(n, ndtri(tail))
-    low, high = _adjusted(win, loss, effective, np.where(clustered & (clusters < 2), np.nan, reach))
+    critical_value = stdtrit(np.maximum(clusters - 1, 1), tail) if has_shared_clusters else np.full(n, ndtri(tail))
+    low, high = _adjusted(win, loss, effective, np.where(has_shared_clusters & (clusters < 2), np.nan, critical_value))
     return PairRates(
         first=pairs.first,
         second=pairs.second,
         outcomes=outcomes,
         wins=win,
         losses=loss,
-        freedom=clusters - 1.0 if clustered else np.full(n, np.inf),
+        freedom=clusters - 1.0 if has_shared_clusters else np.full(n, np.inf),
         effective=np.asarray(effective, dtype=np.float64),
         rate=(1 + margin) / 2,
         low=low,
@@ -200,27 +214,29 @@ def beyond_systems(values: Floats, first: Ints, second: Ints, *, n_systems: int)
     >>> beyond_systems(values, np.array([0, 0]), np.array([1, 1]), n_systems=2).round(3).tolist()
     [0.0, 0.5]
     """
-    number = table_sums(first, second, shape=(n_systems, n_systems))
-    number = number + number.T
-    laplacian = np.diag(number.sum(axis=0)) - number
-    pull = np.zeros((values.shape[1], n_systems))
+    n_comparisons = table_sums(first, second, shape=(n_systems, n_systems))
+    n_comparisons = n_comparisons + n_comparisons.T
+    laplacian = np.diag(n_comparisons.sum(axis=0)) - n_comparisons
+    effect_sums = np.zeros((values.shape[1], n_systems))
     for k, column in enumerate(values.T):
         for sign, side in ((1, first), (-1, second)):
-            pull[k] += sign * np.bincount(side, weights=column, minlength=n_systems)
-    squares = (values**2).sum(axis=0)
-    left = squares - (pull * (pull @ np.linalg.pinv(laplacian, rcond=1e-10, hermitian=True))).sum(axis=1)
-    share = np.nan_to_num(ratio(left, squares))
-    return np.where(share > _ROUNDING, share, 0.0)
+            effect_sums[k] += sign * np.bincount(side, weights=column, minlength=n_systems)
+    square_sums = (values**2).sum(axis=0)
+    residual_squares = square_sums - (
+        effect_sums * (effect_sums @ np.linalg.pinv(laplacian, rcond=1e-10, hermitian=True))
+    ).sum(axis=1)
+    residual_share = np.nan_to_num(ratio(residual_squares, square_sums))
+    return np.where(residual_share > _ROUNDING, residual_share, 0.0)
 
 
-def _adjusted(win: Floats, loss: Floats, n: Any, reach: Any) -> tuple[Floats, Floats]:
+def _adjusted(win: Floats, loss: Floats, n: Any, critical_value: Any) -> tuple[Floats, Floats]:
     """Return bounds of the win rate, given the proportions of wins and losses among `n` battles.
 
     The bounds always enclose the rate.
     """
-    wins, losses = ratio(win * n + 1, n + 2), ratio(loss * n + 1, n + 2)
-    middle = wins - losses
-    error = np.sqrt(ratio(wins + losses - middle**2, n + 2))
+    adjusted_wins, adjusted_losses = ratio(win * n + 1, n + 2), ratio(loss * n + 1, n + 2)
+    adjusted_margin = adjusted_wins - adjusted_losses
+    error = np.sqrt(ratio(adjusted_wins + adjusted_losses - adjusted_margin**2, n + 2))
     rate = (1 + win - loss) / 2
-    low, high = (1 + middle - reach * error) / 2, (1 + middle + reach * error) / 2
+    low, high = (1 + adjusted_margin - critical_value * error) / 2, (1 + adjusted_margin + critical_value * error) / 2
     return np.minimum(low, rate).clip(0, 1), np.maximum(high, rate).clip(0, 1)
