@@ -39,13 +39,13 @@ def unpaired(persons: Floats, *, items: Ints, item: Ints, first: Ints, second: I
     >>> unpaired(scores, items=np.array([0]), item=np.array([0, 5]), first=np.array([0, 1]), second=np.array([1, 2]))
     2
     """
-    rated: Bools = np.asarray(np.isfinite(persons).any(axis=0))
-    if not rated.any():
+    is_rated: Bools = np.asarray(np.isfinite(persons).any(axis=0))
+    if not is_rated.any():
         return 0
-    n = rated.sum(axis=1)
-    place = np.searchsorted(items, item).clip(max=len(items) - 1)
-    compared = (items[place] == item) & rated[place, first] & rated[place, second]
-    return int((n * (n - 1) // 2).sum() - compared.sum())
+    n_rated = is_rated.sum(axis=1)
+    row_of_item = np.searchsorted(items, item).clip(max=len(items) - 1)
+    is_compared = (items[row_of_item] == item) & is_rated[row_of_item, first] & is_rated[row_of_item, second]
+    return int((n_rated * (n_rated - 1) // 2).sum() - is_compared.sum())
 
 
 def unpaired_note(count: int, label: str) -> tuple[str, int, str]:
@@ -66,10 +66,10 @@ def without_float_noise(values: Floats) -> Floats:
     levels = np.unique(values[np.isfinite(values)])
     if not levels.size:
         return values
-    first = np.concatenate([[True], np.diff(levels) > TIE * (levels[-1] - levels[0])])
-    representatives = levels[np.flatnonzero(first)[np.cumsum(first) - 1]]
-    place = np.minimum(np.searchsorted(levels, np.where(np.isfinite(values), values, levels[0])), levels.size - 1)
-    return np.where(np.isfinite(values), representatives[place], np.nan)
+    is_new_level = np.concatenate([[True], np.diff(levels) > TIE * (levels[-1] - levels[0])])
+    representatives = levels[np.flatnonzero(is_new_level)[np.cumsum(is_new_level) - 1]]
+    level_index = np.minimum(np.searchsorted(levels, np.where(np.isfinite(values), values, levels[0])), levels.size - 1)
+    return np.where(np.isfinite(values), representatives[level_index], np.nan)
 
 
 def check_same_scale(study: Study, people: Sequence[str], persons: Floats, label: str) -> None:
@@ -86,14 +86,14 @@ def check_same_scale(study: Study, people: Sequence[str], persons: Floats, label
     for name, scale in defined[1:]:
         first, first_scale = defined[0]
         if not scale.comparable(first_scale):
-            codes = {rater: MissingCode.of(persons[people.index(rater)]) for rater in (first, name)}
-            values = "; ".join(f"{rater}: {code}" for rater, code in codes.items() if code)
-            explanation = (
-                f"{values}; if a value means missing, leave the cell empty"
-                if values
+            code_of_rater = {rater: MissingCode.of(persons[people.index(rater)]) for rater in (first, name)}
+            codes_text = "; ".join(f"{rater}: {code}" for rater, code in code_of_rater.items() if code)
+            advice = (
+                f"{codes_text}; if a value means missing, leave the cell empty"
+                if codes_text
                 else f"select annotators with human={first!r}"
             )
             raise ScalesDifferError(
                 f"{first!r} ({first_scale.low:g} to {first_scale.high:g}) and {name!r} ({scale.low:g} to "
-                f"{scale.high:g}) use different scales{label}, so their scores cannot be averaged; " + explanation
+                f"{scale.high:g}) use different scales{label}, so their scores cannot be averaged; " + advice
             )

@@ -76,17 +76,17 @@ def clustered(part: Counted) -> bool:
     return part.comparison is not None and part.comparison.design.clustered
 
 
-def margin_effects(part: Counted, raters: int | None = None) -> Floats:
-    """Return the design effects of the margins of the first `raters` raters, (raters, pairs); NaN without clusters.
+def margin_effects(part: Counted, n_raters: int | None = None) -> Floats:
+    """Return the design effects of the margins of the first `n_raters` raters, (raters, pairs); NaN without clusters.
 
     Annotators come first. By default, the design effects of all raters are returned.
     """
-    raters = 1 + len(part.counts.metrics) if raters is None else raters
+    n_raters = 1 + len(part.counts.metrics) if n_raters is None else n_raters
     if part.comparison is None or not clustered(part):
-        return np.full((raters, len(part.counts.system_a)), np.nan)
+        return np.full((n_raters, len(part.counts.system_a)), np.nan)
     cells = part.comparison.cells
-    rows = (cells.rows(outcomes(signs), width=3) for signs in cells.signs[:raters])
-    return np.stack([design_effect(margin_of, table).effect for table in rows])
+    outcome_rows = (cells.rows(outcomes(signs), width=3) for signs in cells.signs[:n_raters])
+    return np.stack([design_effect(margin_of, table).effect for table in outcome_rows])
 
 
 def table_effects(part: Counted, *statistics: Callable[[Counts], Floats]) -> list[DesignEffect]:
@@ -96,12 +96,15 @@ def table_effects(part: Counted, *statistics: Callable[[Counts], Floats]) -> lis
     """
     assert part.comparison is not None
     cells = part.comparison.cells
-    rows = [cells.rows(joint_outcomes(cells.signs[0], signs), width=15) for signs in cells.signs[1:]]
-    effects = (
-        [design_effect(lambda row, statistic=statistic: statistic(Counts.of_row(row)), of) for of in rows]  # type: ignore[misc]
+    joint_rows = [cells.rows(joint_outcomes(cells.signs[0], signs), width=15) for signs in cells.signs[1:]]
+    effects_of_statistics = (
+        [design_effect(lambda row, statistic=statistic: statistic(Counts.of_row(row)), table) for table in joint_rows]  # type: ignore[misc]
         for statistic in statistics
     )
-    return [DesignEffect(*(np.stack(values, axis=1) for values in zip(*parts, strict=True))) for parts in effects]
+    return [
+        DesignEffect(*(np.stack(values, axis=1) for values in zip(*parts, strict=True)))
+        for parts in effects_of_statistics
+    ]
 
 
 def null_effects(part: Counted, *, shared: bool = False, people: bool = False) -> Floats:
@@ -125,20 +128,20 @@ def null_effects(part: Counted, *, shared: bool = False, people: bool = False) -
     cells = part.comparison.cells
     signs = cells.signs
     if shared:
-        both = (signs[:1] != ABSENT) & (signs[1:] != ABSENT)
-        signs = np.where(both, signs[:1] if people else signs[1:], np.int8(ABSENT))
+        is_shared = (signs[:1] != ABSENT) & (signs[1:] != ABSENT)
+        signs = np.where(is_shared, signs[:1] if people else signs[1:], np.int8(ABSENT))
     effects = []
     for rater_signs in signs:
         rows = cells.rows(outcomes(rater_signs), width=3)
         wins, _, losses = rows.counts.T
-        moves = wins - losses
-        effects.append(null_effect(rows.total(wins + losses), rows.total(moves**2), rows.total(moves != 0)))
+        net_wins = wins - losses
+        effects.append(null_effect(rows.total(wins + losses), rows.total(net_wins**2), rows.total(net_wins != 0)))
     return np.stack(effects)
 
 
 def cluster_notes(part: Counted, people: Sequence[float] | Floats) -> list[Note]:
     """Return the notes on clusters; `people` (pairs,) are the design effects of human margins."""
-    design, where = part.comparison.design if part.comparison else None, label_of(part.aspect)
+    design, label = part.comparison.design if part.comparison else None, label_of(part.aspect)
     if design is None:
         message = (
             "counts do not record which items share a document, so items are treated as independent. "
@@ -146,15 +149,19 @@ def cluster_notes(part: Counted, people: Sequence[float] | Floats) -> list[Note]
             "its clusters instead"
         )
         return noted(("counts-without-clusters", True, message))
-    defined = np.asarray(people)[np.isfinite(people)]
-    mean = defined.mean() if defined.size else np.nan
+    defined_effects = np.asarray(people)[np.isfinite(people)]
+    mean_effect = defined_effects.mean() if defined_effects.size else np.nan
     message = (
-        f"{len(design.items)} items in {design.n_units} clusters{where}: the variance of human "
-        f"margins is {mean:.2f} times the variance for independent items (design effect, mean over pairs "
+        f"{len(design.items)} items in {design.n_units} clusters{label}: the variance of human "
+        f"margins is {mean_effect:.2f} times the variance for independent items (design effect, mean over pairs "
         "of systems). Tests, intervals and probabilities account for this design effect"
     )
-    alone = int(np.isinf(people).sum())
-    single = f"{alone} pairs of systems have ratings in only one cluster{where}, so the variance cannot be estimated"
+    n_single = int(np.isinf(people).sum())
+    single_text = (
+        f"{n_single} pairs of systems have ratings in only one cluster{label}, so the variance cannot be estimated"
+    )
     return noted(
-        ("design-effect", True if defined.size else 0, message), ("one-cluster", alone, single), aspect=part.aspect
+        ("design-effect", True if defined_effects.size else 0, message),
+        ("one-cluster", n_single, single_text),
+        aspect=part.aspect,
     )

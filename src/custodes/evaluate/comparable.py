@@ -11,12 +11,12 @@ class NotComparableError(InputError):
     """Error for a study in which nothing can be compared; `check` lists the reason among the problems."""
 
 
-def too_few(chosen: Study, needed: str) -> str:
-    """Return the message for a study with fewer than two systems; `needed` says how many are needed."""
+def too_few(chosen: Study, needed_text: str) -> str:
+    """Return the message for a study with fewer than two systems; `needed_text` says how many are needed."""
     if chosen.labels and len(chosen.systems) == 1:
         return f"{chosen.name}: labels of 1 system ({listed(chosen.systems)}); use rates, which needs no second system"
     if chosen.systems:
-        return f"{chosen.name}: only 1 system ({listed(chosen.systems)}); {needed}"
+        return f"{chosen.name}: only 1 system ({listed(chosen.systems)}); {needed_text}"
     if chosen.outputs is not None and not chosen.raters.frame.height:
         return (
             f"{chosen.name}: the texts have no scores or verdicts; add scores or verdicts with custodes score, judge "
@@ -38,10 +38,10 @@ def check_ordered(study: Study, aspect: str) -> None:
     """Raise `NotComparableError` if the labels of an aspect have no order, so that no output is better."""
     if not is_ordered(study, aspect):
         words = study.labels[aspect].words
-        other = ", or select other aspects with aspect=NAME" if len(study.aspects) > 1 else ""
+        other_text = ", or select other aspects with aspect=NAME" if len(study.aspects) > 1 else ""
         raise NotComparableError(
             f"{study.name}: the labels{label_of(aspect)} ({listed(words, limit=3)}) have no order, so they do not say "
-            f"which output is better; use rates, which compares the rate of each label{other}"
+            f"which output is better; use rates, which compares the rate of each label{other_text}"
         )
 
 

@@ -53,20 +53,22 @@ def _side_by_side(pairs: pl.DataFrame) -> Iterable[View]:
     """Return a view for each metric and estimator: decision, and corrected, naive and human margin of each pair."""
     views = []
     for (aspect, metric), rows in pairs.group_by("aspect", "metric", maintain_order=True):
-        by_estimator = {name: of_estimator.rows(named=True) for name, of_estimator in parts(rows, "estimator")}
-        for name in [name for name in by_estimator if name not in BESIDE] or [HUMAN.name]:
-            answer = by_estimator[name]
+        rows_of_estimator = {
+            estimator: of_estimator.rows(named=True) for estimator, of_estimator in parts(rows, "estimator")
+        }
+        for estimator in [estimator for estimator in rows_of_estimator if estimator not in BESIDE] or [HUMAN.name]:
+            estimates = rows_of_estimator[estimator]
             cells = {
-                "decision": [f"{row['system_a']} {SIGNS[row['decision']]} {row['system_b']}" for row in answer],
-                "n": [str(row["n_paired"] + row["n_human_only"]) for row in answer],
-                NAIVE.name: [number(row["margin"], digits=2) for row in by_estimator[NAIVE.name]],
-                HUMAN.name: _margins(by_estimator[HUMAN.name]),
-                name: _margins(answer),
-                "theta": [number(row["theta"], digits=2) for row in answer],
+                "decision": [f"{row['system_a']} {SIGNS[row['decision']]} {row['system_b']}" for row in estimates],
+                "n": [str(row["n_paired"] + row["n_human_only"]) for row in estimates],
+                NAIVE.name: [number(row["margin"], digits=2) for row in rows_of_estimator[NAIVE.name]],
+                HUMAN.name: _margins(rows_of_estimator[HUMAN.name]),
+                estimator: _margins(estimates),
+                "theta": [number(row["theta"], digits=2) for row in estimates],
             }
             views.append(
                 View(
-                    title=titled(f"margins by {metric}, {name}", str(aspect)),
+                    title=titled(f"margins by {metric}, {estimator}", str(aspect)),
                     header=tuple(cells),
                     rows=tuple(zip(*cells.values(), strict=True)),
                     numeric=(False, *[True] * (len(cells) - 1)),
@@ -76,9 +78,9 @@ def _side_by_side(pairs: pl.DataFrame) -> Iterable[View]:
 
 
 def _margins(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    margins = [(row["margin"], row["margin_low"], row["margin_high"]) for row in rows]
-    digits = column_digits(margins, least=2)
-    return [estimate_text(*margin, digits=digits, write=number) for margin in margins]
+    estimates_and_bounds = [(row["margin"], row["margin_low"], row["margin_high"]) for row in rows]
+    digits = column_digits(estimates_and_bounds, least=2)
+    return [estimate_text(*margin, digits=digits, write=number) for margin in estimates_and_bounds]
 
 
 @result
@@ -177,15 +179,19 @@ def correction(
     >>> result.pairs["estimator"].unique().sort().to_list()
     ['human', 'naive', 'ppi']
     """
-    names = value_list("estimator", estimator)
-    if not names:
+    estimator_names = value_list("estimator", estimator)
+    if not estimator_names:
         raise OptionError(f"estimator: the list is empty; give at least one of {', '.join(ESTIMATORS)}")
-    chosen = [ESTIMATORS[one_of("estimator", name, ESTIMATORS)] for name in dict.fromkeys((*BESIDE, *names))]
+    estimators = [
+        ESTIMATORS[one_of("estimator", name, ESTIMATORS)] for name in dict.fromkeys((*BESIDE, *estimator_names))
+    ]
     if isinstance(study, OutcomeCounts):
-        _check_counts(study, chosen)
+        _check_counts(study, estimators)
     # estimators that use all pairs jointly come last
-    order = sorted(chosen, key=lambda method: method.needs_items)
-    answer = partial(_answer, estimators=order, gamma=gamma, limit=equivalence, confidence=confidence)
+    ordered_estimators = sorted(estimators, key=lambda method: method.needs_items)
+    answer = partial(
+        _answer, estimators=ordered_estimators, gamma=gamma, equivalence=equivalence, confidence=confidence
+    )
     return merged(Correction, answer, counted(study, setting), rng=rng, progress=progress, desc="correct")
 
 
@@ -193,7 +199,7 @@ def _estimate(
     estimator: Estimator,
     part: Counted,
     rng: np.random.Generator,
-    effect: DesignEffect | None,
+    design_effect: DesignEffect | None,
     *,
     gamma: float,
     confidence: float,
@@ -208,17 +214,17 @@ def _estimate(
         items = PairItems(human=part.comparison.human_signs, systems=design.pairs, units=design.units)
         return estimator.estimate(items, **options)
     counts = Counts(part.counts.paired, part.counts.metric_only, part.counts.human_only)
-    if effect is not None:
-        counts = counts.effective(effect.divisor(max(confidence, 1 - gamma)))
+    if design_effect is not None:
+        counts = counts.effective(design_effect.divisor(max(confidence, 1 - gamma)))
     return estimator.estimate(counts, **options)
 
 
 def _check_counts(counts: OutcomeCounts, estimators: Iterable[Estimator]) -> None:
     for name in ("paired", "metric_only", "human_only"):
         values = getattr(counts, name)
-        wrong = ~np.isfinite(values) | (values < 0) | (values != np.rint(values))
-        if wrong.any():
-            raise InputError(f"counts.{name} contains {values[wrong][0]}; give whole numbers of at least 0")
+        is_wrong = ~np.isfinite(values) | (values < 0) | (values != np.rint(values))
+        if is_wrong.any():
+            raise InputError(f"counts.{name} contains {values[is_wrong][0]}; give whole numbers of at least 0")
     if items := next((estimator.name for estimator in estimators if estimator.needs_items), None):
         raise OptionError(
             f"estimator={items!r} needs the ratings of items, which counts do not contain; give the study instead"
@@ -231,57 +237,61 @@ def _answer(
     *,
     estimators: Sequence[Estimator],
     gamma: float,
-    limit: float | None,
+    equivalence: float | None,
     confidence: float,
 ) -> tuple[dict[str, pl.DataFrame], Sequence[Note]]:
     counts, names = part.counts, [method.name for method in estimators]
     effects = {}
     if clustered(part):
-        by_counts = [method for method in estimators if not method.needs_items]
-        effects = dict(zip(by_counts, table_effects(part, *(method.point for method in by_counts)), strict=True))
+        count_estimators = [method for method in estimators if not method.needs_items]
+        effects = dict(
+            zip(count_estimators, table_effects(part, *(method.point for method in count_estimators)), strict=True)
+        )
     estimates = {
         method: _estimate(method, part, rng, effects.get(method), gamma=gamma, confidence=confidence)
         for method in estimators
     }
 
-    def beside(name: str) -> NDArray[Any]:
+    def stack_field(name: str) -> NDArray[Any]:
         """Return the values of all estimators, (metrics, pairs, estimators, ...).
 
         The values are ordered so that the estimators of one pair are adjacent.
         """
-        return aligned(getattr(estimate, name) for estimate in estimates.values())
+        return stack_estimates(getattr(estimate, name) for estimate in estimates.values())
 
-    def aligned(values: Iterable[NDArray[Any]]) -> NDArray[Any]:
+    def stack_estimates(values: Iterable[NDArray[Any]]) -> NDArray[Any]:
         of_metrics = (
             np.broadcast_to(array, (len(counts.metrics), *array.shape)) if method.needs_items else array.swapaxes(0, 1)
             for method, array in zip(estimates, values, strict=True)
         )
         return np.stack(list(of_metrics), axis=2)
 
-    unknown = np.full(counts.paired.shape[:2], np.nan)
-    effect = np.stack([(effects[method].effect if method in effects else unknown).T for method in estimates], axis=2)
-    low, high, theta = beside("margin_low"), beside("margin_high"), beside("theta")
-    unclear = aligned(estimate.at_threshold(gamma=gamma) for estimate in estimates.values())
-    decided = np.where(unclear, 0, decide(theta, gamma=gamma))
-    metric, pair, estimator = np.indices(decided.shape).reshape(3, -1)
-    people, annotated = (
+    missing_effects = np.full(counts.paired.shape[:2], np.nan)
+    design_effects = np.stack(
+        [(effects[method].effect if method in effects else missing_effects).T for method in estimates], axis=2
+    )
+    low, high, theta = stack_field("margin_low"), stack_field("margin_high"), stack_field("theta")
+    is_at_threshold = stack_estimates(estimate.at_threshold(gamma=gamma) for estimate in estimates.values())
+    decisions = np.where(is_at_threshold, 0, decide(theta, gamma=gamma))
+    metric, pair, estimator = np.indices(decisions.shape).reshape(3, -1)
+    uses_people, n_annotated = (
         np.array([method.uses_people for method in estimates])[estimator],
         counts.human.sum(axis=1)[pair],
     )
-    judged = counts.metric.sum(axis=2)[pair, metric]
-    marks = {
-        "": ~people & (judged > 0),
-        "never rated by the metric": ~people,
-        "never annotated": annotated == 0,
-        "few annotations": annotated < FEW_ANNOTATIONS,
+    n_judged = counts.metric.sum(axis=2)[pair, metric]
+    condition_of_note = {
+        "": ~uses_people & (n_judged > 0),
+        "never rated by the metric": ~uses_people,
+        "never annotated": n_annotated == 0,
+        "few annotations": n_annotated < FEW_ANNOTATIONS,
     }
-    note = np.select(list(marks.values()), list(marks), "")
-    threshold_first = np.strings.add(f"{AT_THRESHOLD}; ", note)
-    edges, cyclic = [], []
+    notes_of_estimates = np.select(list(condition_of_note.values()), list(condition_of_note), "")
+    threshold_notes = np.strings.add(f"{AT_THRESHOLD}; ", notes_of_estimates)
+    edges, cyclic_raters = [], []
     for m, e in np.ndindex(len(counts.metrics), len(names)):
-        graph, circle = ranking_edges(counts, decided[m, :, e])
-        edges += [(counts.metrics[m], names[e], *edge) for edge in graph]
-        cyclic += [f"{counts.metrics[m]} ({names[e]})"] * circle
+        rater_edges, is_cyclic = ranking_edges(counts, decisions[m, :, e])
+        edges += [(counts.metrics[m], names[e], *edge) for edge in rater_edges]
+        cyclic_raters += [f"{counts.metrics[m]} ({names[e]})"] * is_cyclic
     tables = Correction.part(
         part.aspect,
         pairs={
@@ -293,54 +303,60 @@ def _answer(
             "n_metric": counts.metric_only.sum(axis=2)[pair, metric],
             "n_human_only": counts.human_only.sum(axis=2)[pair, metric],
             **{
-                f"p_{kind}{end}": beside(f"p{end}")[..., i]
-                for i, kind in enumerate(("win", "tie", "loss"))
-                for end in ("", "_low", "_high")
+                f"p_{outcome}{suffix}": stack_field(f"p{suffix}")[..., i]
+                for i, outcome in enumerate(("win", "tie", "loss"))
+                for suffix in ("", "_low", "_high")
             },
-            "margin": beside("margin"),
+            "margin": stack_field("margin"),
             "margin_low": low,
             "margin_high": high,
             "theta": theta,
-            "decision": written(decided),
-            "design_effect": np.where(np.isfinite(effect), effect, np.nan),
-            "effective_draws": beside("effective_draws"),
-            "equivalent": None if limit is None else (low > -limit) & (high < limit),
-            "note": np.where(unclear.ravel(), np.where(note == "", AT_THRESHOLD, threshold_first), note),
+            "decision": written(decisions),
+            "design_effect": np.where(np.isfinite(design_effects), design_effects, np.nan),
+            "effective_draws": stack_field("effective_draws"),
+            "equivalent": None if equivalence is None else (low > -equivalence) & (high < equivalence),
+            "note": np.where(
+                is_at_threshold.ravel(),
+                np.where(notes_of_estimates == "", AT_THRESHOLD, threshold_notes),
+                notes_of_estimates,
+            ),
         },
         edges=dict(zip(("metric", "estimator", "winner", "loser"), zip(*edges, strict=True), strict=False)),
     )
     remarks = _estimate_remarks(estimates, label_of(part.aspect), gamma=gamma)
     notes = [*cluster_notes(part, margin_effects(part)[0]), *_annotation_notes(part)]
     notes += [Note(**vars(remark), aspect=part.aspect) for remark in remarks]
-    return tables, [*part.notes, *notes, *cycle_notes(part.aspect, cyclic)]
+    return tables, [*part.notes, *notes, *cycle_notes(part.aspect, cyclic_raters)]
 
 
 def _annotation_notes(part: Counted) -> list[Note]:
     counts, where = part.counts, label_of(part.aspect)
-    annotated, shared = counts.human.sum(axis=1), counts.paired.sum(axis=(0, 2, 3))
-    never = [f"{a} - {b}" for a, b, n in zip(counts.system_a, counts.system_b, annotated, strict=True) if not n]
-    few = int(((annotated > 0) & (annotated < FEW_ANNOTATIONS)).sum())
-    alone = [name for name, n in zip(counts.metrics, shared, strict=True) if not n]
+    n_annotated, n_shared = counts.human.sum(axis=1), counts.paired.sum(axis=(0, 2, 3))
+    never_annotated = [
+        f"{a} - {b}" for a, b, n in zip(counts.system_a, counts.system_b, n_annotated, strict=True) if not n
+    ]
+    n_few = int(((n_annotated > 0) & (n_annotated < FEW_ANNOTATIONS)).sum())
+    unmatched_metrics = [name for name, n in zip(counts.metrics, n_shared, strict=True) if not n]
     return noted(
         (
             "never-annotated",
-            len(never),
+            len(never_annotated),
             (
-                f"annotators compared none of the pairs {listed(never)}{where}, so only the metric and the "
+                f"annotators compared none of the pairs {listed(never_annotated)}{where}, so only the metric and the "
                 "prior estimate these pairs"
             ),
         ),
         (
             "few-annotations",
-            few,
-            f"{few} of {len(annotated)} pairs have fewer than {FEW_ANNOTATIONS} human "
+            n_few,
+            f"{n_few} of {len(n_annotated)} pairs have fewer than {FEW_ANNOTATIONS} human "
             f"annotations{where}, so the coverage of their intervals may be below nominal (in simulations with 10 "
             "annotations, 95 % intervals had a coverage of 87 % with ppi and of at least 90 % with other estimators)",
         ),
         (
             "no-overlap",
-            0 if part.comparison else len(alone),
-            f"annotators rated no item that {listed(alone)} rated, so correction is not possible",
+            0 if part.comparison else len(unmatched_metrics),
+            f"annotators rated no item that {listed(unmatched_metrics)} rated, so correction is not possible",
         ),
         aspect=part.aspect,
     )
@@ -349,16 +365,16 @@ def _annotation_notes(part: Counted) -> list[Note]:
 def _estimate_remarks(estimates: Mapping[Estimator, Estimate], where: str, *, gamma: float) -> Iterator[Remark]:
     for estimator, estimate in estimates.items():
         yield from estimator.remarks(estimate, where)
-        if low := int((estimate.effective_draws < FEW_DRAWS).sum()):
+        if n_low := int((estimate.effective_draws < FEW_DRAWS).sum()):
             message = (
-                f"{estimator.name}: {low} of {estimate.theta.size} estimates have fewer than {FEW_DRAWS} "
+                f"{estimator.name}: {n_low} of {estimate.theta.size} estimates have fewer than {FEW_DRAWS} "
                 f"effective draws{where}, so their intervals are inaccurate"
             )
-            yield Remark("few-draws", message, low)
-        if close := int(estimate.at_threshold(gamma=gamma).sum()):
+            yield Remark("few-draws", message, n_low)
+        if n_close := int(estimate.at_threshold(gamma=gamma).sum()):
             message = (
-                f"{estimator.name}: in {close} of {estimate.theta.size} estimates{where}, theta is within four Monte "
+                f"{estimator.name}: in {n_close} of {estimate.theta.size} estimates{where}, theta is within four Monte "
                 f"Carlo errors of {number(gamma / 2, digits=3)} or {number(1 - gamma / 2, digits=3)}; these decisions "
                 f"count as `=` and are marked `{AT_THRESHOLD}`"
             )
-            yield Remark("at-the-threshold", message, close)
+            yield Remark("at-the-threshold", message, n_close)

@@ -29,9 +29,9 @@ CELLS = tuple(f"{first}_{second}" for first in OUTCOMES for second in OUTCOMES)
 """Names of the nine combinations of human outcome and metric outcome for a pair, in this order."""
 
 
-def written(decided: NDArray[Any]) -> list[str | None]:
+def written(decisions: NDArray[Any]) -> list[str | None]:
     """Return decisions 1, 0 and -1 as a list of '+', '=' and '-'; NaN becomes None."""
-    return [DECISION.get(sign) for sign in decided.ravel().tolist()]
+    return [DECISION.get(sign) for sign in decisions.ravel().tolist()]
 
 
 def crossed(
@@ -45,11 +45,11 @@ def crossed(
     >>> crossed(["A"], ["B"], np.array([2]), np.array([-2]))[1].tolist()
     [[nan, 2.0], [-2.0, nan]]
     """
-    systems, places = np.unique([system_a, system_b], return_inverse=True)
-    a, b = places.reshape(2, -1)
-    square = np.full((*first.shape[:-1], len(systems), len(systems)), np.nan)
-    square[..., a, b], square[..., b, a] = first, second
-    return systems.tolist(), square
+    systems, system_codes = np.unique([system_a, system_b], return_inverse=True)
+    a, b = system_codes.reshape(2, -1)
+    matrix = np.full((*first.shape[:-1], len(systems), len(systems)), np.nan)
+    matrix[..., a, b], matrix[..., b, a] = first, second
+    return systems.tolist(), matrix
 
 
 def ranking_graph(
@@ -61,26 +61,26 @@ def ranking_graph(
     ' ~ '. The members are a matrix (nodes, systems), and the wins a matrix (nodes, nodes). The edges remain after
     transitive reduction; each edge is a pair of winner and loser.
     """
-    component, between = graphs.condensation(beats)
-    members = component == np.arange(len(between))[:, None]
-    edges = [(int(a), int(b)) for a, b in np.argwhere(graphs.transitive_reduction(between))]
-    return [" ~ ".join(compress(systems, node)) for node in members], members, between, edges
+    component, wins = graphs.condensation(beats)
+    is_member = component == np.arange(len(wins))[:, None]
+    edge_list = [(int(a), int(b)) for a, b in np.argwhere(graphs.transitive_reduction(wins))]
+    return [" ~ ".join(compress(systems, node)) for node in is_member], is_member, wins, edge_list
 
 
-def ranking_edges(counts: OutcomeCounts, decided: NDArray[Any]) -> tuple[list[tuple[str, str]], bool]:
+def ranking_edges(counts: OutcomeCounts, decisions: NDArray[Any]) -> tuple[list[tuple[str, str]], bool]:
     """Return the winner and the loser of each edge of the ranking graph, and whether wins form a cycle.
 
-    `decided` (pairs,) contains decisions 1, 0 and -1, and NaN for pairs without a decision.
+    `decisions` (pairs,) contains decisions 1, 0 and -1, and NaN for pairs without a decision.
     """
-    systems, signs = crossed(counts.system_a, counts.system_b, decided, -decided)
+    systems, signs = crossed(counts.system_a, counts.system_b, decisions, -decisions)
     names, _, _, edges = ranking_graph(systems, signs == 1)
     return [(names[a], names[b]) for a, b in edges], len(names) < len(systems)
 
 
-def cycle_notes(aspect: str, cyclic: Sequence[str]) -> list[Note]:
+def cycle_notes(aspect: str, cyclic_raters: Sequence[str]) -> list[Note]:
     """Return the note on the raters whose wins form a cycle; empty without cycles."""
     message = (
-        f"{listed(cyclic)}: the significant wins of some systems form a cycle{label_of(aspect)}, "
+        f"{listed(cyclic_raters)}: the significant wins of some systems form a cycle{label_of(aspect)}, "
         "which is shown as one node"
     )
-    return noted(("cycle", len(cyclic), message), aspect=aspect)
+    return noted(("cycle", len(cyclic_raters), message), aspect=aspect)

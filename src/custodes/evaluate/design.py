@@ -46,26 +46,26 @@ class Design:
     @classmethod
     def of(cls, study: Study, *, items: Sequence[str], systems: Sequence[str]) -> Design:
         """Return the design of these items and systems, with clusters and weights from the items table of the study."""
-        labels, n = tuple(items), len(items)
+        labels, n_items = tuple(items), len(items)
         if study.items.frame.is_empty():  # each item is a separate cluster
             return cls(
                 items=labels,
                 systems=tuple(systems),
                 clusters=labels,
-                units=np.arange(n),
-                weights=np.ones(n),
-                probability=np.full(n, np.nan),
-                group=("",) * n,
-                dataset=("",) * n,
+                units=np.arange(n_items),
+                weights=np.ones(n_items),
+                probability=np.full(n_items, np.nan),
+                group=("",) * n_items,
+                dataset=("",) * n_items,
             )
         frame = study.items.for_items(pl.Series("item", labels, dtype=pl.String))
-        named = frame.select(pl.when(pl.col("cluster") != "").then("cluster").otherwise("item")).to_series()
-        clusters = tuple(named.unique().sort())  # resamples do not depend on the order of items
+        cluster_of_item = frame.select(pl.when(pl.col("cluster") != "").then("cluster").otherwise("item")).to_series()
+        clusters = tuple(cluster_of_item.unique().sort())  # resamples do not depend on the order of items
         return cls(
             items=labels,
             systems=tuple(systems),
             clusters=clusters,
-            units=label_codes(named, clusters),
+            units=label_codes(cluster_of_item, clusters),
             weights=frame["weight"].fill_null(1.0).to_numpy(),
             probability=frame["probability"].fill_null(np.nan).to_numpy(),
             group=tuple(frame["group"]),

@@ -79,15 +79,15 @@ PARTIAL = "points of win rate, adjusted for quality; *: significant (Holm over m
 
 def _matrix(frame: pl.DataFrame, name: str, title: str, more: str, cell: Callable[[Mapping[str, Any]], str]) -> Any:
     """Return a view of metrics by systems for each aspect; with many systems, a view of the rows of the table."""
-    blocks: list[View] = []
+    matrix_views: list[View] = []
     for aspect, rows in parts(frame, "aspect"):
         systems = rows["system"].unique(maintain_order=True).to_list()
         if len(systems) > SYSTEMS_ACROSS:
-            blocks += views(replace(Favoritism.declared()[name], view=None), rows, name)
+            matrix_views += views(replace(Favoritism.declared()[name], view=None), rows, name)
             continue
         cells = [cell(row) for row in rows.iter_rows(named=True)]
         metrics = rows["metric"].unique(maintain_order=True)
-        blocks.append(
+        matrix_views.append(
             View(
                 title=titled(title, aspect),
                 header=("metric", *systems),
@@ -95,7 +95,7 @@ def _matrix(frame: pl.DataFrame, name: str, title: str, more: str, cell: Callabl
                 numeric=(False, *[True] * len(systems)),
             )
         )
-    return [*blocks[:-1], *(replace(last, more=more) for last in blocks[-1:])]
+    return [*matrix_views[:-1], *(replace(last, more=more) for last in matrix_views[-1:])]
 
 
 def _favi_cell(row: Mapping[str, Any]) -> str:
@@ -335,45 +335,46 @@ def _answer(
     n, errors, scores = paired.sum(axis=(2, 3)), favi_score.errors(paired), favi_score.favi_score(paired)
     # For counts, only the draws of one table are in memory at a time.
     check_memory("resamples", resamples, of_resamples(resamples) if part.comparison else 20 * resamples)
-    posterior, effect = _posterior(part, paired, confidence=confidence, draws=resamples, rng=rng)
+    posterior, design_effects = _posterior(part, paired, confidence=confidence, draws=resamples, rng=rng)
     # Division of the counts by the design effect may change the estimate by rounding.
-    ends = {
+    favi = {
         "favi": scores,
         "favi_low": np.minimum(posterior.low, scores),
         "favi_high": np.maximum(posterior.high, scores),
     }
     human, metric = paired.sum(axis=3), paired.sum(axis=2)
-    agrees = np.where(n > 0, np.equal(*(np.sign(table[..., 0] - table[..., 2]) for table in (human, metric))), np.nan)
+    signs = (np.sign(table[..., 0] - table[..., 2]) for table in (human, metric))
+    sign_agrees = np.where(n > 0, np.equal(*signs), np.nan)
     keys = {
         "metric": np.repeat(counts.metrics, len(counts.system_a)),
         "system_a": counts.system_a * len(counts.metrics),
         "system_b": counts.system_b * len(counts.metrics),
     }
-    sizes = np.abs(scores)
+    abs_favi = np.abs(scores)
     partial_to: dict[str, Any] = {}
-    of_slices: dict[str, Any] = {}
+    in_slices: dict[str, Any] = {}
     if part.comparison is not None:
         partial_to = partiality_columns(part.comparison, alpha=test.alpha, confidence=confidence)
         partial_to["near_copies"] = near_copies(part.comparison, partial_to["finding"])
         if slicer:
-            names, position = slicer(part.comparison.items)
-            items = {name: np.flatnonzero(position == k) for k, name in enumerate(names)}
-            of_slices = _slice_columns(part.comparison, items, alpha=test.alpha, confidence=confidence)
+            names, slice_of_item = slicer(part.comparison.items)
+            items_of_slice = {name: np.flatnonzero(slice_of_item == k) for k, name in enumerate(names)}
+            in_slices = _slice_columns(part.comparison, items_of_slice, alpha=test.alpha, confidence=confidence)
     tables = Favoritism.part(
         part.aspect,
         metrics={
             **mean_columns(part, confidence=confidence, resamples=resamples, rng=rng),
-            "std_abs_favi": np.sqrt(mean_of_defined((sizes - mean_of_defined(sizes)[:, None]) ** 2)),
-            "system_accuracy": mean_of_defined(agrees),
+            "std_abs_favi": np.sqrt(mean_of_defined((abs_favi - mean_of_defined(abs_favi)[:, None]) ** 2)),
+            "system_accuracy": mean_of_defined(sign_agrees),
             "overall": [name in part.overall for name in counts.metrics],
         },
         pairs={
             **keys,
             "n": n,
             "errors": errors,
-            **ends,
+            **favi,
             "sample_accuracy": favi_score.sample_accuracy(paired),
-            "sign_agrees": agrees,
+            "sign_agrees": sign_agrees,
             **{
                 f"decision_{who}": written(
                     test.decisions(table / null_effects(part, shared=True, people=who == HUMAN)[..., None])
@@ -381,17 +382,17 @@ def _answer(
                 for who, table in ((HUMAN, human), ("metric", metric))
             },
             "flip_probability": posterior.flip_probability,
-            "design_effect": effect,
+            "design_effect": design_effects,
             "note": np.select(
                 [n == 0, errors == 0, errors < FEW_ERRORS],
                 ["no item rated by both", "no errors", "too few errors"],
                 "",
             ),
         },
-        correlations=correlation_columns(scores, agrees, favi_score.sample_accuracy(paired)),
+        correlations=correlation_columns(scores, sign_agrees, favi_score.sample_accuracy(paired)),
         systems=_systems(counts, scores),
         partiality=partial_to,
-        slices=of_slices,
+        slices=in_slices,
         confusion=keys | {cell: paired[..., i // 3, i % 3] for i, cell in enumerate(CELLS)},
     )
     notes = [
@@ -407,11 +408,11 @@ def _answer(
 def mean_columns(part: Counted, *, confidence: float, resamples: int, rng: np.random.Generator) -> dict[str, Any]:
     """Return the mean |favi| of every metric over pairs of systems with its interval, and the sample accuracy."""
     paired = np.moveaxis(part.counts.paired, 1, 0)
-    draws = _mean_sizes(part, np.abs(favi_score.favi_score(paired)), resamples, rng)
+    means = _mean_sizes(part, np.abs(favi_score.favi_score(paired)), resamples, rng)
     # A mean of absolute values decreases with the number of items, so the interval is for samples of the same size.
-    ends = with_interval("mean_abs_favi", draws, confidence, clusters=part.n_clusters, bounds=favi_score.SIZES)
+    favi_columns = with_interval("mean_abs_favi", means, confidence, clusters=part.n_clusters, bounds=favi_score.SIZES)
     accuracy = favi_score.sample_accuracy(paired.sum(axis=1))
-    return {"metric": part.counts.metrics, **ends, "sample_accuracy": accuracy}
+    return {"metric": part.counts.metrics, **favi_columns, "sample_accuracy": accuracy}
 
 
 def _posterior(
@@ -422,8 +423,8 @@ def _posterior(
     With clusters, the posterior is computed from effective counts. Without clusters, the design effects are NaN.
     """
     if not clustered(part):
-        whole = favi_score.favi_posterior(paired, confidence=confidence, draws=draws, rng=rng)
-        return whole, np.full(paired.shape[:2], np.nan)
+        posterior = favi_score.favi_posterior(paired, confidence=confidence, draws=draws, rng=rng)
+        return posterior, np.full(paired.shape[:2], np.nan)
     effect, human, metric = table_effects(
         part,
         lambda table: favi_score.favi_score(table.paired),
@@ -432,24 +433,24 @@ def _posterior(
     )
     # A flip depends on both margins, so the larger of their design effects is used.
     divisors = effect.divisor(confidence), np.maximum(human.divisor(confidence), metric.divisor(confidence))
-    ends, flips = (
+    posteriors, flips = (
         favi_score.favi_posterior(paired / divisor.T[..., None, None], confidence=confidence, draws=draws, rng=rng)
         for divisor in divisors
     )
     effects = np.where(np.isfinite(effect.effect), effect.effect, np.nan).T
-    return ends._replace(flip_probability=flips.flip_probability), effects
+    return posteriors._replace(flip_probability=flips.flip_probability), effects
 
 
 def _systems(counts: OutcomeCounts, favi: Floats) -> dict[str, Any]:
     """Return the mean Favi-Score of each system over all other systems; the second system of a pair scores −favi."""
-    systems, versus = crossed(counts.system_a, counts.system_b, favi, -favi)
+    systems, favi_matrix = crossed(counts.system_a, counts.system_b, favi, -favi)
     return {
         "metric": np.repeat(counts.metrics, len(systems)),
         "system": systems * len(counts.metrics),
-        "favi": mean_of_defined(versus),
-        "favi_min": np.fmin.reduce(versus, axis=-1),
-        "favi_max": np.fmax.reduce(versus, axis=-1),
-        "opponents": np.isfinite(versus).sum(axis=-1),
+        "favi": mean_of_defined(favi_matrix),
+        "favi_min": np.fmin.reduce(favi_matrix, axis=-1),
+        "favi_max": np.fmax.reduce(favi_matrix, axis=-1),
+        "opponents": np.isfinite(favi_matrix).sum(axis=-1),
     }
 
 
@@ -457,38 +458,38 @@ def _slice_columns(
     comparison: RaterComparison, slices: Mapping[str, NDArray[np.intp]], *, alpha: float, confidence: float
 ) -> dict[str, Any]:
     """Return the columns of `Favoritism.slices`; `slices` maps the name of a slice to the positions of its items."""
-    used = {name: items for name, items in slices.items() if len(items)}
-    if not used:
+    items_of_slice = {name: items for name, items in slices.items() if len(items)}
+    if not items_of_slice:
         return {}
-    columns = partiality_columns(comparison, used, alpha=alpha, confidence=confidence)
-    favi = []
-    for items in used.values():
+    columns = partiality_columns(comparison, items_of_slice, alpha=alpha, confidence=confidence)
+    favi_of_slices = []
+    for items in items_of_slice.values():
         counts = OutcomeCounts.of(comparison.on_items(items).preferences)
-        favi.append(_systems(counts, favi_score.favi_score(np.moveaxis(counts.paired, 1, 0)))["favi"].ravel())
-    height = len(comparison.metrics) * len(comparison.systems)
-    names = ("metric", "system", "partiality", "partiality_low", "partiality_high", "p_value", "p_adjusted")
+        favi_of_slices.append(_systems(counts, favi_score.favi_score(np.moveaxis(counts.paired, 1, 0)))["favi"].ravel())
+    n_rows = len(comparison.metrics) * len(comparison.systems)
+    copied_columns = ("metric", "system", "partiality", "partiality_low", "partiality_high", "p_value", "p_adjusted")
     return {
-        "slice": np.repeat(list(used), height).tolist(),
-        "n": np.repeat([len(items) for items in used.values()], height),
-        "favi": np.concatenate(favi),
-        **{name: columns[name] for name in (*names, "finding", "reason")},
+        "slice": np.repeat(list(items_of_slice), n_rows).tolist(),
+        "n": np.repeat([len(items) for items in items_of_slice.values()], n_rows),
+        "favi": np.concatenate(favi_of_slices),
+        **{name: columns[name] for name in (*copied_columns, "finding", "reason")},
     }
 
 
-def _mean_sizes(part: Counted, sizes: Floats, resamples: int, rng: np.random.Generator) -> Floats:
+def _mean_sizes(part: Counted, abs_favi: Floats, resamples: int, rng: np.random.Generator) -> Floats:
     """Return the mean |favi| over pairs for the data and for B samples of resampled clusters, (1 + B, metrics)."""
     if part.comparison is None:
-        return mean_of_defined(sizes)[None]
+        return mean_of_defined(abs_favi)[None]
     cells = part.comparison.cells
-    human, sums = cells.signs[0].astype(np.int16), []
-    for sign in cells.signs[1:]:
+    human_signs, sum_functions = cells.signs[0].astype(np.int16), []
+    for metric_signs in cells.signs[1:]:
         # By Lemma 1, margins and errors are sufficient.
-        shift = np.where((sign != ABSENT) & (human != ABSENT), sign - human, 0)
-        errors = shift != 0
-        sums.append((cells.sums(shift, errors), cells.sums(errors, errors)))
-    means = np.empty((1 + (resamples if part.n_clusters > 1 else 0), len(sums)))
-    for block, times in cells.drawn(resamples, rng, size=cells.n_pairs):
-        for m, (margin, errors) in enumerate(sums):
-            sizes = ratio(np.abs(margin(times)).astype(np.float64), errors(times))
-            means[block, m] = mean_of_defined(sizes, axis=0)
+        sign_difference = np.where((metric_signs != ABSENT) & (human_signs != ABSENT), metric_signs - human_signs, 0)
+        is_error = sign_difference != 0
+        sum_functions.append((cells.sums(sign_difference, is_error), cells.sums(is_error, is_error)))
+    means = np.empty((1 + (resamples if part.n_clusters > 1 else 0), len(sum_functions)))
+    for rows, weights in cells.drawn(resamples, rng, size=cells.n_pairs):
+        for m, (sum_margins, sum_errors) in enumerate(sum_functions):
+            abs_favi = ratio(np.abs(sum_margins(weights)).astype(np.float64), sum_errors(weights))
+            means[rows, m] = mean_of_defined(abs_favi, axis=0)
     return means

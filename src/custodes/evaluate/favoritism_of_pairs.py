@@ -26,23 +26,23 @@ def correlation_columns(favi: Floats, agrees: Floats, accuracy: Floats) -> dict[
     All arguments have the shape (metrics, pairs). Each correlation is over all metrics and pairs.
     """
     values = {"abs_favi": np.abs(favi), "favi": favi, "sign_agrees": agrees, "sample_accuracy": accuracy}
-    rows = [("abs_favi", "sign_agrees"), ("abs_favi", "sample_accuracy"), ("favi", "sample_accuracy")]
-    flat = [tuple(values[name].ravel() for name in row) for row in rows]
+    compared_columns = [("abs_favi", "sign_agrees"), ("abs_favi", "sample_accuracy"), ("favi", "sample_accuracy")]
+    value_pairs = [tuple(values[name].ravel() for name in row) for row in compared_columns]
     return {
-        "score": [first for first, _ in rows],
-        "accuracy": [second for _, second in rows],
-        "spearman": [float(spearman(*sides)) for sides in flat],
-        "n": [int(np.isfinite(sum(sides)).sum()) for sides in flat],
+        "score": [first for first, _ in compared_columns],
+        "accuracy": [second for _, second in compared_columns],
+        "spearman": [float(spearman(*pair)) for pair in value_pairs],
+        "n": [int(np.isfinite(sum(pair)).sum()) for pair in value_pairs],
     }
 
 
-def overall_notes(part: Counted, partial_to: Mapping[str, Any]) -> list[Note]:
+def overall_notes(part: Counted, partiality_table: Mapping[str, Any]) -> list[Note]:
     """Return the note on findings that may reflect quality on another aspect, as the metrics have no aspect score."""
     if part.comparison is None:
         return []
-    rows = zip(partial_to["metric"], partial_to["finding"], strict=True)
-    affected = {str(metric) for metric, finding in rows if finding in (FAVOURED, DISFAVOURED)}
-    metrics = [name for name in part.overall if name in affected]
+    findings = zip(partiality_table["metric"], partiality_table["finding"], strict=True)
+    affected_metrics = {str(metric) for metric, finding in findings if finding in (FAVOURED, DISFAVOURED)}
+    metrics = [name for name in part.overall if name in affected_metrics]
     message = (
         f"{listed(metrics)}: no score{label_of(part.aspect)}, so the score without an aspect is "
         "used; apparent partiality may reflect quality on another aspect"
@@ -51,7 +51,7 @@ def overall_notes(part: Counted, partial_to: Mapping[str, Any]) -> list[Note]:
 
 
 def error_notes(aspect: str, n: NDArray[np.int64], errors: NDArray[np.int64]) -> list[Note]:
-    rules = (
+    note_rules = (
         ("favi-no-shared-items", n == 0, "have no item rated by both annotators and metric"),
         ("favi-no-errors", (n > 0) & (errors == 0), "have no error, so their Favi-Score is undefined"),
         (
@@ -67,6 +67,6 @@ def error_notes(aspect: str, n: NDArray[np.int64], errors: NDArray[np.int64]) ->
             count=int(mask.sum()),
             aspect=aspect,
         )
-        for rule, mask, text in rules
+        for rule, mask, text in note_rules
         if mask.any()
     ]

@@ -59,8 +59,8 @@ def each(
     Results therefore do not depend on threads or on which other parts are computed.
     """
     generators = labelled_generators(map(label, parts), rng)
-    workers = max(1, min(len(parts), os.cpu_count() or 1)) if threads else 1
-    with one_blas_thread(), ThreadPoolExecutor(max_workers=workers) as pool:
+    n_workers = max(1, min(len(parts), os.cpu_count() or 1)) if threads else 1
+    with one_blas_thread(), ThreadPoolExecutor(max_workers=n_workers) as pool:
         return list(progress(pool.map(answer, parts, generators), total=len(parts), desc=desc))
 
 
@@ -75,8 +75,11 @@ def merged(
     desc: str,
 ) -> Kind:
     """Return a result with the tables and notes that `answer` gives for each part (see `each`), after other `notes`."""
-    answers = each(answer, parts, rng=np.random.default_rng(rng), progress=progress, desc=desc)
-    return kind.of([tables for tables, _ in answers], [*notes, *(note for _, of_part in answers for note in of_part)])
+    tables_and_notes = each(answer, parts, rng=np.random.default_rng(rng), progress=progress, desc=desc)
+    return kind.of(
+        [tables for tables, _ in tables_and_notes],
+        [*notes, *(note for _, of_part in tables_and_notes for note in of_part)],
+    )
 
 
 def labelled_generators(labels: Iterable[str], rng: np.random.Generator) -> list[np.random.Generator]:

@@ -55,35 +55,41 @@ def partiality_columns(
     If `slices` (name: positions of items) is given, there is a row for each slice, metric and system, and p-values are
     adjusted for all rows.
     """
-    parts = [comparison.on_items(items) for items in slices.values()] if slices is not None else [comparison]
-    placements = [placement_of(part, m) for part in parts for m in range(len(part.metrics))]
-    result = partiality(placements, alpha=alpha, confidence=confidence)
-    sizes = {
+    comparisons = [comparison.on_items(items) for items in slices.values()] if slices is not None else [comparison]
+    placements = [
+        placement_of(slice_comparison, m)
+        for slice_comparison in comparisons
+        for m in range(len(slice_comparison.metrics))
+    ]
+    tests = partiality(placements, alpha=alpha, confidence=confidence)
+    effects = {
         name: np.stack(
             [win_rate_without(placement, shift) for placement, shift in zip(placements, shifts, strict=True)], axis=1
         )
-        for name, shifts in (("", result.shift), ("_low", result.low), ("_high", result.high))
+        for name, shifts in (("", tests.shift), ("_low", tests.low), ("_high", tests.high))
     }
-    defined = np.isfinite(result.shift)
-    named = result.p_adjusted <= alpha
+    defined = np.isfinite(tests.shift)
+    is_significant = tests.p_adjusted <= alpha
     finding = np.select(
-        [result.reason > 0, named & (result.shift > 0), named], [INCONCLUSIVE, FAVOURED, DISFAVOURED], ""
+        [tests.reason > 0, is_significant & (tests.shift > 0), is_significant],
+        [INCONCLUSIVE, FAVOURED, DISFAVOURED],
+        "",
     )
-    _, rank, without = sizes[""]
-    compared = np.stack([placement.units > 0 for placement in placements])
-    human = np.stack([placement.human for placement in placements])
-    order = 1 + (human[:, np.newaxis] > human[:, :, np.newaxis] + 1e-12).sum(axis=2)
+    _, rank, rank_without = effects[""]
+    is_compared = np.stack([placement.units > 0 for placement in placements])
+    human_scores = np.stack([placement.human for placement in placements])
+    human_ranks = 1 + (human_scores[:, np.newaxis] > human_scores[:, :, np.newaxis] + 1e-12).sum(axis=2)
     return {
-        "metric": np.repeat(comparison.metrics * len(parts), len(comparison.systems)),
+        "metric": np.repeat(comparison.metrics * len(comparisons), len(comparison.systems)),
         "system": comparison.systems * len(placements),
-        **{f"partiality{end}": np.where(defined, 100 * values[0], np.nan) for end, values in sizes.items()},
-        "p_value": result.p_value,
-        "p_adjusted": result.p_adjusted,
+        **{f"partiality{end}": np.where(defined, 100 * values[0], np.nan) for end, values in effects.items()},
+        "p_value": tests.p_value,
+        "p_adjusted": tests.p_adjusted,
         "finding": finding.ravel().tolist(),
-        "reason": [REASONS[Reason(code)] for code in result.reason.ravel().tolist()],
-        "rank_human": np.where(compared, order, np.nan),
-        "rank": np.where(compared, rank, np.nan),
-        "rank_without": np.where(defined, without, np.nan),
+        "reason": [REASONS[Reason(code)] for code in tests.reason.ravel().tolist()],
+        "rank_human": np.where(is_compared, human_ranks, np.nan),
+        "rank": np.where(is_compared, rank, np.nan),
+        "rank_without": np.where(defined, rank_without, np.nan),
     }
 
 
@@ -108,14 +114,19 @@ def placement_of(comparison: RaterComparison, m: int) -> Placement:
 
     Otherwise, return the placement by verdicts.
     """
-    design, scores, rows = comparison.design, comparison.scores, comparison.preferences.joint(0, 1 + m)
-    both = rows.by_all
-    scored = (np.isfinite(scores.human) & np.isfinite(scores.metrics[m])).sum(axis=1) > 1
-    if 2 * scored.sum() >= len(np.unique(rows.item[both])) and scored.any():
+    design, scores, joint_rows = comparison.design, comparison.scores, comparison.preferences.joint(0, 1 + m)
+    is_shared = joint_rows.by_all
+    is_scored_item = (np.isfinite(scores.human) & np.isfinite(scores.metrics[m])).sum(axis=1) > 1
+    if 2 * is_scored_item.sum() >= len(np.unique(joint_rows.item[is_shared])) and is_scored_item.any():
         return comparison.scored_people.placement(scores.metrics[m])
-    human, metric = rows.signs[:, both]
+    human, metric = joint_rows.signs[:, is_shared]
     return sign_placement(
-        human, metric, rows.pair[both], design.pairs, items=rows.item[both], units=design.units[rows.item[both]]
+        human,
+        metric,
+        joint_rows.pair[is_shared],
+        design.pairs,
+        items=joint_rows.item[is_shared],
+        units=design.units[joint_rows.item[is_shared]],
     )
 
 
@@ -129,17 +140,17 @@ def near_copies(comparison: RaterComparison, finding: Sequence[str]) -> list[lis
     codes = np.select([np.array(finding) == name for name in (FAVOURED, DISFAVOURED)], [1, -1], 0)
     codes = codes.reshape(n_metrics, n_systems)
     first, second = np.triu_indices(n_metrics, 1)
-    shared = np.concatenate(
+    has_same_finding = np.concatenate(
         [
-            ((codes[first[some]] == codes[second[some]]) & (codes[first[some]] != 0)).any(axis=1)
-            for some in chunks(len(first), n_systems)
+            ((codes[first[chunk]] == codes[second[chunk]]) & (codes[first[chunk]] != 0)).any(axis=1)
+            for chunk in chunks(len(first), n_systems)
         ]
         or [np.zeros(0, dtype=bool)]
     )
-    first, second = first[shared], second[shared]
-    near = _complementarity(comparison, first, second) <= NEAR_COPY
+    first, second = first[has_same_finding], second[has_same_finding]
+    is_near = _complementarity(comparison, first, second) <= NEAR_COPY
     copies: list[list[str]] = [[] for _ in finding]
-    for a, b in zip(first[near].tolist(), second[near].tolist(), strict=True):
+    for a, b in zip(first[is_near].tolist(), second[is_near].tolist(), strict=True):
         for system in np.flatnonzero((codes[a] == codes[b]) & (codes[a] != 0)).tolist():
             copies[a * n_systems + system].append(comparison.metrics[b])
             copies[b * n_systems + system].append(comparison.metrics[a])
@@ -153,11 +164,11 @@ def _complementarity(comparison: RaterComparison, first: Ints, second: Ints) -> 
     weights = None if design.item_weights is None else design.item_weights[scores.items]
     means = [
         weighted_item_mean(
-            rank_distances(scores.metrics, first[some], second[some], rule="tau-b"),
+            rank_distances(scores.metrics, first[chunk], second[chunk], rule="tau-b"),
             units=units,
             weights=np.ones((1, design.n_units)),
             item_weights=weights,
         )[0]
-        for some in chunks(len(first), len(units))
+        for chunk in chunks(len(first), len(units))
     ]
     return np.concatenate(means) if means else np.zeros(0)

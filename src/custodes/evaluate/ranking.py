@@ -57,9 +57,11 @@ MOST_REVERSED = 5
 def _graphs(edges: pl.DataFrame) -> Iterable[View]:
     """Yield the ranking graph of the annotators: each winner with the systems directly below the winner."""
     for aspect, rows in parts(edges.filter(rater=HUMAN), "aspect"):
-        below = rows.group_by("winner", maintain_order=True).agg(pl.col("loser").str.join(", "))
+        losers_of_winner = rows.group_by("winner", maintain_order=True).agg(pl.col("loser").str.join(", "))
         title = titled("ranking graph of the annotators: significant wins", aspect)
-        yield View(title=title, header=("winner", "losers"), rows=tuple(below.select("winner", "loser").rows()))
+        yield View(
+            title=title, header=("winner", "losers"), rows=tuple(losers_of_winner.select("winner", "loser").rows())
+        )
 
 
 @result
@@ -181,25 +183,31 @@ def ranking(
     >>> set(result.decisions["decision"]) <= {"+", "=", "-"}
     True
     """
-    rule = SignTest(alpha=alpha, test=test, correction=correction)
-    answer = partial(_answer, rule=rule, kld=kld, confidence=confidence, resamples=resamples)
+    sign_test = SignTest(alpha=alpha, test=test, correction=correction)
+    answer = partial(_answer, sign_test=sign_test, kld=kld, confidence=confidence, resamples=resamples)
     parts = counted(study, setting)
-    answers = list(each(answer, parts, rng=np.random.default_rng(rng), progress=progress, desc="rank"))
-    return Ranking.of([tables for tables, _ in answers], [note for _, notes in answers for note in notes])
+    tables_and_notes = list(each(answer, parts, rng=np.random.default_rng(rng), progress=progress, desc="rank"))
+    return Ranking.of(
+        [tables for tables, _ in tables_and_notes], [note for _, notes in tables_and_notes for note in notes]
+    )
 
 
 def _answer(
-    part: Counted, rng: np.random.Generator, *, rule: SignTest, kld: Kld, confidence: float, resamples: int
+    part: Counted, rng: np.random.Generator, *, sign_test: SignTest, kld: Kld, confidence: float, resamples: int
 ) -> tuple[dict[str, pl.DataFrame], list[Note]]:
     counts, aspect, raters = part.counts, part.aspect, (HUMAN, *part.counts.metrics)
     # (raters, pairs, 3) of win, tie and loss, annotators first
     outcomes = np.concatenate([counts.human[None], np.moveaxis(counts.metric, 1, 0)])
     divisors = np.broadcast_to(null_effects(part), outcomes.shape[:-1])
     effective = outcomes / divisors[..., None]
-    decided, effects = rule.decisions(effective), margin_effects(part)
-    graphs = [ranking_edges(counts, signs) for signs in decided]
-    edges = [(rater, *edge) for rater, (graph, _) in zip(raters, graphs, strict=True) for edge in graph]
-    kinds, divergence, again = _errors(part, outcomes, rule=rule, kld=kld, resamples=resamples, rng=rng)
+    decisions, design_effects = sign_test.decisions(effective), margin_effects(part)
+    edges_and_cycles = [ranking_edges(counts, signs) for signs in decisions]
+    edges = [
+        (rater, *edge) for rater, (rater_edges, _) in zip(raters, edges_and_cycles, strict=True) for edge in rater_edges
+    ]
+    error_types, divergence, replication_rates = _errors(
+        part, outcomes, sign_test=sign_test, kld=kld, resamples=resamples, rng=rng
+    )
     tables = Ranking.part(
         aspect,
         decisions={
@@ -207,37 +215,39 @@ def _answer(
             "system_a": counts.system_a * len(raters),
             "system_b": counts.system_b * len(raters),
             **{name: outcomes[..., i] for i, name in enumerate(("wins", "ties", "losses"))},
-            "p_value": np.where(np.isnan(decided), np.nan, rule.p_values(effective)),
-            "decision": written(decided),
-            "design_effect": np.where(np.isfinite(effects), effects, np.nan),
+            "p_value": np.where(np.isnan(decisions), np.nan, sign_test.p_values(effective)),
+            "decision": written(decisions),
+            "design_effect": np.where(np.isfinite(design_effects), design_effects, np.nan),
         },
         errors={
             "metric": counts.metrics,
             **{
-                end: values
+                column: values
                 for i, name in enumerate(ERRORS)
-                for end, values in with_interval(
-                    name, kinds[..., i], confidence, clusters=part.n_clusters, bounds=intervals.SHARE
+                for column, values in with_interval(
+                    name, error_types[..., i], confidence, clusters=part.n_clusters, bounds=intervals.SHARE
                 ).items()
             },
             **with_interval("kld", divergence, confidence, clusters=part.n_clusters, bounds=intervals.POSITIVE),
         },
-        reversals=_reversals(part, rule),
+        reversals=_reversals(part, sign_test),
         edges=dict(zip(("rater", "winner", "loser"), zip(*edges, strict=True), strict=False)),
         consensus=_consensus(part, raters, outcomes),
     )
-    notes = cluster_notes(part, effects[0])
-    notes += cycle_notes(aspect, [rater for rater, (_, circle) in zip(raters, graphs, strict=True) if circle])
-    infinite = [name for name, value in zip(counts.metrics, divergence[0], strict=True) if np.isinf(value)]
+    notes = cluster_notes(part, design_effects[0])
+    notes += cycle_notes(
+        aspect, [rater for rater, (_, is_cyclic) in zip(raters, edges_and_cycles, strict=True) if is_cyclic]
+    )
+    infinite_metrics = [name for name, value in zip(counts.metrics, divergence[0], strict=True) if np.isinf(value)]
     message = (
-        f"the divergence of {listed(infinite)}{label_of(aspect)} is infinite (null in JSON), because the "
+        f"the divergence of {listed(infinite_metrics)}{label_of(aspect)} is infinite (null in JSON), because the "
         "metric gave an outcome that annotators never gave; kld='mean' gives finite values"
     )
-    notes += noted(("infinite-kld", len(infinite), message), aspect=aspect)
-    if len(again):
+    notes += noted(("infinite-kld", len(infinite_metrics), message), aspect=aspect)
+    if len(replication_rates):
         message = (
-            f"human decisions{label_of(aspect)} replicate for {percent(float(np.mean(again)))} of pairs when items are "
-            "resampled; treat this rate, not 100 %, as the ceiling of 'correct'"
+            f"human decisions{label_of(aspect)} replicate for {percent(float(np.mean(replication_rates)))} of pairs "
+            "when items are resampled; treat this rate, not 100 %, as the ceiling of 'correct'"
         )
         notes += noted(("self-agreement", True, message), aspect=aspect)
     notes += few_clusters_notes(part.n_clusters, resamples, fewest=FEWEST, aspect=aspect)
@@ -248,7 +258,7 @@ def _errors(
     part: Counted,
     outcomes: NDArray[np.int64],
     *,
-    rule: SignTest,
+    sign_test: SignTest,
     kld: Kld,
     resamples: int,
     rng: np.random.Generator,
@@ -260,18 +270,22 @@ def _errors(
     """
     resamples = resamples if part.n_clusters > 1 else 0
     shape = (1 + resamples, len(outcomes) - 1)
-    kinds, divergence, again = np.empty((*shape, len(ERRORS))), np.empty(shape), np.empty(1 + resamples)
-    for block, drawn in _resampled(part, outcomes, resamples, rng):
+    error_types, divergence, replication_rates = (
+        np.empty((*shape, len(ERRORS))),
+        np.empty(shape),
+        np.empty(1 + resamples),
+    )
+    for rows, resampled_raters in _resampled(part, outcomes, resamples, rng):
         # The decisions of annotators and metrics use the same resampled clusters.
-        human, effective = next(drawn)
-        decided = rule.decisions(effective)
-        if block.start == 0:
-            first = decided[0]
-        again[block] = decision_errors.error_types(first, decided)[:, 0]
-        for m, (counts, own_effective) in enumerate(drawn):
-            kinds[block, m] = decision_errors.error_types(decided, rule.decisions(own_effective))
-            divergence[block, m] = mean_of_defined(decision_errors.divergence(counts, human, estimate=kld))
-    return kinds, divergence, again[1:]
+        human, effective = next(resampled_raters)
+        human_decisions = sign_test.decisions(effective)
+        if rows.start == 0:
+            data_decisions = human_decisions[0]
+        replication_rates[rows] = decision_errors.error_types(data_decisions, human_decisions)[:, 0]
+        for m, (counts, metric_effective) in enumerate(resampled_raters):
+            error_types[rows, m] = decision_errors.error_types(human_decisions, sign_test.decisions(metric_effective))
+            divergence[rows, m] = mean_of_defined(decision_errors.divergence(counts, human, estimate=kld))
+    return error_types, divergence, replication_rates[1:]
 
 
 def _resampled(
@@ -287,34 +301,34 @@ def _resampled(
         return
     check_memory("resamples", resamples, of_resamples(resamples))
     cells = part.comparison.cells
-    drawings = [_drawing(cells, sign, clustered=clustered(part)) for sign in cells.signs]
-    for block, times in cells.drawn(resamples, rng, size=3 * cells.n_pairs):
-        yield block, (drawn(times) for drawn in drawings)
+    count_functions = [_drawing(cells, sign, clustered=clustered(part)) for sign in cells.signs]
+    for rows, weights in cells.drawn(resamples, rng, size=3 * cells.n_pairs):
+        yield rows, (count_resample(weights) for count_resample in count_functions)
 
 
 def _drawing(
     cells: ClusterCells, sign: Signs, *, clustered: bool
 ) -> Callable[[Floats], tuple[NDArray[Any], NDArray[Any]]]:
     """Return a function that computes a rater's counts and effective counts, (b, pairs, 3), from bootstrap weights."""
-    there = sign != ABSENT
-    outcomes = cells.sums(there, there, cell=1 - sign, width=3)
+    is_compared = sign != ABSENT
+    sum_outcomes = cells.sums(is_compared, is_compared, cell=1 - sign, width=3)
     rows = cells.rows(outcome_codes(sign), width=3)
-    moves = rows.counts[:, 0] - rows.counts[:, 2]
-    by_pair = partial(sums_of, rows.table, rows.cluster, n_cells=cells.n_pairs, n_kinds=len(cells.number))
-    added = [by_pair(moves**2), by_pair(moves != 0)] if clustered else []
+    net_wins = rows.counts[:, 0] - rows.counts[:, 2]
+    sums_by_pair = partial(sums_of, rows.table, rows.cluster, n_cells=cells.n_pairs, n_kinds=len(cells.number))
+    sum_functions = [sums_by_pair(net_wins**2), sums_by_pair(net_wins != 0)] if clustered else []
 
-    def drawn(times: Floats) -> tuple[NDArray[Any], NDArray[Any]]:
-        counts = outcomes(times)
+    def count_resample(weights: Floats) -> tuple[NDArray[Any], NDArray[Any]]:
+        counts = sum_outcomes(weights)
         counts = counts.reshape(len(counts) // 3, 3, -1).transpose(2, 0, 1)
         if not clustered:
             return counts, counts
-        squares, several = (sums(times).T for sums in added)
-        return counts, counts / null_effect(counts[..., 0] + counts[..., 2], squares, several)[..., None]
+        sums_of_squares, n_changes = (sums(weights).T for sums in sum_functions)
+        return counts, counts / null_effect(counts[..., 0] + counts[..., 2], sums_of_squares, n_changes)[..., None]
 
-    return drawn
+    return count_resample
 
 
-def _reversals(part: Counted, rule: SignTest) -> dict[str, Any]:
+def _reversals(part: Counted, sign_test: SignTest) -> dict[str, Any]:
     """Return the pairs of systems that annotators and metrics decide in opposite directions on shared items.
 
     Pairs are sorted by the number of metrics, then by the first metric. A reversal requires a human decision and a
@@ -324,23 +338,27 @@ def _reversals(part: Counted, rule: SignTest) -> dict[str, Any]:
     assumes independent tests; simulations support the method for these tests.
     """
     counts, paired = part.counts, np.moveaxis(part.counts.paired, 1, 0)  # (metrics, pairs, 3, 3)
-    sides = [
-        (table, rule.one_by_one.p_values(table / null_effects(part, shared=True, people=people)[..., None]))
-        for table, people in ((paired.sum(axis=3), True), (paired.sum(axis=2), False))
+    tables_and_p_values = [
+        (table, sign_test.one_by_one.p_values(table / null_effects(part, shared=True, people=is_human)[..., None]))
+        for table, is_human in ((paired.sum(axis=3), True), (paired.sum(axis=2), False))
     ]
-    margins = [np.sign(table[..., 0] - table[..., 2]) for table, _ in sides]
-    together = np.where(margins[0] * margins[1] < 0, np.fmax(sides[0][1], sides[1][1]), np.nan)
-    adjusted = adjust(together.ravel(), correction="holm").reshape(together.shape)
-    opposite = adjusted <= rule.alpha
-    opposite &= margins[0] == np.take_along_axis(margins[0], opposite.argmax(axis=0)[None], axis=0)
-    pairs = np.lexsort((opposite.argmax(axis=0), -opposite.sum(axis=0)))[: opposite.any(axis=0).sum()]
+    margins = [np.sign(table[..., 0] - table[..., 2]) for table, _ in tables_and_p_values]
+    joint_p_values = np.where(
+        margins[0] * margins[1] < 0, np.fmax(tables_and_p_values[0][1], tables_and_p_values[1][1]), np.nan
+    )
+    adjusted_p_values = adjust(joint_p_values.ravel(), correction="holm").reshape(joint_p_values.shape)
+    is_reversed = adjusted_p_values <= sign_test.alpha
+    is_reversed &= margins[0] == np.take_along_axis(margins[0], is_reversed.argmax(axis=0)[None], axis=0)
+    pairs = np.lexsort((is_reversed.argmax(axis=0), -is_reversed.sum(axis=0)))[: is_reversed.any(axis=0).sum()]
     # Human decisions may differ between metrics that rated different items; those of the first metric are reported.
-    named = [(counts.system_a[i], counts.system_b[i])[:: int(margins[0][opposite[:, i].argmax(), i])] for i in pairs]
+    better_and_worse = [
+        (counts.system_a[i], counts.system_b[i])[:: int(margins[0][is_reversed[:, i].argmax(), i])] for i in pairs
+    ]
     return {
-        "better": [better for better, _ in named],
-        "worse": [worse for _, worse in named],
-        "metrics": [list(compress(counts.metrics, opposite[:, i])) for i in pairs],
-        "p_adjusted": [float(adjusted[opposite[:, i], i].max()) for i in pairs],
+        "better": [better for better, _ in better_and_worse],
+        "worse": [worse for _, worse in better_and_worse],
+        "metrics": [list(compress(counts.metrics, is_reversed[:, i])) for i in pairs],
+        "p_adjusted": [float(adjusted_p_values[is_reversed[:, i], i].max()) for i in pairs],
     }
 
 
@@ -348,25 +366,29 @@ def _consensus(part: Counted, raters: tuple[str, ...], outcomes: NDArray[np.int6
     """Return Borda and Kemeny rankings from pair counts; the consensus of all metrics weights metrics equally."""
     rates = ratio(outcomes, outcomes.sum(axis=-1, keepdims=True))
     # Number of items over which ranks are summed; for counts, the number of the pair with the most items.
-    items = outcomes.sum(axis=2).max(axis=1)
+    n_items = outcomes.sum(axis=2).max(axis=1)
     if part.comparison is not None:
-        joints = map(part.comparison.preferences.joint, range(len(raters)))
-        items = np.array([len(np.unique(joint.item)) for joint in joints])
+        joint_rows = map(part.comparison.preferences.joint, range(len(raters)))
+        n_items = np.array([len(np.unique(joint.item)) for joint in joint_rows])
     if len(raters) > 2:
-        raters, items = (*raters, ALL_METRICS), np.append(items, items[1:].max())
+        raters, n_items = (*raters, ALL_METRICS), np.append(n_items, n_items[1:].max())
         rates = np.concatenate([rates, mean_of_defined(rates[1:], axis=0)[None]])
-    half = rates[..., 1] / 2
+    half_ties = rates[..., 1] / 2
     # (raters, systems, systems): the proportion of comparisons that the first wins, ties count half
-    systems, wins = crossed(part.counts.system_a, part.counts.system_b, rates[..., 0] + half, rates[..., 2] + half)
+    systems, wins = crossed(
+        part.counts.system_a, part.counts.system_b, rates[..., 0] + half_ties, rates[..., 2] + half_ties
+    )
     # Scaled up if some opponents were never compared, so that ranks lie between 1 and the number of systems.
-    rank = 1 + mean_of_defined(wins, axis=1) * (len(systems) - 1)
-    position = 1 + (rank[:, None] < rank[..., None] - 1e-9).sum(axis=2)
-    best = (kemeny(np.nan_to_num(table, nan=0.5)) for table in wins)
-    place = np.array([np.where(ordering.exact, np.argsort(ordering.order) + 1, np.nan) for ordering in best])
+    mean_rank = 1 + mean_of_defined(wins, axis=1) * (len(systems) - 1)
+    position = 1 + (mean_rank[:, None] < mean_rank[..., None] - 1e-9).sum(axis=2)
+    kemeny_orders = (kemeny(np.nan_to_num(table, nan=0.5)) for table in wins)
+    kemeny_ranks = np.array(
+        [np.where(ordering.exact, np.argsort(ordering.order) + 1, np.nan) for ordering in kemeny_orders]
+    )
     return {
         "rater": np.repeat(raters, len(systems)),
         "system": systems * len(raters),
-        "borda": items[:, None] * rank,
-        "position": np.where(np.isnan(rank), np.nan, position),
-        "kemeny": np.where(np.isnan(rank), np.nan, place),
+        "borda": n_items[:, None] * mean_rank,
+        "position": np.where(np.isnan(mean_rank), np.nan, position),
+        "kemeny": np.where(np.isnan(mean_rank), np.nan, kemeny_ranks),
     }

@@ -122,8 +122,8 @@ class RaterComparison:
     @cached_property
     def shared(self) -> NDArray[np.bool_]:
         """Whether annotators and metric share a comparison, (metrics,)."""
-        joint = (self.preferences.joint(0, 1 + m) for m in range(len(self.metrics)))
-        return np.array([rows.by_all.any() for rows in joint], dtype=np.bool_)
+        joint_rows = (self.preferences.joint(0, 1 + m) for m in range(len(self.metrics)))
+        return np.array([rows.by_all.any() for rows in joint_rows], dtype=np.bool_)
 
     @property
     def compared(self) -> tuple[str, ...]:
@@ -137,10 +137,10 @@ class RaterComparison:
         Such a metric shares no pair of outputs with the annotators. At least two systems have scores by annotators and
         metric, and for each of these systems, the file gives at least one of the two scores for the whole system.
         """
-        metric_from_file, given_people = np.isfinite(self.metric_system), np.isfinite(self.human_system)
-        people = given_people | (np.isfinite(self.scores.human).any(axis=0) & metric_from_file)
-        metrics = metric_from_file | (np.isfinite(self.scores.metrics).any(axis=1) & given_people)
-        return np.asarray(~self.shared & ((people & metrics).sum(axis=1) > 1))
+        metric_from_file, human_from_file = np.isfinite(self.metric_system), np.isfinite(self.human_system)
+        has_human_score = human_from_file | (np.isfinite(self.scores.human).any(axis=0) & metric_from_file)
+        has_metric_score = metric_from_file | (np.isfinite(self.scores.metrics).any(axis=1) & human_from_file)
+        return np.asarray(~self.shared & ((has_human_score & has_metric_score).sum(axis=1) > 1))
 
     @property
     def unpaired(self) -> int:
@@ -151,10 +151,10 @@ class RaterComparison:
     @property
     def of_people(self) -> RaterComparison:
         """The comparison on the items with human ratings; items without human ratings do not affect agreement."""
-        rated = np.zeros(len(self.items), dtype=np.bool_)
-        rated[self.preferences.of_rater(0).item] = True
-        rated[self.scores.items[np.isfinite(self.scores.human).any(axis=1)]] = True
-        items = np.flatnonzero(rated)
+        is_rated = np.zeros(len(self.items), dtype=np.bool_)
+        is_rated[self.preferences.of_rater(0).item] = True
+        is_rated[self.scores.items[np.isfinite(self.scores.human).any(axis=1)]] = True
+        items = np.flatnonzero(is_rated)
         return self if len(items) in (0, len(self.items)) else self.on_items(items)
 
     def on_items(self, items: NDArray[np.intp]) -> RaterComparison:
@@ -226,20 +226,20 @@ def compared_on(chosen: Study, aspect: str, setting: Setting) -> RaterComparison
     """Return the comparison of one aspect of a selected study with at least two systems; metrics are optional."""
     full = settings(setting)
 
-    def make() -> RaterComparison:
+    def make_comparison() -> RaterComparison:
         check_ordered(chosen, aspect)
         raters = all_raters(chosen, aspect, full)
         check_scales(chosen, raters)
         label = label_of(aspect)
         if chosen.metrics and not raters.metrics:
-            why = next((f"; {note.message}" for note in chosen.notes if note.rule == OF_ALL_GROUPS), "")
+            reason = next((f"; {note.message}" for note in chosen.notes if note.rule == OF_ALL_GROUPS), "")
             raise NotComparableError(
-                f"{chosen.name}: the selected metrics have no ratings{label}; metrics: {listed(chosen.metrics)}{why}"
+                f"{chosen.name}: the selected metrics have no ratings{label}; metrics: {listed(chosen.metrics)}{reason}"
             )
         notes = (*chosen.notes, *raters.notes, *_design_notes(raters, label))
         return replace(raters, notes=notes)
 
-    return chosen.once(("compared", aspect, *_rules(full)), make)
+    return chosen.once(("compared", aspect, *_rules(full)), make_comparison)
 
 
 def compared_by_any(
@@ -298,101 +298,101 @@ def _rules(full: Setting) -> tuple[Any, ...]:
 
 
 def _all_raters(study: Study, aspect: str, full: Setting) -> RaterComparison:
-    rows = kept(study._rows_of([*study.humans, *study.metrics]), pl.col("aspect").is_in([aspect, ""]))
-    people_rows = rows.filter((pl.col("aspect") == aspect) & pl.col("rater").is_in(list(study.humans)))
-    present = set(people_rows["rater"].unique()) | (set(rows["rater"].unique()) & set(study.metrics))
-    people = tuple(rater for rater in study.humans if rater in present)
-    metrics = tuple(rater for rater in study.metrics if rater in present)
+    rating_rows = kept(study._rows_of([*study.humans, *study.metrics]), pl.col("aspect").is_in([aspect, ""]))
+    human_rows = rating_rows.filter((pl.col("aspect") == aspect) & pl.col("rater").is_in(list(study.humans)))
+    present_raters = set(human_rows["rater"].unique()) | (set(rating_rows["rater"].unique()) & set(study.metrics))
+    people = tuple(rater for rater in study.humans if rater in present_raters)
+    metrics = tuple(rater for rater in study.metrics if rater in present_raters)
     systems, raters = study.systems, [*people, *metrics]
     # Sorted, so that folds, resamples and flips do not depend on the order of rows.
-    labels = rows["item"].unique().sort()
-    items = tuple(labels.filter(labels != "").to_list())
+    item_labels = rating_rows["item"].unique().sort()
+    items = tuple(item_labels.filter(item_labels != "").to_list())
     design = Design.of(study, items=items, systems=systems)
-    settled, notes = study.preferences.settled(full["orders"])
-    settled = of_aspect(settled, aspect)
-    place = _scored_items(study, raters, aspect, items)
-    scored = items if len(place) == len(items) else tuple(items[i] for i in place)
-    shape = (len(raters), len(scored), len(systems))
+    verdicts, notes = study.preferences.settled(full["orders"])
+    verdicts = of_aspect(verdicts, aspect)
+    scored_positions = _scored_items(study, raters, aspect, items)
+    scored_items = items if len(scored_positions) == len(items) else tuple(items[i] for i in scored_positions)
+    shape = (len(raters), len(scored_items), len(systems))
     _check_size(study, shape, 8 * math.prod(shape))
-    panel = Panel.from_study(study, raters=raters, aspect=aspect, items=scored, systems=systems)
-    rated = np.isfinite(panel.values).sum(axis=2)
-    _check_size(study, shape, ROW_BYTES * int((rated * (rated - 1) // 2).sum()))
+    panel = Panel.from_study(study, raters=raters, aspect=aspect, items=scored_items, systems=systems)
+    n_rated = np.isfinite(panel.values).sum(axis=2)
+    _check_size(study, shape, ROW_BYTES * int((n_rated * (n_rated - 1) // 2).sum()))
     persons, scores = panel.values[: len(people)], panel.values[len(people) :]
-    voted = full["aggregate"] == "mean" and len(people) > 1 and settled["rater"].is_in(list(people)).any()
-    vote = "several annotators gave verdicts, which have no mean, so the majority vote is used (aggregate='vote')"
-    notes += noted(("verdicts-vote", voted, vote))
+    is_voted = full["aggregate"] == "mean" and len(people) > 1 and verdicts["rater"].is_in(list(people)).any()
+    vote_text = "several annotators gave verdicts, which have no mean, so the majority vote is used (aggregate='vote')"
+    notes += noted(("verdicts-vote", is_voted, vote_text))
     human, human_tie = mean_of_defined(persons, axis=0), human_threshold(persons, full["human_ties"])
     epsilon, per_item = tie_thresholds(
-        full["ties"], human=human, human_tie=human_tie, scores=scores, units=design.units[place]
+        full["ties"], human=human, human_tie=human_tie, scores=scores, units=design.units[scored_positions]
     )
-    each, combined = compare_in_memory(
-        _score_rows(panel.values, place, np.concatenate([np.full(persons.shape[:2], human_tie), per_item])),
-        _verdict_rows(settled, raters, items, systems),
+    annotator_rows, combined_rows = compare_in_memory(
+        _score_rows(panel.values, scored_positions, np.concatenate([np.full(persons.shape[:2], human_tie), per_item])),
+        _verdict_rows(verdicts, raters, items, systems),
         annotators=len(people),
         aggregate=full["aggregate"],
     )
-    of_metrics = pl.col("rater") >= len(people)
-    theirs = each.filter(of_metrics).with_columns(pl.col("rater") - len(people) + 1)
+    is_metric = pl.col("rater") >= len(people)
+    metric_rows = annotator_rows.filter(is_metric).with_columns(pl.col("rater") - len(people) + 1)
     names: Any = {"items": items, "systems": systems}
     system_scores = panel.system_scores
-    specific = set(rows.filter(aspect=aspect)["rater"].unique())  # metrics with a score for the aspect
+    scored_metrics = set(rating_rows.filter(aspect=aspect)["rater"].unique())  # metrics with a score for the aspect
     return RaterComparison(
         aspect=aspect,
         design=design,
         people=people,
         metrics=metrics,
-        scores=ItemScores(items=place, n_items=len(items), persons=persons, human=human, metrics=scores),
+        scores=ItemScores(items=scored_positions, n_items=len(items), persons=persons, human=human, metrics=scores),
         human_system=mean_of_defined(system_scores[: len(people), None], axis=0)[0],
         metric_system=system_scores[len(people) :],
-        preferences=Comparisons.of(pl.concat([combined, theirs]), raters=(HUMAN, *metrics), **names),
-        annotators=Comparisons.of(each.filter(~of_metrics), raters=people, **names),
+        preferences=Comparisons.of(pl.concat([combined_rows, metric_rows]), raters=(HUMAN, *metrics), **names),
+        annotators=Comparisons.of(annotator_rows.filter(~is_metric), raters=people, **names),
         # Scores of one annotator are compared exactly in acc_eq, as in its paper; means contain rounding errors.
         human_tie=0.0 if len(people) == 1 and full["human_ties"] is None else human_tie,
         epsilon=np.where(np.isfinite(scores).any(axis=(1, 2)), epsilon, np.nan),
         notes=tuple(notes),
-        overall=tuple(name for name in metrics if name not in specific),
+        overall=tuple(name for name in metrics if name not in scored_metrics),
     )
 
 
 def _scored_items(study: Study, raters: Sequence[str], aspect: str, items: Sequence[str]) -> NDArray[np.int64]:
     """Return the positions of the items with a score by at least one of the raters."""
     rows = of_aspect(kept(study.ratings.frame, pl.col("rater").is_in(list(raters))), aspect)
-    labels = pl.Series("item", items, dtype=pl.String)
-    return labels.is_in(rows["item"].unique().implode()).arg_true().cast(pl.Int64).to_numpy()
+    item_labels = pl.Series("item", items, dtype=pl.String)
+    return item_labels.is_in(rows["item"].unique().implode()).arg_true().cast(pl.Int64).to_numpy()
 
 
-def _score_rows(values: Floats, place: NDArray[np.int64], threshold: Floats) -> pl.DataFrame:
+def _score_rows(values: Floats, positions: NDArray[np.int64], threshold: Floats) -> pl.DataFrame:
     """Return a row for each score by a rater who scored at least two outputs of the item.
 
-    `values` (raters, k, systems) are the scores of the items at the positions `place`, and `threshold` (raters, k) are
-    the tie thresholds.
+    `values` (raters, k, systems) are the scores of the items at `positions`, and `threshold` (raters, k) are the tie
+    thresholds.
     """
-    scored = np.isfinite(values)
-    rater, item, system = np.nonzero(scored & (scored.sum(axis=2, keepdims=True) > 1))
-    columns = {"rater": rater, "item": place[item], "system": system}
-    rows = pl.DataFrame({name: positions.astype(np.int32) for name, positions in columns.items()})
+    is_scored = np.isfinite(values)
+    rater, item, system = np.nonzero(is_scored & (is_scored.sum(axis=2, keepdims=True) > 1))
+    columns = {"rater": rater, "item": positions[item], "system": system}
+    rows = pl.DataFrame({name: codes.astype(np.int32) for name, codes in columns.items()})
     return rows.with_columns(score=pl.Series(values[rater, item, system]), threshold=pl.Series(threshold[rater, item]))
 
 
 def _verdict_rows(
-    settled: pl.DataFrame, raters: Sequence[str], items: Sequence[str], systems: Sequence[str]
+    verdicts: pl.DataFrame, raters: Sequence[str], items: Sequence[str], systems: Sequence[str]
 ) -> pl.DataFrame:
     """Return the merged verdicts with positions instead of labels; verdicts with unlisted labels are dropped."""
     labels = {"rater": raters, "item": items, "system_a": systems, "system_b": systems}
-    codes = {name: pl.Series(label_codes(settled[name], names), dtype=pl.Int32) for name, names in labels.items()}
-    rows = settled.select(sign="preference", order="order").with_columns(**codes)
+    codes = {name: pl.Series(label_codes(verdicts[name], names), dtype=pl.Int32) for name, names in labels.items()}
+    rows = verdicts.select(sign="preference", order="order").with_columns(**codes)
     return rows.filter(pl.all_horizontal(pl.col(list(labels)) >= 0))
 
 
-def _check_size(study: Study, shape: tuple[int, ...], size: int) -> None:
-    """Raise `InputError` if scores or comparisons of `size` bytes do not fit into the memory of common computers.
+def _check_size(study: Study, shape: tuple[int, ...], n_bytes: int) -> None:
+    """Raise `InputError` if scores or comparisons of `n_bytes` bytes do not fit into the memory of common computers.
 
     `shape` is the number of raters, items and systems.
     """
-    if size > MOST_CELLS:
-        raters, items, systems = shape
+    if n_bytes > MOST_CELLS:
+        n_raters, n_items, n_systems = shape
         raise InputError(
-            f"{study.name}: {items} items x {systems} systems x {raters} raters do not fit "
+            f"{study.name}: {n_items} items x {n_systems} systems x {n_raters} raters do not fit "
             "into memory; select fewer, or count with custodes.count_pairs and give the counts to "
             "favoritism and ranking"
         )
@@ -403,19 +403,19 @@ def _design_notes(comparison: RaterComparison, label: str) -> list[Note]:
 
     Raises `NotComparableError` if annotators and metrics share no pair of outputs and no scores of systems.
     """
-    people = comparison.preferences.of_rater(0)
-    if not len(people):
+    human_rows = comparison.preferences.of_rater(0)
+    if not len(human_rows):
         raise NotComparableError(
             f"no item has human ratings of two systems{label}, so no preference can be derived; give "
             "ratings of two systems per item"
         )
-    by_system = comparison.whole
-    whole = list(compress(comparison.metrics, by_system))
-    alone = list(compress(comparison.metrics, ~comparison.shared & ~by_system))
-    if comparison.metrics and len(alone) == len(comparison.metrics):
+    is_whole = comparison.whole
+    whole_only = list(compress(comparison.metrics, is_whole))
+    unmatched = list(compress(comparison.metrics, ~comparison.shared & ~is_whole))
+    if comparison.metrics and len(unmatched) == len(comparison.metrics):
         raise NotComparableError(
             f"annotators and metrics have no pair of outputs and no scores of systems in common{label} (annotators "
-            f"{listed(comparison.people, limit=3)}; metrics {listed(alone, limit=3)}); use the same "
+            f"{listed(comparison.people, limit=3)}; metrics {listed(unmatched, limit=3)}); use the same "
             "item and system labels in both files"
         )
     constant = [
@@ -428,20 +428,20 @@ def _design_notes(comparison: RaterComparison, label: str) -> list[Note]:
         for m, (name, scores) in enumerate(zip(comparison.metrics, comparison.scores.metrics, strict=True))
         if np.isnan(scores).all() and len(comparison.preferences.of_rater(1 + m))
     ]
-    unscored = bool(np.isnan(comparison.scores.human).all())
-    compared = np.unique(comparison.design.pairs[np.unique(people.pair)])
-    strangers = [name for i, name in enumerate(comparison.systems) if i not in compared]
-    unrated = len(comparison.items) - len(np.unique(people.item))
+    has_no_human_scores = bool(np.isnan(comparison.scores.human).all())
+    compared_systems = np.unique(comparison.design.pairs[np.unique(human_rows.pair)])
+    uncompared_systems = [name for i, name in enumerate(comparison.systems) if i not in compared_systems]
+    n_unrated = len(comparison.items) - len(np.unique(human_rows.item))
     return noted(
         (
             "no-overlap",
-            len(alone),
-            f"annotators rated no pair of outputs that {listed(alone)} rated{label}, so statistics are undefined",
+            len(unmatched),
+            f"annotators rated no pair of outputs that {listed(unmatched)} rated{label}, so statistics are undefined",
         ),
         (
             "whole-systems",
-            len(whole),
-            f"{listed(whole)} gave only scores of whole systems{label}, so the comparison with annotators "
+            len(whole_only),
+            f"{listed(whole_only)} gave only scores of whole systems{label}, so the comparison with annotators "
             "is only at the system level",
         ),
         (
@@ -451,7 +451,7 @@ def _design_notes(comparison: RaterComparison, label: str) -> list[Note]:
         ),
         (
             "all-ties",
-            0 if people.sign.any() else len(people),
+            0 if human_rows.sign.any() else len(human_rows),
             f"human ratings tie on every pair{label}, so correlations and decisions are undefined",
         ),
         (
@@ -461,20 +461,20 @@ def _design_notes(comparison: RaterComparison, label: str) -> list[Note]:
         ),
         (
             "verdicts-only",
-            unscored,
+            has_no_human_scores,
             f"human ratings are verdicts, not scores{label}, so correlations, pairwise accuracy, acc_eq "
             "and spa are undefined",
         ),
         (
             "verdicts-only",
-            0 if unscored else len(scoreless),
+            0 if has_no_human_scores else len(scoreless),
             f"{listed(scoreless)} gave verdicts, not scores{label}, so correlations, acc_eq and spa are undefined",
         ),
         (
             "systems-without-annotators",
-            len(strangers),
+            len(uncompared_systems),
             (
-                f"annotators compared no output of {listed(strangers)}{label}, so nothing can be estimated "
+                f"annotators compared no output of {listed(uncompared_systems)}{label}, so nothing can be estimated "
                 "for these systems"
             ),
         ),
@@ -492,8 +492,8 @@ def _design_notes(comparison: RaterComparison, label: str) -> list[Note]:
         ),
         (
             "items-without-annotators",
-            unrated,
-            f"{unrated} of {len(comparison.items)} items have no human comparison of two outputs{label}",
+            n_unrated,
+            f"{n_unrated} of {len(comparison.items)} items have no human comparison of two outputs{label}",
         ),
         unpaired_note(comparison.unpaired, label),
         aspect=comparison.aspect,

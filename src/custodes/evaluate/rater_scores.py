@@ -121,38 +121,51 @@ def _with_means(who: RaterScores, variants: str | Sequence[str]) -> RaterScores:
     The scores of the new metric are the mean of the standardised scores of the matching metrics, by aspect.
     """
     metrics = [i for i, kind in enumerate(who.kinds) if kind == METRIC]
-    labels = list(dict.fromkeys(who.raters[i] for i in metrics))
-    family: dict[int, str] = {}
-    for pattern in value_list("variants", variants, labels=labels):
-        matches = select_labels(pattern, labels, option="variants", what="metric")
-        places = [i for i in metrics if who.raters[i] in matches]
-        name = pattern.replace("*", "").strip("-_.: ")
-        if not name or name in {*who.raters} - {*matches} or family.keys() & {*places} or name in family.values():
+    metric_names = list(dict.fromkeys(who.raters[i] for i in metrics))
+    family_of_rater: dict[int, str] = {}
+    for pattern in value_list("variants", variants, labels=metric_names):
+        matches = select_labels(pattern, metric_names, option="variants", what="metric")
+        positions = [i for i in metrics if who.raters[i] in matches]
+        family_name = pattern.replace("*", "").strip("-_.: ")
+        if (
+            not family_name
+            or family_name in {*who.raters} - {*matches}
+            or family_of_rater.keys() & {*positions}
+            or family_name in family_of_rater.values()
+        ):
             raise OptionError(
                 f"variants={pattern!r}: the pattern without '*' must be a name that no other rater has, and a metric "
                 "can match only one pattern; give patterns such as 'rouge*,bleu*'"
             )
-        family |= dict.fromkeys(places, name)
-    members: dict[str, list[int]] = {}
+        family_of_rater |= dict.fromkeys(positions, family_name)
+    positions_of_name: dict[str, list[int]] = {}
     for i, name in enumerate(who.names):
-        members.setdefault(name_of(family[i], who.rater_aspects[i]) if i in family else name, []).append(i)
-    first = [places[0] for places in members.values()]
+        positions_of_name.setdefault(
+            name_of(family_of_rater[i], who.rater_aspects[i]) if i in family_of_rater else name, []
+        ).append(i)
+    first_positions = [positions[0] for positions in positions_of_name.values()]
     scores = np.stack(
         [
-            _mean_of_standardised(who.scores[places]) if places[0] in family else who.scores[places[0]]
-            for places in members.values()
+            _mean_of_standardised(who.scores[positions])
+            if positions[0] in family_of_rater
+            else who.scores[positions[0]]
+            for positions in positions_of_name.values()
         ]
     )
-    dates = [[date for i in places if (date := who.dates[i]) is not None] for places in members.values()]
+    dates_of_name = [
+        [date for i in positions if (date := who.dates[i]) is not None] for positions in positions_of_name.values()
+    ]
     return replace(
         who,
-        names=tuple(members),
-        raters=tuple(family.get(i, who.raters[i]) for i in first),
-        kinds=tuple(who.kinds[i] for i in first),
-        rater_aspects=tuple(who.rater_aspects[i] for i in first),
+        names=tuple(positions_of_name),
+        raters=tuple(family_of_rater.get(i, who.raters[i]) for i in first_positions),
+        kinds=tuple(who.kinds[i] for i in first_positions),
+        rater_aspects=tuple(who.rater_aspects[i] for i in first_positions),
         scores=scores,
-        dates=tuple(min(dated, default=None) for dated in dates),
-        constant=tuple(name for name, values in zip(members, scores, strict=True) if not np.isfinite(values).any()),
+        dates=tuple(min(known_dates, default=None) for known_dates in dates_of_name),
+        constant=tuple(
+            name for name, values in zip(positions_of_name, scores, strict=True) if not np.isfinite(values).any()
+        ),
     )
 
 
@@ -165,42 +178,42 @@ def _mean_of_standardised(scores: Floats) -> Floats:
     mean = mean_of_defined(flat)[:, np.newaxis]
     z = (flat - mean) / np.sqrt(mean_of_defined((flat - mean) ** 2))[:, np.newaxis]
     values = up_to_rounding(mean_of_defined(z, axis=0))
-    varies = len(np.unique(values[np.isfinite(values)])) > 1
-    return np.where(varies, values, np.nan).reshape(scores.shape[1:])
+    is_varying = len(np.unique(values[np.isfinite(values)])) > 1
+    return np.where(is_varying, values, np.nan).reshape(scores.shape[1:])
 
 
 def select_rater_scores(study: Study, chosen: Study, human_raters: HumanRaters) -> RaterScores:
     """Return the scores of the raters in `chosen`, which is the selected part of `study`."""
-    scored = chosen.ratings.frame.filter(pl.col("item") != "")
-    _check_enough(chosen, scored)
-    items = tuple(sorted(scored["item"].unique()))  # folds and resamples do not depend on the order of rows
-    systems = tuple(sorted(scored["system"].unique()))
-    by_rater = scored.select("rater", "aspect").unique(maintain_order=True)
-    of_people = set(by_rater.filter(pl.col("rater").is_in(list(chosen.humans)))["aspect"])
-    aspects = tuple(aspect for aspect in chosen.aspects if aspect in of_people)
-    parts: list[tuple[str, str, str, Floats]] = []
+    score_rows = chosen.ratings.frame.filter(pl.col("item") != "")
+    _check_enough(chosen, score_rows)
+    items = tuple(sorted(score_rows["item"].unique()))  # folds and resamples do not depend on the order of rows
+    systems = tuple(sorted(score_rows["system"].unique()))
+    raters_and_aspects = score_rows.select("rater", "aspect").unique(maintain_order=True)
+    human_aspects = set(raters_and_aspects.filter(pl.col("rater").is_in(list(chosen.humans)))["aspect"])
+    aspects = tuple(aspect for aspect in chosen.aspects if aspect in human_aspects)
+    rater_parts: list[tuple[str, str, str, Floats]] = []
     annotators = np.full((len(aspects), len(chosen.humans), len(items), len(systems)), np.nan)
     for aspect in aspects:
         check_ordered(study, aspect)
     for k, aspect in enumerate(aspects):
         # Ratings without an aspect are not used here, because all aspects would then have the same ratings.
-        theirs = set(by_rater.filter(pl.col("aspect") == aspect)["rater"])
-        positions = [i for i, name in enumerate(chosen.humans) if name in theirs]
+        raters_of_aspect = set(raters_and_aspects.filter(pl.col("aspect") == aspect)["rater"])
+        positions = [i for i, name in enumerate(chosen.humans) if name in raters_of_aspect]
         names = [chosen.humans[i] for i in positions]
         panel = Panel.from_study(chosen, raters=names, aspect=aspect, items=items, systems=systems)
         annotators[k, positions] = panel.values
         if human_raters == "aspects":
             check_same_scale(chosen, names, panel.values, label_of(aspect))
-            parts.append((HUMAN, "human", aspect, without_float_noise(mean_of_defined(panel.values, axis=0))))
+            rater_parts.append((HUMAN, "human", aspect, without_float_noise(mean_of_defined(panel.values, axis=0))))
         else:
-            parts += [(name, "human", aspect, values) for name, values in zip(names, panel.values, strict=True)]
-    of_metrics = aspects if chosen.humans else chosen.aspects
-    for aspect in ("", *(a for a in of_metrics if a)):
-        theirs = set(by_rater.filter(pl.col("aspect") == aspect)["rater"])
-        names = [name for name in chosen.metrics if name in theirs]
+            rater_parts += [(name, "human", aspect, values) for name, values in zip(names, panel.values, strict=True)]
+    metric_aspects = aspects if chosen.humans else chosen.aspects
+    for aspect in ("", *(a for a in metric_aspects if a)):
+        raters_of_aspect = set(raters_and_aspects.filter(pl.col("aspect") == aspect)["rater"])
+        names = [name for name in chosen.metrics if name in raters_of_aspect]
         panel = Panel.from_study(chosen, raters=names, aspect=aspect, items=items, systems=systems)
-        parts += [(name, METRIC, aspect, values) for name, values in zip(names, panel.values, strict=True)]
-    return _assembled(study, chosen, parts, aspects, annotators, Design.of(chosen, items=items, systems=systems))
+        rater_parts += [(name, METRIC, aspect, values) for name, values in zip(names, panel.values, strict=True)]
+    return _assembled(study, chosen, rater_parts, aspects, annotators, Design.of(chosen, items=items, systems=systems))
 
 
 def _check_enough(study: Study, scored: pl.DataFrame) -> None:
@@ -208,11 +221,11 @@ def _check_enough(study: Study, scored: pl.DataFrame) -> None:
         raise InputError(
             f"{study.name}: there are only verdicts, and this question ranks scores; add scores of single outputs"
         )
-    for what in ("system", "item"):
-        labels = scored[what].unique(maintain_order=True)
+    for kind in ("system", "item"):
+        labels = scored[kind].unique(maintain_order=True)
         if labels.len() < 2:
             raise InputError(
-                f"{study.name}: only {labels.len()} {what} with scores ({listed(labels)}); give at least two"
+                f"{study.name}: only {labels.len()} {kind} with scores ({listed(labels)}); give at least two"
             )
 
 
@@ -229,24 +242,32 @@ def _assembled(
         raise InputError(
             f"{chosen.name}: only {len(names)} rater gave scores of outputs ({listed(names)}); give at least two"
         )
-    doubled = sorted({name for name in names if names.count(name) > 1})
-    if doubled:
-        raise InputError(f"{chosen.name}: two raters are named {listed(map(repr, doubled))}; rename the metric")
+    repeated_names = sorted({name for name in names if names.count(name) > 1})
+    if repeated_names:
+        raise InputError(f"{chosen.name}: two raters are named {listed(map(repr, repeated_names))}; rename the metric")
     scores = np.stack([values for *_, values in parts])
     with np.errstate(invalid="ignore"):
-        flat = scores.reshape(len(scores), -1)
-        constant = np.nanmin(flat, axis=1) == np.nanmax(flat, axis=1)
-    scores[constant] = np.nan
-    stuck = tuple(name for name, is_constant in zip(names, constant, strict=True) if is_constant)
+        flat_scores = scores.reshape(len(scores), -1)
+        is_constant_rater = np.nanmin(flat_scores, axis=1) == np.nanmax(flat_scores, axis=1)
+    scores[is_constant_rater] = np.nan
+    constant_names = tuple(name for name, is_constant in zip(names, is_constant_rater, strict=True) if is_constant)
     left_out = [
         *_strangers(study, chosen, aspects),
-        *((name, "its scores are constant, so it ranks nothing") for name in stuck),
+        *((name, "its scores are constant, so it ranks nothing") for name in constant_names),
     ]
-    rated = np.isfinite(scores)
-    missing = int((~rated[~constant]).sum())
+    is_rated = np.isfinite(scores)
+    n_missing = int((~is_rated[~is_constant_rater]).sum())
     data_notes = noted(
-        ("constant-rater", len(stuck), f"{listed(stuck)} gave constant scores, so these raters are excluded"),
-        ("missing-scores", missing, f"{missing} of {rated[~constant].size} scores of raters are missing"),
+        (
+            "constant-rater",
+            len(constant_names),
+            f"{listed(constant_names)} gave constant scores, so these raters are excluded",
+        ),
+        (
+            "missing-scores",
+            n_missing,
+            f"{n_missing} of {is_rated[~is_constant_rater].size} scores of raters are missing",
+        ),
     )
     dates = dict(zip(chosen.raters.frame["rater"], chosen.raters.frame["date"], strict=True))
     return RaterScores(
@@ -260,7 +281,7 @@ def _assembled(
         annotators=annotators,
         people=chosen.humans,
         dates=tuple(dates.get(rater) for rater, *_ in parts),
-        constant=stuck,
+        constant=constant_names,
         left_out=tuple(left_out),
         notes=(*chosen.notes, *data_notes),
     )
@@ -268,25 +289,30 @@ def _assembled(
 
 def _strangers(study: Study, chosen: Study, aspects: tuple[str, ...]) -> list[tuple[str, str]]:
     """Return the selected raters without usable scores, and the reasons."""
-    scored = chosen.ratings.frame
-    whole = set(scored.filter(pl.col("item") == "")["rater"])
-    verdicts = set(chosen.preferences.frame["rater"])
-    used = set(scored.filter(pl.col("item") != "")["rater"])
-    rated = study._rows_of(chosen.metrics).select("rater", "aspect").unique(maintain_order=True)
-    ours = pl.col("aspect").is_in([*aspects, ""])
-    elsewhere = set(rated.filter(ours)["rater"])
+    score_rows = chosen.ratings.frame
+    whole_system_raters = set(score_rows.filter(pl.col("item") == "")["rater"])
+    verdict_raters = set(chosen.preferences.frame["rater"])
+    used_raters = set(score_rows.filter(pl.col("item") != "")["rater"])
+    raters_and_aspects = study._rows_of(chosen.metrics).select("rater", "aspect").unique(maintain_order=True)
+    is_used_aspect = pl.col("aspect").is_in([*aspects, ""])
+    raters_with_aspect = set(raters_and_aspects.filter(is_used_aspect)["rater"])
     rows = [
         (
             name,
-            WHOLE if name in whole else VERDICTS if name in verdicts else "no scores of the selected systems and items",
+            WHOLE
+            if name in whole_system_raters
+            else VERDICTS
+            if name in verdict_raters
+            else "no scores of the selected systems and items",
         )
         for name in (*chosen.humans, *chosen.metrics)
-        if name not in used and (name in whole or name in verdicts or name in elsewhere)
+        if name not in used_raters
+        and (name in whole_system_raters or name in verdict_raters or name in raters_with_aspect)
     ]
-    strangers = rated.filter(~ours)
+    other_aspects = raters_and_aspects.filter(~is_used_aspect)
     rows += [
         (name_of(name, aspect), f"no selected annotator rated the aspect {aspect!r}")
-        for name, aspect in strangers.iter_rows()
+        for name, aspect in other_aspects.iter_rows()
     ]
     return rows
 
@@ -298,9 +324,9 @@ def few_clusters_notes(
 
     `columns` are the columns with these intervals; by default, the note is about all intervals.
     """
-    which = f" of {listed(columns)}" if columns else ""
+    columns_text = f" of {listed(columns)}" if columns else ""
     message = (
-        f"there are only {n_units} clusters of items{label_of(aspect)}, so intervals{which} are unreliable; in "
+        f"there are only {n_units} clusters of items{label_of(aspect)}, so intervals{columns_text} are unreliable; in "
         "simulations with so few clusters, coverage was below 85 %"
     )
     return noted(("few-clusters", n_units if 1 < n_units < fewest and resamples else 0, message), aspect=aspect)

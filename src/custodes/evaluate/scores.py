@@ -62,10 +62,10 @@ class ItemScores:
 
     def on(self, items: NDArray[np.intp]) -> ItemScores:
         """Return the scores of the items at these positions, which are in ascending order."""
-        _, rows, place = np.intersect1d(self.items, items, return_indices=True)
+        _, rows, positions = np.intersect1d(self.items, items, return_indices=True)
         return replace(
             self,
-            items=place,
+            items=positions,
             n_items=len(items),
             persons=self.persons[:, rows],
             human=self.human[rows],
@@ -85,10 +85,12 @@ def tie_thresholds(
         epsilon = np.full(n_metrics, 0.0 if isinstance(ties, str) else float(ties))
         return epsilon, np.repeat(epsilon[:, None], n_items, axis=1)
     n_units = int(units.max()) + 1
-    fold = np.arange(n_units) % CALIBRATION_FOLDS
-    left_in = np.stack([(fold != k).astype(np.float64) for k in range(min(CALIBRATION_FOLDS, n_units))])
-    weights = with_point(left_in if n_units > 1 else left_in[:0])
-    _, fitted = acc_eq(human, scores, human_tie=human_tie, units=units, weights=weights, item_weights=None)
-    fitted = np.nan_to_num(fitted, nan=0.0)
-    per_item = fitted[1:][fold[units]].T if n_units > 1 else np.repeat(fitted[0][:, None], n_items, axis=1)
-    return fitted[0], per_item
+    fold_of_unit = np.arange(n_units) % CALIBRATION_FOLDS
+    is_training = np.stack([(fold_of_unit != k).astype(np.float64) for k in range(min(CALIBRATION_FOLDS, n_units))])
+    weights = with_point(is_training if n_units > 1 else is_training[:0])
+    _, thresholds = acc_eq(human, scores, human_tie=human_tie, units=units, weights=weights, item_weights=None)
+    thresholds = np.nan_to_num(thresholds, nan=0.0)
+    per_item = (
+        thresholds[1:][fold_of_unit[units]].T if n_units > 1 else np.repeat(thresholds[0][:, None], n_items, axis=1)
+    )
+    return thresholds[0], per_item

@@ -61,14 +61,17 @@ def values_of(
     if study.attributes is not None and column in attributes:
         return outputs.join(study.attributes.select(*KEY, column), on=KEY, how="left", maintain_order="left")[column]
     frame = study.items.frame
-    facts = [name for name in ("group", "dataset", "cluster") if name in frame.columns and (frame[name] != "").any()]
-    if column in facts:
+    item_columns = [
+        name for name in ("group", "dataset", "cluster") if name in frame.columns and (frame[name] != "").any()
+    ]
+    if column in item_columns:
         return study.items.for_items(outputs["item"])[column].replace("", None)
-    allowed = [*more, *attributes, *facts]
-    there = f"columns: {listed(allowed)}" if allowed else "the study has no columns for slices"
-    hint = f"; read another column of the file with --column group={column}, and set {option}='group'"
+    allowed = [*more, *attributes, *item_columns]
+    known_text = f"columns: {listed(allowed)}" if allowed else "the study has no columns for slices"
+    hint_text = f"; read another column of the file with --column group={column}, and set {option}='group'"
     raise OptionError(
-        f"{option}={column!r}: no such column{suggestion(column, allowed)}; {there}{'' if study.labels else hint}"
+        f"{option}={column!r}: no such column{suggestion(column, allowed)}; {known_text}"
+        + ("" if study.labels else hint_text)
     )
 
 
@@ -81,23 +84,23 @@ def slices_of_items(study: Study, items: Sequence[str], column: str) -> tuple[tu
         If the study has no column with this name, if the column has too many values, or if outputs of one item differ
         in the column.
     """
-    attributes, names = study.attributes, pl.DataFrame({"item": items}, schema={"item": pl.String})
+    attributes, item_table = study.attributes, pl.DataFrame({"item": items}, schema={"item": pl.String})
     if column == "system":
         raise OptionError(
             "by='system' is not allowed, because a slice must contain comparisons of systems; give a column of items"
         )
     if attributes is None or column not in _names(attributes):
-        return _slices(values_of(study, names, column), column)
-    values = attributes.group_by("item").agg(pl.col(column).drop_nulls().unique())
-    several = values.filter(pl.col(column).list.len() > 1)["item"].sort()
-    if len(several):
+        return _slices(values_of(study, item_table, column), column)
+    values_of_item = attributes.group_by("item").agg(pl.col(column).drop_nulls().unique())
+    mixed_items = values_of_item.filter(pl.col(column).list.len() > 1)["item"].sort()
+    if len(mixed_items):
         raise OptionError(
-            f"by={column!r}: values differ between outputs of {len(several)} items "
-            f"({listed(several, limit=2)}), but a slice must contain comparisons of systems; give a "
+            f"by={column!r}: values differ between outputs of {len(mixed_items)} items "
+            f"({listed(mixed_items, limit=2)}), but a slice must contain comparisons of systems; give a "
             "column of items"
         )
-    one = values.with_columns(pl.col(column).list.first())
-    return _slices(names.join(one, on="item", how="left", maintain_order="left")[column], column)
+    value_of_item = values_of_item.with_columns(pl.col(column).list.first())
+    return _slices(item_table.join(value_of_item, on="item", how="left", maintain_order="left")[column], column)
 
 
 def _names(attributes: pl.DataFrame) -> list[str]:
@@ -122,8 +125,12 @@ def quartiles(values: pl.Series) -> tuple[float, ...]:
 def slice_names(values: pl.Series, edges: Sequence[float], column: str, *, option: str = "by") -> tuple[str, ...]:
     """Return the names of the slices: the ranges between edges, or the values if there are no edges."""
     if edges:
-        bounds = [f"{edge:g}" for edge in edges]
-        return (f"<= {bounds[0]}", *(f"{low} to {high}" for low, high in pairwise(bounds)), f"> {bounds[-1]}")
+        edge_texts = [f"{edge:g}" for edge in edges]
+        return (
+            f"<= {edge_texts[0]}",
+            *(f"{low} to {high}" for low, high in pairwise(edge_texts)),
+            f"> {edge_texts[-1]}",
+        )
     names = values.cast(pl.String).drop_nulls().unique().sort().to_list()
     if len(names) > MOST_SLICES:
         raise OptionError(
@@ -137,11 +144,16 @@ def slice_positions(values: pl.Series, edges: Sequence[float], names: Sequence[s
     """Return the position of the slice of each value; -1 for an empty value and for a value without a slice."""
     if edges:
         numbers = values.cast(pl.Float64)
-        position = np.searchsorted(edges, numbers.fill_null(np.nan).to_numpy(), side="left").astype(np.intp)
-        position[numbers.is_null().to_numpy()] = -1
-        return position
-    places = {name: k for k, name in enumerate(names)}
-    return values.cast(pl.String).replace_strict(places, default=-1, return_dtype=pl.Int64).to_numpy().astype(np.intp)
+        slices = np.searchsorted(edges, numbers.fill_null(np.nan).to_numpy(), side="left").astype(np.intp)
+        slices[numbers.is_null().to_numpy()] = -1
+        return slices
+    slice_of_name = {name: k for k, name in enumerate(names)}
+    return (
+        values.cast(pl.String)
+        .replace_strict(slice_of_name, default=-1, return_dtype=pl.Int64)
+        .to_numpy()
+        .astype(np.intp)
+    )
 
 
 def slice_table(rater: str, doc: str, statistics: str) -> Any:
@@ -197,33 +209,34 @@ def slice_columns(
     rater: str, ratios: Ratios, slices: tuple[tuple[str, ...], Ints], *, confidence: float, alpha: float
 ) -> dict[str, Any]:
     """Return the columns of a table of slices; items of one cluster and slice are permuted together."""
-    names, position = slices
-    used = np.flatnonzero(position >= 0)
-    present, group = np.unique(position[used], return_inverse=True)
-    if len(present) < 2 or not ratios.labels:
+    names, slice_of_value = slices
+    used_items = np.flatnonzero(slice_of_value >= 0)
+    used_slices, slice_of_item = np.unique(slice_of_value[used_items], return_inverse=True)
+    if len(used_slices) < 2 or not ratios.labels:
         return {}
     n_units = int(ratios.units.max()) + 1
-    parts, part = np.unique(group * n_units + ratios.units[used], return_inverse=True)
+    units_in_slices, unit_in_slice = np.unique(slice_of_item * n_units + ratios.units[used_items], return_inverse=True)
     numerator, denominator = (
-        unit_sums(values[:, used], units=part, n_units=len(parts)) for values in (ratios.numerator, ratios.denominator)
+        unit_sums(values[:, used_items], units=unit_in_slice, n_units=len(units_in_slices))
+        for values in (ratios.numerator, ratios.denominator)
     )
-    tests = slice_tests(numerator, denominator, parts // n_units, confidence=confidence)
+    tests = slice_tests(numerator, denominator, units_in_slices // n_units, confidence=confidence)
     significant = tests.p_adjusted.ravel() <= alpha
-    size = tests.difference.ravel()
+    differences = tests.difference.ravel()
     raters, statistics = zip(*ratios.labels, strict=True)
-    few = f"fewer than {FEWEST_PARTS} items or clusters in the slice or in the other slices"
+    few_text = f"fewer than {FEWEST_PARTS} items or clusters in the slice or in the other slices"
     return {
-        rater: np.repeat(raters, len(present)).tolist(),
-        "slice": [names[k] for k in present] * len(ratios.labels),
-        "statistic": np.repeat(statistics, len(present)).tolist(),
+        rater: np.repeat(raters, len(used_slices)).tolist(),
+        "slice": [names[k] for k in used_slices] * len(ratios.labels),
+        "statistic": np.repeat(statistics, len(used_slices)).tolist(),
         "n": tests.n.ravel(),
         "value": tests.value.ravel(),
         "other": tests.other.ravel(),
-        "difference": size,
+        "difference": differences,
         "difference_low": np.maximum(tests.low.ravel(), -1.0),
         "difference_high": np.minimum(tests.high.ravel(), 1.0),
         "p_value": tests.p_value.ravel(),
         "p_adjusted": tests.p_adjusted.ravel(),
-        "finding": np.select([significant & (size > 0), significant], ["higher", "lower"], "").tolist(),
-        "reason": np.where(np.isnan(tests.p_value.ravel()), few, "").tolist(),
+        "finding": np.select([significant & (differences > 0), significant], ["higher", "lower"], "").tolist(),
+        "reason": np.where(np.isnan(tests.p_value.ravel()), few_text, "").tolist(),
     }

@@ -197,7 +197,9 @@ def agreement(
     for name in compare_by:
         one_of("compare_by", name, [statistic.name for statistic in STATISTICS.values() if statistic.best])
 
-    def answer(comparison: RaterComparison, rng: np.random.Generator) -> tuple[dict[str, pl.DataFrame], list[Note]]:
+    def answer_aspect(
+        comparison: RaterComparison, rng: np.random.Generator
+    ) -> tuple[dict[str, pl.DataFrame], list[Note]]:
         tables, notes = _answer(comparison, flips_of, resamples, compare_by, confidence, alpha, rng)
         if by and comparison.aspect not in study.labels:
             slices = slices_of_items(study, comparison.items, by)
@@ -215,8 +217,8 @@ def agreement(
     generator = np.random.default_rng(rng)
     flips_of = drawn_flips(generator)
     # one label, so that all aspects share their resamples
-    answers = each(
-        answer,
+    tables_and_notes = each(
+        answer_aspect,
         comparisons,
         rng=generator,
         progress=progress,
@@ -224,8 +226,8 @@ def agreement(
         label=lambda _: "",
         threads=False,  # otherwise the resamples of several aspects would be in memory at the same time
     )
-    notes = [*label_notes, *(note for _, notes in answers for note in notes)]
-    return Agreement.of([*labels, *(tables for tables, _ in answers)], notes)
+    notes = [*label_notes, *(note for _, notes in tables_and_notes for note in notes)]
+    return Agreement.of([*labels, *(tables for tables, _ in tables_and_notes)], notes)
 
 
 def _label_tables(
@@ -234,28 +236,28 @@ def _label_tables(
     """Return one part per aspect with the agreement of labels, and notes; both are empty if the study has no labels."""
     if not study.labels:
         return [], []
-    chosen = study.select(**selection_of(setting))
+    selected = study.select(**selection_of(setting))
     estimates = EstimateSettings(sampling="random", confidence=confidence, rng=np.random.default_rng(rng))
-    parts = labelled_outputs(chosen, consensus="vote")
-    levels = {"confidence": confidence, "alpha": alpha}
+    parts = labelled_outputs(selected, consensus="vote")
+    confidence_and_alpha = {"confidence": confidence, "alpha": alpha}
     tables = [
         Agreement.part(
             part.aspect,
             labels=judge_rows(part, estimates),
-            slices=slice_columns("metric", equal_labels(part), slices_of(study, part.table, by), **levels)
+            slices=slice_columns("metric", equal_labels(part), slices_of(study, part.table, by), **confidence_and_alpha)
             if by
             else (),
         )
         for part in parts
     ]
-    return tables, [*chosen.notes, *(note for part in parts for note in part.notes)]
+    return tables, [*selected.notes, *(note for part in parts for note in part.notes)]
 
 
 def by_standing(rows: pl.DataFrame, standing: pl.DataFrame) -> pl.DataFrame:
     """Return the rows of metrics in the order of the table `standing`; metrics without a rank come last."""
-    place = standing.select("aspect", "metric", pl.int_range(pl.len()).over("aspect").alias("place"))
-    placed = rows.join(place, on=["aspect", "metric"], how="left", maintain_order="left")
-    parts = placed.partition_by("aspect", maintain_order=True)
+    ranks = standing.select("aspect", "metric", pl.int_range(pl.len()).over("aspect").alias("place"))
+    ranked_rows = rows.join(ranks, on=["aspect", "metric"], how="left", maintain_order="left")
+    parts = ranked_rows.partition_by("aspect", maintain_order=True)
     ordered = [part.sort("place", nulls_last=True, maintain_order=True) for part in parts]
     return pl.concat(ordered).drop("place") if ordered else rows
 
@@ -270,31 +272,33 @@ def _answer(
     rng: np.random.Generator,
 ) -> tuple[dict[str, pl.DataFrame], list[Note]]:
     design, columns = comparison.design, None
-    n_units, choices = design.n_units, are_choices(comparison)
-    if choices and design.item_weights is None:  # with weights, clusters with equal preferences may differ in weight
-        columns, times = resampled_groups(comparison, resamples, rng)
+    n_units, only_choices = design.n_units, are_choices(comparison)
+    if only_choices and design.item_weights is None:  # with weights, clusters of equal preferences may differ in weight
+        columns, weights = resampled_groups(comparison, resamples, rng)
     else:
-        times = design.counted(resamples, rng)
+        weights = design.counted(resamples, rng)
     # Statistics of preferences need no sign flips.
-    flips = np.empty((0, n_units), dtype=np.int8) if choices else flips_of(comparison)
-    sample = Sample(comparison=comparison, times=times, flips=flips, columns=columns)
-    draws = {name: statistic.compute(sample) for name, statistic in STATISTICS.items()}
+    flips = np.empty((0, n_units), dtype=np.int8) if only_choices else flips_of(comparison)
+    sample = Sample(comparison=comparison, times=weights, flips=flips, columns=columns)
+    values_of_statistic = {name: statistic.compute(sample) for name, statistic in STATISTICS.items()}
     tester = Tester.of(sample, n=resamples, confidence=confidence, alpha=alpha)
     differences = Differences.of(tester, compare_by)
     metrics: dict[str, Any] = {
         "metric": list(comparison.metrics),
         "n": [sample.choices.n(m) for m in range(len(comparison.metrics))],
     }
-    for name, values in draws.items():
+    for name, values in values_of_statistic.items():
         metrics |= STATISTICS[name].with_interval(name, sample, values, confidence)
     for statistic in STATISTICS.values():
         if statistic.chance_column:
             metrics[statistic.chance_column.name] = statistic.chance_of(tester.without)[0]
-    standing = standing_columns(tester, draws, differences, confidence=confidence, alpha=alpha)
-    rough = [statistic.name for statistic in STATISTICS.values() if 1 < n_units < statistic.fewest and resamples]
-    metrics[UNRELIABLE.name] = [rough] * len(comparison.metrics) if rough else None
-    words = dict(zip(standing["metric"], standing["group"], strict=True))
-    metrics["group"] = [words.get(name) for name in comparison.metrics]
+    standing = standing_columns(tester, values_of_statistic, differences, confidence=confidence, alpha=alpha)
+    unreliable_names = [
+        statistic.name for statistic in STATISTICS.values() if 1 < n_units < statistic.fewest and resamples
+    ]
+    metrics[UNRELIABLE.name] = [unreliable_names] * len(comparison.metrics) if unreliable_names else None
+    letters_of_metric = dict(zip(standing["metric"], standing["group"], strict=True))
+    metrics["group"] = [letters_of_metric.get(name) for name in comparison.metrics]
     tables = Agreement.part(
         comparison.aspect,
         metrics=metrics,
@@ -303,13 +307,13 @@ def _answer(
         standing=standing,
     )
     notes = [*_ground_notes(sample), *_told_notes(comparison, differences, standing, alpha)]
-    notes += few_clusters_notes(n_units, resamples, fewest=FEWEST, aspect=comparison.aspect, columns=rough)
-    return tables, [*comparison.notes, *notes, *_undefined_notes(sample, draws)]
+    notes += few_clusters_notes(n_units, resamples, fewest=FEWEST, aspect=comparison.aspect, columns=unreliable_names)
+    return tables, [*comparison.notes, *notes, *_undefined_notes(sample, values_of_statistic)]
 
 
 def _comparison_columns(comparison: RaterComparison, differences: Differences) -> dict[str, Any]:
     first, second = np.array(comparison.metrics)[differences.pairs].T
-    columns = [
+    column_blocks = [
         {
             "metric_a": first,
             "metric_b": second,
@@ -324,7 +328,11 @@ def _comparison_columns(comparison: RaterComparison, differences: Differences) -
         }
         for name, family in differences.tests.items()
     ]
-    return {name: np.concatenate([part[name] for part in columns]) for name in columns[0]} if columns else {}
+    return (
+        {name: np.concatenate([part[name] for part in column_blocks]) for name in column_blocks[0]}
+        if column_blocks
+        else {}
+    )
 
 
 def _common(sample: Sample) -> dict[str, Any]:
@@ -335,20 +343,22 @@ def _common(sample: Sample) -> dict[str, Any]:
     """
     comparison = sample.comparison
     grounds = grounds_of(comparison)
-    some = np.flatnonzero([ground.any for ground in grounds])
-    if len(equal_grounds([grounds[m] for m in some])) < 2:
+    metrics_with_data = np.flatnonzero([ground.any for ground in grounds])
+    if len(equal_grounds([grounds[m] for m in metrics_with_data])) < 2:
         return {}
     # A metric with scores only does not restrict the verdicts. One with verdicts only does not restrict the scores.
-    keys = [ground.keys for ground in grounds if len(ground.keys)] or [grounds[0].keys]
-    scored = [ground.scored for ground in grounds if ground.scored is not None and ground.scored.any()]
-    shared = comparison.only(
-        some, scored=np.logical_and.reduce(scored) if scored else None, keys=reduce(np.intersect1d, keys)
+    key_sets = [ground.keys for ground in grounds if len(ground.keys)] or [grounds[0].keys]
+    scored_masks = [ground.scored for ground in grounds if ground.scored is not None and ground.scored.any()]
+    common_comparison = comparison.only(
+        metrics_with_data,
+        scored=np.logical_and.reduce(scored_masks) if scored_masks else None,
+        keys=reduce(np.intersect1d, key_sets),
     )
-    alone = replace(sample, comparison=shared, times=sample.times[:1])
+    common_sample = replace(sample, comparison=common_comparison, times=sample.times[:1])
     return {
-        "metric": list(shared.metrics),
-        "n": alone.choices.n(0),
-        **{name: statistic.compute(alone)[0] for name, statistic in STATISTICS.items()},
+        "metric": list(common_comparison.metrics),
+        "n": common_sample.choices.n(0),
+        **{name: statistic.compute(common_sample)[0] for name, statistic in STATISTICS.items()},
     }
 
 
@@ -358,28 +368,28 @@ def _ground_notes(sample: Sample) -> list[Note]:
     if are_choices(comparison):
         return []
     label, scored = label_of(comparison.aspect), comparison.scored
-    shared = [cells for cells in scored if cells.any()]
-    different = len(alike(np.stack(shared))) if shared else 0
-    fitted = sum(not system_scores.is_complete(cells) for cells in shared)
-    rated = np.asarray(scored.any(axis=1))
-    unconnected = both(rated) & ~sample.system_scores.pairs & ~np.eye(rated.shape[1], dtype=bool)
-    strangers = int(unconnected.any(axis=0).sum())
+    masks = [cells for cells in scored if cells.any()]
+    n_different = len(alike(np.stack(masks))) if masks else 0
+    n_fitted = sum(not system_scores.is_complete(cells) for cells in masks)
+    is_rated = np.asarray(scored.any(axis=1))
+    is_unconnected = both(is_rated) & ~sample.system_scores.pairs & ~np.eye(is_rated.shape[1], dtype=bool)
+    n_unconnected = int(is_unconnected.any(axis=0).sum())
     return noted(
         (
             "coverage-differs",
-            different if different > 1 else 0,
+            n_different if n_different > 1 else 0,
             f"metrics rated different outputs{label}: each pair of metrics is compared on the outputs that both "
             "metrics rated, and the table common uses the outputs that all metrics rated",
         ),
         (
             "system-scores-fitted",
-            fitted,
-            f"for {fitted} of {len(shared)} metrics, annotators and metric did not both rate all systems "
+            n_fitted,
+            f"for {n_fitted} of {len(masks)} metrics, annotators and metric did not both rate all systems "
             f"of each item{label}, so the system scores are system effects adjusted for items, not means",
         ),
         (
             "pairs-without-common-item",
-            strangers // 2,
+            n_unconnected // 2,
             f"system-level statistics{label} exclude pairs of systems that share no item rated by both annotators "
             "and metric",
         ),
@@ -391,23 +401,25 @@ def _told_notes(
     comparison: RaterComparison, differences: Differences, standing: dict[str, Any], alpha: float
 ) -> list[Note]:
     """Return notes on the statistic that ranks the metrics, and on statistics without a significant difference."""
-    tested = {name: family for name, family in differences.tests.items() if np.isfinite(family.p_adjusted).any()}
-    silent = [name for name, family in tested.items() if not family.significant(alpha).any()]
-    by = STATISTICS[standing["statistic"]].label
+    tests_of_statistic = {
+        name: family for name, family in differences.tests.items() if np.isfinite(family.p_adjusted).any()
+    }
+    undecided = [name for name, family in tests_of_statistic.items() if not family.significant(alpha).any()]
+    ranking_label = STATISTICS[standing["statistic"]].label
     return [
         *noted(
             (
                 "standing",
-                standing["statistic"] in tested,
-                f"metrics are ranked by {by}; metrics that share a letter do not differ significantly (all "
+                standing["statistic"] in tests_of_statistic,
+                f"metrics are ranked by {ranking_label}; metrics that share a letter do not differ significantly (all "
                 f"pairs of metrics of this aspect tested jointly at level {alpha:g})",
             )
         ),
         *noted(
             (
                 "no-significant-difference",
-                len(silent),
-                f"no two metrics differ significantly{label_of(comparison.aspect)} by {listed(silent, limit=6)}",
+                len(undecided),
+                f"no two metrics differ significantly{label_of(comparison.aspect)} by {listed(undecided, limit=6)}",
             ),
             aspect=comparison.aspect,
         ),
@@ -419,10 +431,12 @@ def _undefined_notes(sample: Sample, draws: dict[str, Floats]) -> list[Note]:
     comparison = sample.comparison
     label = label_of(comparison.aspect)
     has_system_scores = np.isfinite(comparison.metric_system).any(axis=1) | np.isfinite(comparison.human_system).any()
-    by_item = STATISTICS["pearson_item"]
-    assert by_item.per_item is not None
-    within = np.isfinite(sample.per_item(by_item.name, by_item.per_item))
-    lost = int((np.isfinite(comparison.scores.human).sum(axis=1) > 1).sum() * len(comparison.metrics) - within.sum())
+    item_statistic = STATISTICS["pearson_item"]
+    assert item_statistic.per_item is not None
+    item_correlations = np.isfinite(sample.per_item(item_statistic.name, item_statistic.per_item))
+    n_undefined = int(
+        (np.isfinite(comparison.scores.human).sum(axis=1) > 1).sum() * len(comparison.metrics) - item_correlations.sum()
+    )
     return noted(
         (
             "two-systems",
@@ -437,9 +451,9 @@ def _undefined_notes(sample: Sample, draws: dict[str, Floats]) -> list[Note]:
         ),
         (
             "undefined-item-correlations",
-            lost if np.isfinite(draws["pearson_item"][0]).any() else 0,
-            f"{lost} item correlations{label} are excluded from the means, because human ratings or metric scores "
-            "are constant on the item",
+            n_undefined if np.isfinite(draws["pearson_item"][0]).any() else 0,
+            f"{n_undefined} item correlations{label} are excluded from the means, because human ratings or metric "
+            "scores are constant on the item",
         ),
         aspect=comparison.aspect,
     )

@@ -25,9 +25,9 @@ def are_choices(comparison: RaterComparison) -> bool:
     This holds if no output has scores of both annotators and metrics, and if the file has no system-level scores.
     """
     scores = comparison.scores
-    outputs = (np.isfinite(scores.human) & np.isfinite(scores.metrics)).any()
-    systems = np.isfinite(comparison.human_system).any() or np.isfinite(comparison.metric_system).any()
-    return not outputs and not systems
+    has_scored_outputs = (np.isfinite(scores.human) & np.isfinite(scores.metrics)).any()
+    has_system_scores = np.isfinite(comparison.human_system).any() or np.isfinite(comparison.metric_system).any()
+    return not has_scored_outputs and not has_system_scores
 
 
 def resampled_groups(
@@ -47,10 +47,10 @@ def resampled_groups(
     columns[cells.cluster] = cells.group
     check_memory("resamples", resamples, of_resamples(resamples, len(cells.number) / 2))
     n_drawn = resamples if cells.number.sum() > 1 else 0
-    times = np.empty((1 + n_drawn, len(cells.number)), dtype=np.uint32)
-    for block, numbers in cells.drawn(n_drawn, rng, size=len(cells.number)):
-        times[block] = numbers.T
-    return columns, times
+    weights = np.empty((1 + n_drawn, len(cells.number)), dtype=np.uint32)
+    for rows, group_counts in cells.drawn(n_drawn, rng, size=len(cells.number)):
+        weights[rows] = group_counts.T
+    return columns, weights
 
 
 class Choices:
@@ -72,10 +72,10 @@ class Choices:
     @property
     def pairs(self) -> Bools:
         """(metrics, pairs): whether annotators and metric both rated a comparison of the pair of systems."""
-        result = np.zeros((len(self._comparison.metrics), len(self._comparison.design.pairs)), dtype=bool)
-        for metric, row in enumerate(result):
+        is_compared = np.zeros((len(self._comparison.metrics), len(self._comparison.design.pairs)), dtype=bool)
+        for metric, row in enumerate(is_compared):
             row[chosen(self._comparison, metric).pair] = True
-        return result
+        return is_compared
 
     @property
     def sample_accuracy(self) -> Floats:
@@ -104,8 +104,11 @@ class Choices:
         comparison, rows = self._comparison, chosen(self._comparison, metric)
         column = self._column[comparison.design.units[rows.item]]
         if (column < 0).any():
-            here = column >= 0
-            rows, column = Joint(rows.pair[here], rows.item[here], rows.signs[:, here]), column[here]
+            is_represented = column >= 0
+            rows, column = (
+                Joint(rows.pair[is_represented], rows.item[is_represented], rows.signs[:, is_represented]),
+                column[is_represented],
+            )
         weights = comparison.design.item_weights
         return rows, column, np.ones(len(rows.pair)) if weights is None else weights[rows.item]
 
@@ -116,8 +119,8 @@ class Choices:
         for metric in range(sums.shape[1]):
             rows, column, weight = self._weighted(metric)
             human, signs = rows.signs
-            for row, which in zip(sums, (human == human, human == signs, human == 0, signs == 0), strict=True):
-                row[metric] = np.bincount(column, weight * which, minlength=sums.shape[2])
+            for row, is_counted in zip(sums, (human == human, human == signs, human == 0, signs == 0), strict=True):
+                row[metric] = np.bincount(column, weight * is_counted, minlength=sums.shape[2])
         return np.moveaxis(weighted_sums(self._times, sums), 1, 0)
 
     @cached_property
@@ -130,48 +133,52 @@ class Choices:
         accuracy = np.empty((n_times, n_metrics))
         people_net, metric_net = np.empty((2, n_times, n_metrics, n_systems))
         system, pair = comparison.design.pairs.T.ravel(), np.tile(np.arange(n_pairs), 2)
-        member = csr_array((np.ones(2 * n_pairs), (system, pair)), shape=(n_systems, n_pairs))
+        membership = csr_array((np.ones(2 * n_pairs), (system, pair)), shape=(n_systems, n_pairs))
         side = csr_array((np.repeat([1.0, -1.0], n_pairs), (system, pair)), shape=(n_systems, n_pairs))
         shape = {"n_cells": n_pairs, "n_kinds": self._times.shape[1]}
         for group in equal_grounds(grounds_of(comparison)):
-            summed = []
+            sum_metric_signs = []
             for metric in group:
                 rows, column, weight = self._weighted(metric)
-                summed.append(sums_of(rows.pair, column, weight * rows.signs[1], **shape))
+                sum_metric_signs.append(sums_of(rows.pair, column, weight * rows.signs[1], **shape))
             # All metrics of the group have the same human preferences; those of the last metric are used.
-            number = sums_of(rows.pair, column, weight, **shape)
-            by_people = sums_of(rows.pair, column, weight * rows.signs[0], **shape)
-            for block in chunks(n_times, 4 * (n_pairs + self._times.shape[1])):
-                times = np.ascontiguousarray(self._times[block].T, dtype=np.float64)
-                n, people = number(times), by_people(times)
-                there, compared = n > 0, member @ n
-                net, pairs, sign = ratio(side @ people, compared).T, there.sum(axis=0), np.sign(people)
-                for metric, of in zip(group, summed, strict=True):
-                    metrics = of(times)
-                    agree = ((sign == np.sign(metrics)) & there).sum(axis=0)
-                    accuracy[block, metric] = ratio(agree, pairs)
-                    people_net[block, metric] = net
-                    metric_net[block, metric] = ratio(side @ metrics, compared).T
+            count_comparisons = sums_of(rows.pair, column, weight, **shape)
+            sum_human_signs = sums_of(rows.pair, column, weight * rows.signs[0], **shape)
+            for resample_block in chunks(n_times, 4 * (n_pairs + self._times.shape[1])):
+                weights = np.ascontiguousarray(self._times[resample_block].T, dtype=np.float64)
+                n, human_margins = count_comparisons(weights), sum_human_signs(weights)
+                is_compared, n_compared = n > 0, membership @ n
+                human_net, n_compared_pairs, human_signs = (
+                    ratio(side @ human_margins, n_compared).T,
+                    is_compared.sum(axis=0),
+                    np.sign(human_margins),
+                )
+                for metric, sum_signs in zip(group, sum_metric_signs, strict=True):
+                    metric_margins = sum_signs(weights)
+                    n_equal = ((human_signs == np.sign(metric_margins)) & is_compared).sum(axis=0)
+                    accuracy[resample_block, metric] = ratio(n_equal, n_compared_pairs)
+                    people_net[resample_block, metric] = human_net
+                    metric_net[resample_block, metric] = ratio(side @ metric_margins, n_compared).T
         return accuracy, people_net, metric_net
 
 
 def chosen(comparison: RaterComparison, metric: int) -> Joint:
     """The comparisons rated by both the annotators and a metric."""
     rows = comparison.preferences.joint(0, 1 + metric)
-    both = rows.by_all
-    return rows if both.all() else Joint(rows.pair[both], rows.item[both], rows.signs[:, both])
+    is_shared = rows.by_all
+    return rows if is_shared.all() else Joint(rows.pair[is_shared], rows.item[is_shared], rows.signs[:, is_shared])
 
 
 def equal_preferences(comparison: RaterComparison) -> Ratios:
     """Return the sample accuracy of each metric as a ratio of two sums over items."""
-    design, n = comparison.design, len(comparison.items)
-    weights = np.ones(n) if design.item_weights is None else design.item_weights
-    sums = np.zeros((2, len(comparison.metrics), n))
+    design, n_items = comparison.design, len(comparison.items)
+    weights = np.ones(n_items) if design.item_weights is None else design.item_weights
+    sums = np.zeros((2, len(comparison.metrics), n_items))
     for metric in range(len(comparison.metrics)):
         rows = chosen(comparison, metric)
         human, signs = rows.signs
-        for row, which in zip(sums, (human == signs, human == human), strict=True):
-            row[metric] = weights * np.bincount(rows.item, which, minlength=n)
+        for row, is_counted in zip(sums, (human == signs, human == human), strict=True):
+            row[metric] = weights * np.bincount(rows.item, is_counted, minlength=n_items)
     return Ratios(
         labels=[(name, "sample_accuracy") for name in comparison.metrics],
         numerator=sums[0],
@@ -182,10 +189,10 @@ def equal_preferences(comparison: RaterComparison) -> Ratios:
 
 def chosen_items(comparison: RaterComparison) -> Bools:
     """(metrics, items): whether annotators and metric both compared the same two outputs of the item."""
-    result = np.zeros((len(comparison.metrics), len(comparison.items)), dtype=bool)
-    for metric, row in enumerate(result):
+    is_compared = np.zeros((len(comparison.metrics), len(comparison.items)), dtype=bool)
+    for metric, row in enumerate(is_compared):
         row[chosen(comparison, metric).item] = True
-    return result
+    return is_compared
 
 
 class Ground(NamedTuple):

@@ -75,10 +75,10 @@ class Tester:
 
     def has(self, items: Bools) -> Bools:
         """(blocks, k): for each row of `items` (k, items), whether the block contains a marked item."""
-        held = np.zeros((len(self.left_out) - 1, len(items)), dtype=bool)
+        has_marked_item = np.zeros((len(self.left_out) - 1, len(items)), dtype=bool)
         rows, item = np.nonzero(items)
-        held[self.block[self.sample.comparison.design.units[item]], rows] = True
-        return held
+        has_marked_item[self.block[self.sample.comparison.design.units[item]], rows] = True
+        return has_marked_item
 
     def flipped(self, draws: Floats, present: Bools, pairs: tuple[Ints, Ints] | None = None) -> multiple_testing.Family:
         """Return sign-flip tests of a family of k statistics with jackknife values `draws` (1 + blocks, k).
@@ -98,8 +98,8 @@ class Tester:
 def chance_tests(tester: Tester, name: str) -> multiple_testing.Family:
     """Return the tests of every metric against the chance level of a statistic."""
     statistic = STATISTICS[name]
-    above = statistic.compute(tester.without) - statistic.chance_of(tester.without)
-    return tester.flipped(above, tester.has(counted(statistic, tester.sample)))
+    above_chance = statistic.compute(tester.without) - statistic.chance_of(tester.without)
+    return tester.flipped(above_chance, tester.has(counted(statistic, tester.sample)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,19 +122,22 @@ class Differences:
         comparison = tester.sample.comparison
         n_metrics = len(comparison.metrics)
         pairs = np.stack(np.triu_indices(n_metrics, 1), axis=1)
-        place = np.zeros((n_metrics, n_metrics), dtype=np.intp)
-        place[pairs[:, 0], pairs[:, 1]] = np.arange(len(pairs))
+        index_of_pair = np.zeros((n_metrics, n_metrics), dtype=np.intp)
+        index_of_pair[pairs[:, 0], pairs[:, 1]] = np.arange(len(pairs))
         n = np.zeros(len(pairs), dtype=np.int64)
         grounds = []
-        for a, b, shared, metrics in _on_common_ground(comparison):
-            at = np.sort(place[np.minimum(a, b), np.maximum(a, b)])
-            if shared is comparison:
+        for a, b, ground_comparison, metrics in _on_common_ground(comparison):
+            pair_indices = np.sort(index_of_pair[np.minimum(a, b), np.maximum(a, b)])
+            if ground_comparison is comparison:
                 samples = tester.bootstrapped, tester.without
             else:
-                samples = replace(tester.bootstrapped, comparison=shared), tester.leaving_out(shared)
-            n[at] = samples[0].choices.n(0)
-            first, second = metrics[pairs[at]].T
-            grounds.append(_Ground(at=at, first=first, second=second, drawn=samples[0], without=samples[1]))
+                samples = (
+                    replace(tester.bootstrapped, comparison=ground_comparison),
+                    tester.leaving_out(ground_comparison),
+                )
+            n[pair_indices] = samples[0].choices.n(0)
+            first, second = metrics[pairs[pair_indices]].T
+            grounds.append(_Ground(at=pair_indices, first=first, second=second, drawn=samples[0], without=samples[1]))
         return cls(pairs=pairs, n=n, tests={name: _family(tester, name, grounds, len(pairs)) for name in names})
 
     def order(self, name: str, values: Floats) -> NDArray[np.intp]:
@@ -146,19 +149,19 @@ class Differences:
         """
         defined = np.flatnonzero(np.isfinite(values))
         difference = self.tests[name].estimate if name in self.tests else np.full(len(self.pairs), np.nan)
-        tested = np.isfinite(difference)
-        level = np.where(np.isfinite(values), values, 0.0)
-        if tested.any():
-            first, second = self.pairs[tested].T
-            rest = difference[tested] - (level[first] - level[second])
-            if np.abs(rest).max() > _SAME:
-                joined, gained = np.zeros((len(values), len(values))), np.zeros(len(values))
-                joined[first, second] = joined[second, first] = -1.0  # normal equations: a Laplacian
-                np.fill_diagonal(joined, -joined.sum(axis=1))
-                np.add.at(gained, first, rest)
-                np.subtract.at(gained, second, rest)
-                level = level + np.linalg.lstsq(joined, gained, rcond=1e-10)[0]
-        return defined[np.argsort(-up_to_rounding(level[defined]), kind="stable")]
+        is_tested = np.isfinite(difference)
+        fitted_values = np.where(np.isfinite(values), values, 0.0)
+        if is_tested.any():
+            first, second = self.pairs[is_tested].T
+            residuals = difference[is_tested] - (fitted_values[first] - fitted_values[second])
+            if np.abs(residuals).max() > _SAME:
+                laplacian, residual_sums = np.zeros((len(values), len(values))), np.zeros(len(values))
+                laplacian[first, second] = laplacian[second, first] = -1.0  # normal equations: a Laplacian
+                np.fill_diagonal(laplacian, -laplacian.sum(axis=1))
+                np.add.at(residual_sums, first, residuals)
+                np.subtract.at(residual_sums, second, residuals)
+                fitted_values = fitted_values + np.linalg.lstsq(laplacian, residual_sums, rcond=1e-10)[0]
+        return defined[np.argsort(-up_to_rounding(fitted_values[defined]), kind="stable")]
 
     def better(self, name: str, alpha: float) -> Bools | None:
         """(metrics, metrics): whether the metric of the row is significantly better than the metric of the column.
@@ -168,12 +171,14 @@ class Differences:
         tests = self.tests.get(name)
         if tests is None or not np.isfinite(tests.p_adjusted).any():
             return None
-        n = int(self.pairs.max()) + 1
-        result = np.zeros((n, n), dtype=bool)
-        clear = tests.significant(alpha)
-        better = np.where(tests.estimate[clear, np.newaxis] > 0, self.pairs[clear], self.pairs[clear, ::-1])
-        result[better[:, 0], better[:, 1]] = True
-        return result
+        n_metrics = int(self.pairs.max()) + 1
+        is_better = np.zeros((n_metrics, n_metrics), dtype=bool)
+        is_significant = tests.significant(alpha)
+        winner_and_loser = np.where(
+            tests.estimate[is_significant, np.newaxis] > 0, self.pairs[is_significant], self.pairs[is_significant, ::-1]
+        )
+        is_better[winner_and_loser[:, 0], winner_and_loser[:, 1]] = True
+        return is_better
 
 
 def difference(
@@ -186,9 +191,9 @@ def difference(
     comparison = sample.comparison
     if statistic.per_item:
         # An item counts only where the statistic is defined for both metrics.
-        within = sample.per_item(statistic.name, statistic.per_item)
-        gap = within[first] - within[second]
-        return sample.item_mean(gap), np.isfinite(gap)
+        item_values = sample.per_item(statistic.name, statistic.per_item)
+        item_differences = item_values[first] - item_values[second]
+        return sample.item_mean(item_differences), np.isfinite(item_differences)
     values = statistic.compute(sample)
     return values[:, first] - values[:, second], _items(comparison, slice(1))
 
@@ -222,9 +227,9 @@ def _family(tester: Tester, name: str, grounds: Sequence[_Ground], n_pairs: int)
         draws, present = np.full((1 + n_blocks, n_pairs), np.nan), np.zeros((n_blocks, n_pairs), dtype=bool)
         for ground in grounds:
             if statistic.per_item:
-                for some in chunks(len(ground.at), 4 * len(tester.block)):
-                    gaps, items = difference(statistic, ground.without, ground.first[some], ground.second[some])
-                    draws[:, ground.at[some]], present[:, ground.at[some]] = gaps, tester.has(items)
+                for chunk in chunks(len(ground.at), 4 * len(tester.block)):
+                    gaps, items = difference(statistic, ground.without, ground.first[chunk], ground.second[chunk])
+                    draws[:, ground.at[chunk]], present[:, ground.at[chunk]] = gaps, tester.has(items)
                 continue
             values = statistic.compute(ground.without)
             draws[:, ground.at] = values[:, ground.first] - values[:, ground.second]
@@ -233,17 +238,17 @@ def _family(tester: Tester, name: str, grounds: Sequence[_Ground], n_pairs: int)
     values_of = [np.ascontiguousarray(statistic.compute(ground.drawn).T) for ground in grounds]
     n_draws = len(tester.sample.times)
 
-    def columns(pairs: Ints) -> Floats:
-        result = np.full((len(pairs), n_draws), np.nan)
+    def draw_differences(pairs: Ints) -> Floats:
+        differences = np.full((len(pairs), n_draws), np.nan)
         for ground, values in zip(grounds, values_of, strict=True):
-            place = np.minimum(np.searchsorted(ground.at, pairs), len(ground.at) - 1)
-            here = np.flatnonzero(ground.at[place] == pairs)
-            positions = place[here]
-            result[here] = values[ground.first[positions]] - values[ground.second[positions]]
-        return result
+            nearest = np.minimum(np.searchsorted(ground.at, pairs), len(ground.at) - 1)
+            found_rows = np.flatnonzero(ground.at[nearest] == pairs)
+            positions = nearest[found_rows]
+            differences[found_rows] = values[ground.first[positions]] - values[ground.second[positions]]
+        return differences
 
     return multiple_testing.bootstrap_tests(
-        columns,
+        draw_differences,
         (n_pairs, n_draws),
         n_units=tester.sample.comparison.design.n_units,
         confidence=tester.confidence,
@@ -265,19 +270,21 @@ def _on_common_ground(comparison: RaterComparison) -> Iterator[tuple[Ints, Ints,
     """
     grounds = grounds_of(comparison)
     groups = equal_grounds(grounds)
-    for i, one in enumerate(groups):
-        for other in groups[i:]:
-            if other is one:
-                members, (first, second) = one, one[np.stack(np.triu_indices(len(one), 1))]
+    for i, group in enumerate(groups):
+        for other_group in groups[i:]:
+            if other_group is group:
+                group_metrics, (first, second) = group, group[np.stack(np.triu_indices(len(group), 1))]
             else:
-                members = np.concatenate([one, other])
-                first, second = np.repeat(one, len(other)), np.tile(other, len(one))
-            shared, place = comparison, np.arange(len(comparison.metrics))
+                group_metrics = np.concatenate([group, other_group])
+                first, second = np.repeat(group, len(other_group)), np.tile(other_group, len(group))
+            shared, index_in_shared = comparison, np.arange(len(comparison.metrics))
             if len(groups) > 1 and len(first):
-                shared = comparison.only(members, **grounds[one[0]].shared_with(grounds[other[0]])._asdict())
-                place[members] = np.arange(len(members))
+                shared = comparison.only(
+                    group_metrics, **grounds[group[0]].shared_with(grounds[other_group[0]])._asdict()
+                )
+                index_in_shared[group_metrics] = np.arange(len(group_metrics))
             if len(first):
-                yield first, second, shared, place
+                yield first, second, shared, index_in_shared
 
 
 def counted(statistic: Statistic, sample: Sample) -> Bools:

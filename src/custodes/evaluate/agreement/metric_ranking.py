@@ -21,8 +21,8 @@ def ranked_by(draws: dict[str, Floats], n_systems: int) -> str:
     With two systems, each item has one pair, and Kendall's tau within an item is only a sign. Sample accuracy is then
     used instead.
     """
-    ordered = np.isfinite(draws[ORDERING][0][np.isfinite(draws[CHOOSING][0])])
-    return ORDERING if n_systems > 2 and len(ordered) and ordered.all() else CHOOSING
+    has_ordering = np.isfinite(draws[ORDERING][0][np.isfinite(draws[CHOOSING][0])])
+    return ORDERING if n_systems > 2 and len(has_ordering) and has_ordering.all() else CHOOSING
 
 
 def standing_columns(
@@ -30,24 +30,30 @@ def standing_columns(
 ) -> dict[str, Any]:
     """Return the columns of the table `standing`, with the best metric first."""
     comparison = tester.sample.comparison
-    name = ranked_by(draws, len(comparison.systems))
-    value, low, high = STATISTICS[name].with_interval("value", tester.sample, draws[name], confidence).values()
-    order = differences.order(name, value)
-    chance = chance_tests(tester, name)
-    better = differences.better(name, alpha)
-    clear = chance.significant(alpha)
-    side = np.select([clear & (chance.estimate > 0), clear & (chance.estimate < 0)], ["above", "below"], "unclear")
-    words = None if better is None else letters(better | better.T, order.tolist())
-    beaten = None if better is None else np.asarray(better.any(axis=0))
+    statistic_name = ranked_by(draws, len(comparison.systems))
+    value, low, high = (
+        STATISTICS[statistic_name].with_interval("value", tester.sample, draws[statistic_name], confidence).values()
+    )
+    order = differences.order(statistic_name, value)
+    tests_of_chance = chance_tests(tester, statistic_name)
+    is_better = differences.better(statistic_name, alpha)
+    is_significant = tests_of_chance.significant(alpha)
+    side = np.select(
+        [is_significant & (tests_of_chance.estimate > 0), is_significant & (tests_of_chance.estimate < 0)],
+        ["above", "below"],
+        "unclear",
+    )
+    group_letters = None if is_better is None else letters(is_better | is_better.T, order.tolist())
+    is_beaten = None if is_better is None else np.asarray(is_better.any(axis=0))
     return {
         "metric": [comparison.metrics[i] for i in order],
-        "statistic": name,
+        "statistic": statistic_name,
         "value": value[order],
         "value_low": low[order],
         "value_high": high[order],
-        "chance": STATISTICS[name].chance_of(tester.without)[0][order],
-        "p_chance": chance.p_adjusted[order],
+        "chance": STATISTICS[statistic_name].chance_of(tester.without)[0][order],
+        "p_chance": tests_of_chance.p_adjusted[order],
         "side": side[order].tolist(),
-        "group": [None if words is None else words[i] for i in order],
-        "may_be_best": [None if beaten is None else not beaten[i] for i in order],
+        "group": [None if group_letters is None else group_letters[i] for i in order],
+        "may_be_best": [None if is_beaten is None else not is_beaten[i] for i in order],
     }

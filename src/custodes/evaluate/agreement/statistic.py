@@ -93,21 +93,21 @@ class Sample:
         if are_choices(comparison):
             unknown = np.full((len(self.times), *comparison.metric_system.shape), np.nan)
             return SystemScores(people=unknown, metrics=unknown, pairs=both(comparison.metric_system > np.inf))
-        rated, scores = np.isfinite(comparison.human), np.isfinite(comparison.metric_scores)
-        from_file = np.isfinite(comparison.human_system), np.isfinite(comparison.metric_system)
-        of_people = rated & (scores | from_file[1][:, np.newaxis])
-        of_metrics = scores & (rated | from_file[0])
-        joined = [
+        is_rated, is_scored = np.isfinite(comparison.human), np.isfinite(comparison.metric_scores)
+        is_in_file = np.isfinite(comparison.human_system), np.isfinite(comparison.metric_system)
+        used_by_people = is_rated & (is_scored | is_in_file[1][:, np.newaxis])
+        used_by_metrics = is_scored & (is_rated | is_in_file[0])
+        comparable_pairs = [
             np.stack([common_items(cells) for cells in masks]) | both(has_score)
-            for masks, has_score in ((of_people, from_file[0]), (of_metrics, from_file[1]))
+            for masks, has_score in ((used_by_people, is_in_file[0]), (used_by_metrics, is_in_file[1]))
         ]
-        people, metrics = np.empty((2, len(self.times), *from_file[1].shape))
-        for rows in alike(of_people, of_metrics):
+        people, metrics = np.empty((2, len(self.times), *is_in_file[1].shape))
+        for rows in alike(used_by_people, used_by_metrics):
             scores_of_people = comparison.human[np.newaxis], comparison.human_system[np.newaxis]
-            people[:, rows] = self._fitted(*scores_of_people, cells=of_people[rows[0]])
+            people[:, rows] = self._fitted(*scores_of_people, cells=used_by_people[rows[0]])
             scores_of_metrics = comparison.metric_scores[rows], comparison.metric_system[rows]
-            metrics[:, rows] = self._fitted(*scores_of_metrics, cells=of_metrics[rows[0]])
-        return SystemScores(people=people, metrics=metrics, pairs=joined[0] & joined[1])
+            metrics[:, rows] = self._fitted(*scores_of_metrics, cells=used_by_metrics[rows[0]])
+        return SystemScores(people=people, metrics=metrics, pairs=comparable_pairs[0] & comparable_pairs[1])
 
     def _fitted(self, scores: Floats, from_file: Floats, *, cells: Bools) -> Floats:
         """(1 + B, raters, systems): means over `cells` (items, systems), or scores of the file (raters, systems)."""

@@ -292,7 +292,7 @@ def ceiling(
         )
     who = _without_lone_items(rater_scores(study, variants=variants, **selection))
     targets, metrics = who.of_kind("human").tolist(), who.of_kind(METRIC)
-    for wanting, message in (
+    for is_missing, message in (
         (not len(metrics), f"every metric is constant or has no scores ({listed(who.names)}); select other metrics"),
         (who.design.n_units < 2, "there is only one item or cluster, but cross-validation needs two; give more items"),
         (
@@ -303,34 +303,34 @@ def ceiling(
             ),
         ),
     ):
-        if wanting:
+        if is_missing:
             raise InputError(f"{study.name}: {message}")
-    in_use_places = metrics[:0] if in_use is None else _in_use(who, in_use)
+    used_positions = metrics[:0] if in_use is None else _in_use(who, in_use)
 
-    def answer(me: int, rng: np.random.Generator) -> tuple[dict[str, pl.DataFrame], list[int]]:
-        of_models, of_people = rng.spawn(2)  # estimates do not depend on the number of resamples
-        fit = partial(MODELS[model], seed=int(of_models.integers(2**31)))
+    def answer_aspect(target_index: int, rng: np.random.Generator) -> tuple[dict[str, pl.DataFrame], list[int]]:
+        model_generator, human_generator = rng.spawn(2)  # estimates do not depend on the number of resamples
+        fit = partial(MODELS[model], seed=int(model_generator.integers(2**31)))
         if level == "system":
-            return _system_level(who, me, fit, resamples, confidence, rng, of_people), []
-        target = target_of(who, me, folds, resamples, rng)
+            return _system_level(who, target_index, fit, resamples, confidence, rng, human_generator), []
+        target = target_of(who, target_index, folds, resamples, rng)
         halo, strangers = halo_columns(target, confidence)
         return Ceiling.part(
             target.aspect,
             **prediction_columns(target, agreements(target, fit), len(target.y), confidence, target.n_clusters),
-            annotators=annotator_columns(target, of_people, confidence),
+            annotators=annotator_columns(target, human_generator, confidence),
             halo=halo,
             information=information_columns(target, confidence),
             lasso=lasso_columns(target, target.x, target.y),
-            forward=forward_columns(target, in_use_places, steps, confidence),
-            backward=backward_columns(target, in_use_places, steps, confidence),
-            next=next_columns(target, in_use_places, confidence),
+            forward=forward_columns(target, used_positions, steps, confidence),
+            backward=backward_columns(target, used_positions, steps, confidence),
+            next=next_columns(target, used_positions, confidence),
             history=history_columns(
                 target, lambda sets: target.agreement(target.predicted(sets, fit)), confidence, target.n_clusters
             ),
         ), strangers
 
-    answers = each(
-        answer,
+    tables_and_strangers = each(
+        answer_aspect,
         targets,
         rng=np.random.default_rng(rng),
         progress=progress,
@@ -338,7 +338,7 @@ def ceiling(
         label=who.rater_aspects.__getitem__,
         threads=model == "xgboost",
     )
-    parts, strangers_of_targets = zip(*answers, strict=True)
+    parts, strangers_of_targets = zip(*tables_and_strangers, strict=True)
     notes = [*who.notes, *_few_notes(who, level, resamples)]
     result = Ceiling.of([*parts, Ceiling.part(left_out=who.left_out_columns())], notes)
     strangers = [who.people[i] for i in sorted(set().union(*strangers_of_targets))]
@@ -347,15 +347,17 @@ def ceiling(
 
 def _without_lone_items(who: RaterScores) -> RaterScores:
     """Return the raters without the human aspects that were rated on only one item or cluster."""
-    alone = {who.names[k]: who.rater_aspects[k] for k in who.of_kind("human") if _clusters(who, k) < 2}
-    raters = np.array([name in alone for name in who.names])[:, np.newaxis, np.newaxis]
-    aspects = np.array([aspect in alone.values() for aspect in who.aspects])[:, np.newaxis, np.newaxis, np.newaxis]
+    aspect_of_lone_rater = {who.names[k]: who.rater_aspects[k] for k in who.of_kind("human") if _clusters(who, k) < 2}
+    is_lone_rater = np.array([name in aspect_of_lone_rater for name in who.names])[:, np.newaxis, np.newaxis]
+    is_lone_aspect = np.array([aspect in aspect_of_lone_rater.values() for aspect in who.aspects])[
+        :, np.newaxis, np.newaxis, np.newaxis
+    ]
     return replace(
         who,
-        scores=np.where(raters, np.nan, who.scores),
-        annotators=np.where(aspects, np.nan, who.annotators),
-        constant=(*who.constant, *alone),
-        left_out=(*who.left_out, *((name, LONE) for name in alone)),
+        scores=np.where(is_lone_rater, np.nan, who.scores),
+        annotators=np.where(is_lone_aspect, np.nan, who.annotators),
+        constant=(*who.constant, *aspect_of_lone_rater),
+        left_out=(*who.left_out, *((name, LONE) for name in aspect_of_lone_rater)),
     )
 
 
@@ -369,10 +371,10 @@ def _in_use(who: RaterScores, patterns: Patterns) -> NDArray[np.intp]:
 
     If a pattern matches the name of a rater, the scores of this rater under all aspects match.
     """
-    named = [(who.names[i], who.raters[i]) for i in who.of_kind(METRIC)]
-    labels = list(dict.fromkeys(name for side in zip(*named, strict=True) for name in side))
-    chosen = select_labels(patterns, labels, option="in_use", what="metric")
-    return np.flatnonzero([not {*names}.isdisjoint(chosen) for names in named])
+    names_of_metrics = [(who.names[i], who.raters[i]) for i in who.of_kind(METRIC)]
+    labels = list(dict.fromkeys(name for side in zip(*names_of_metrics, strict=True) for name in side))
+    selected_labels = select_labels(patterns, labels, option="in_use", what="metric")
+    return np.flatnonzero([not {*names}.isdisjoint(selected_labels) for names in names_of_metrics])
 
 
 def _system_level(
@@ -382,7 +384,7 @@ def _system_level(
     resamples: int,
     confidence: float,
     rng: np.random.Generator,
-    of_people: np.random.Generator,
+    human_generator: np.random.Generator,
 ) -> dict[str, pl.DataFrame]:
     """Return the tables of an aspect at the system level."""
     target = system_target_of(who, me, resamples, rng)
@@ -392,7 +394,7 @@ def _system_level(
     return Ceiling.part(
         target.aspect,
         **prediction_columns(target, draws, target.n_clusters, confidence, target.n_clusters),
-        annotators=target.split_half_columns(confidence, of_people),
+        annotators=target.split_half_columns(confidence, human_generator),
         information=target.information_columns(confidence),
         lasso=target.lasso_columns(),
         history=history_columns(target, agreement, confidence, target.n_clusters),
@@ -403,8 +405,14 @@ def _few_notes(who: RaterScores, level: Level, resamples: int) -> list[Note]:
     """Return notes if there are too few clusters or systems for an interval."""
     if level == "output":
         return few_clusters_notes(who.design.n_units, resamples)
-    n = len(who.design.systems)
-    return noted(("few-systems", n if n < FEW and resamples else 0, f"{n} systems: intervals are unreliable"))
+    n_systems = len(who.design.systems)
+    return noted(
+        (
+            "few-systems",
+            n_systems if n_systems < FEW and resamples else 0,
+            f"{n_systems} systems: intervals are unreliable",
+        )
+    )
 
 
 def _notes(result: Ceiling, who: RaterScores, level: Level, strangers: Sequence[str]) -> list[Note]:
@@ -414,14 +422,14 @@ def _notes(result: Ceiling, who: RaterScores, level: Level, strangers: Sequence[
     excludes.
     """
     humans, metrics = who.of_kind("human"), who.of_kind(METRIC)
-    rows = int(np.isfinite(who.scores[humans]).any(axis=0).sum())
-    undated = sum(who.dates[i] is None for i in metrics)
+    n_rated_outputs = int(np.isfinite(who.scores[humans]).any(axis=0).sum())
+    n_undated = sum(who.dates[i] is None for i in metrics)
     targets = result.prediction["target"].unique(maintain_order=True)
-    alone = targets.filter(~targets.is_in(result.annotators["target"].to_list()))
-    where = "" if len(alone) == len(targets) else f" of {listed(map(repr, alone))}"
-    undivided = result.annotators.filter(pl.col("split_half").is_null())["target"]
-    both = result.prediction.join(result.annotators, on="target", maintain_order="left")
-    beyond = both.filter(pl.col("kendall_low") > pl.col("attainable_high"))["target"].unique(maintain_order=True)
+    lone_targets = targets.filter(~targets.is_in(result.annotators["target"].to_list()))
+    targets_text = "" if len(lone_targets) == len(targets) else f" of {listed(map(repr, lone_targets))}"
+    undivided_targets = result.annotators.filter(pl.col("split_half").is_null())["target"]
+    bounded = result.prediction.join(result.annotators, on="target", maintain_order="left")
+    exceeding = bounded.filter(pl.col("kendall_low") > pl.col("attainable_high"))["target"].unique(maintain_order=True)
     return noted(
         (
             "one-aspect",
@@ -433,13 +441,14 @@ def _notes(result: Ceiling, who: RaterScores, level: Level, strangers: Sequence[
         ),
         (
             "more-features-than-rows",
-            len(metrics) if len(metrics) >= rows else 0,
-            f"there are more features than data ({len(metrics)} metrics, {rows} rated outputs); expect tau-b near 0",
+            len(metrics) if len(metrics) >= n_rated_outputs else 0,
+            f"there are more features than data ({len(metrics)} metrics, {n_rated_outputs} rated outputs); "
+            "expect tau-b near 0",
         ),
         (
             "undated-metrics",
-            undated if undated < len(metrics) else 0,
-            f"{undated} metrics have no release date, so the history excludes them",
+            n_undated if n_undated < len(metrics) else 0,
+            f"{n_undated} metrics have no release date, so the history excludes them",
         ),
         (
             "two-clusters",
@@ -453,14 +462,15 @@ def _notes(result: Ceiling, who: RaterScores, level: Level, strangers: Sequence[
         ),
         (
             "one-annotator",
-            len(alone),
-            f"only one annotator gave ratings{where}, so agreement between annotators is unknown (no rows "
+            len(lone_targets),
+            f"only one annotator gave ratings{targets_text}, so agreement between annotators is unknown (no rows "
             "in the tables annotators and halo)",
         ),
         (
             "no-split-half",
-            len(undivided),
-            f"for {listed(map(repr, undivided))}, annotators cannot be split into halves that rated the same outputs",
+            len(undivided_targets),
+            f"for {listed(map(repr, undivided_targets))}, annotators cannot be split into halves that "
+            "rated the same outputs",
         ),
         (
             "halo-annotators",
@@ -469,8 +479,8 @@ def _notes(result: Ceiling, who: RaterScores, level: Level, strangers: Sequence[
         ),
         (
             "attainable-exceeded",
-            len(beyond),
-            f"for {listed(beyond)}, predictions exceed the bound given by the agreement between "
+            len(exceeding),
+            f"for {listed(exceeding)}, predictions exceed the bound given by the agreement between "
             "annotators. The errors of annotators are not independent, or the ratings of one annotator come "
             "from several persons, so 'attainable' is not a bound",
         ),

@@ -28,26 +28,29 @@ def halo_columns(target: Target, confidence: float) -> tuple[dict[str, Any], lis
     """
     who, persons = target.who, target.persons
     # (people, other aspects, items, systems)
-    others = np.delete(who.annotators, who.aspects.index(target.aspect), axis=0).swapaxes(0, 1)
-    if not others.size or len(persons) < 2:
+    other_aspects = np.delete(who.annotators, who.aspects.index(target.aspect), axis=0).swapaxes(0, 1)
+    if not other_aspects.size or len(persons) < 2:
         return {}, []
     metrics = who.scores[target.columns["metrics"]]
     sources = (
-        (others[person], mean_of_defined(np.delete(others, person, axis=0), axis=0), metrics) for person in persons
+        (other_aspects[person], mean_of_defined(np.delete(other_aspects, person, axis=0), axis=0), metrics)
+        for person in persons
     )
     draws = np.stack([_agreement(target, *both) for both in zip(persons.values(), sources, strict=True)])
-    predicted = np.asarray(np.isfinite(draws[:, 0]).all(axis=1))
-    rated = np.array([[np.isfinite(rating).sum()] for rating in persons.values()])
-    weight = np.where(np.isfinite(draws).all(axis=2), rated, 0.0)[predicted, :, np.newaxis]
-    mean = ratio(np.where(weight > 0, weight * draws[predicted], 0.0).sum(axis=0), weight.sum(axis=0))
+    is_predicted_annotator = np.asarray(np.isfinite(draws[:, 0]).all(axis=1))
+    n_rated = np.array([[np.isfinite(rating).sum()] for rating in persons.values()])
+    weight = np.where(np.isfinite(draws).all(axis=2), n_rated, 0.0)[is_predicted_annotator, :, np.newaxis]
+    mean = ratio(np.where(weight > 0, weight * draws[is_predicted_annotator], 0.0).sum(axis=0), weight.sum(axis=0))
     lead = mean - mean[:, [REFERENCE]]
     lead[:, REFERENCE] = np.nan
-    ends: dict[str, Any] = {"confidence": confidence, "clusters": target.n_clusters}
-    numbers = with_interval("kendall", mean, bounds=CORRELATION, **ends) | with_interval(
-        "lead", lead, bounds=ANY, **ends
+    interval_arguments: dict[str, Any] = {"confidence": confidence, "clusters": target.n_clusters}
+    kendall_and_lead = with_interval("kendall", mean, bounds=CORRELATION, **interval_arguments) | with_interval(
+        "lead", lead, bounds=ANY, **interval_arguments
     )
-    columns = {"source": SOURCES, **numbers} if predicted.any() else {}
-    return columns, [person for person, is_predicted in zip(persons, predicted, strict=True) if not is_predicted]
+    columns = {"source": SOURCES, **kendall_and_lead} if is_predicted_annotator.any() else {}
+    return columns, [
+        person for person, is_predicted in zip(persons, is_predicted_annotator, strict=True) if not is_predicted
+    ]
 
 
 def _agreement(target: Target, rating: Floats, sources: tuple[Floats, ...]) -> Floats:
@@ -57,7 +60,9 @@ def _agreement(target: Target, rating: Floats, sources: tuple[Floats, ...]) -> F
     one fold.
     """
     y = target.rows(rating)
-    fitted = replace(target, y=y, fold=np.where(np.isfinite(y), target.fold, -1))
-    if len(np.unique(fitted.fold[fitted.fold >= 0])) < 2:
+    annotator_target = replace(target, y=y, fold=np.where(np.isfinite(y), target.fold, -1))
+    if len(np.unique(annotator_target.fold[annotator_target.fold >= 0])) < 2:
         return np.full((len(target.times), len(sources)), np.nan)
-    return fitted.agreement(fitted.predicted_from(map(target.rows, sources), partial(MODELS["ridge"], seed=0)))
+    return annotator_target.agreement(
+        annotator_target.predicted_from(map(target.rows, sources), partial(MODELS["ridge"], seed=0))
+    )

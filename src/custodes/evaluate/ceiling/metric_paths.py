@@ -28,19 +28,19 @@ def forward_columns(target: Target, in_use: NDArray[np.intp], steps: int, confid
     if len(np.unique(target.fold)) == 2:  # with one fold held out, one fold is too few to select a path
         path.predicted[1:], path.chosen[:] = np.nan, np.nan
     draws = target.agreement(path.predicted)
-    first = 0 if len(in_use) else 1
+    first_step = 0 if len(in_use) else 1
     return {
-        "step": np.arange(first, len(path.predicted)),
-        "metric": [listed(names[in_use], limit=2), *names[path.order]][first:],
-        **with_interval("kendall", draws[:, first:], confidence, clusters=target.n_clusters, bounds=CORRELATION),
+        "step": np.arange(first_step, len(path.predicted)),
+        "metric": [listed(names[in_use], limit=2), *names[path.order]][first_step:],
+        **with_interval("kendall", draws[:, first_step:], confidence, clusters=target.n_clusters, bounds=CORRELATION),
         **with_interval(
             "gain",
-            np.diff(draws, axis=1, prepend=np.nan)[:, first:],
+            np.diff(draws, axis=1, prepend=np.nan)[:, first_step:],
             confidence,
             clusters=target.n_clusters,
             bounds=ANY,
         ),
-        "chosen": np.append(np.nan, path.chosen)[first:],
+        "chosen": np.append(np.nan, path.chosen)[first_step:],
     }
 
 
@@ -50,8 +50,8 @@ def backward_columns(target: Target, in_use: NDArray[np.intp], steps: int, confi
     Each step removes the metric whose removal increases the held-out squared error least. The same folds select the
     order and score it."""
     x, names = _metrics(target)
-    used = in_use if len(in_use) else np.arange(len(names))
-    path = selection.stepwise_path(x, target.y, target.fold, included=used, steps=steps, removing=True)
+    start_metrics = in_use if len(in_use) else np.arange(len(names))
+    path = selection.stepwise_path(x, target.y, target.fold, included=start_metrics, steps=steps, removing=True)
     draws = target.agreement(path.predicted)
     return {
         "step": np.arange(1, len(path.order) + 1),
@@ -67,21 +67,21 @@ def next_columns(target: Target, in_use: NDArray[np.intp], confidence: float) ->
     A metric is added to the metrics in use (default: none) or removed from them (default: from all metrics).
     """
     x, names = _metrics(target)
-    used = in_use if len(in_use) else np.arange(len(names))
-    more = np.setdiff1d(np.arange(len(names)), in_use)
-    with_each = selection.toggled_predictions(x, target.y, target.fold, included=in_use)[np.append(0, 1 + more)]
+    removable = in_use if len(in_use) else np.arange(len(names))
+    addable = np.setdiff1d(np.arange(len(names)), in_use)
+    with_each = selection.toggled_predictions(x, target.y, target.fold, included=in_use)[np.append(0, 1 + addable)]
     if not len(in_use):
         with_each[1:] = selection.ranks_alone(x, target.y, target.fold)
-    without = selection.toggled_predictions(x, target.y, target.fold, included=used)[np.append(0, 1 + used)]
+    without = selection.toggled_predictions(x, target.y, target.fold, included=removable)[np.append(0, 1 + removable)]
     draws = target.agreement(np.concatenate([with_each, without]))
     # The agreement of a constant prediction counts as 0, not as undefined.
     if not len(in_use):
         draws[:, 0] = 0.0
-    if len(used) == 1:
+    if len(removable) == 1:
         draws[:, -1] = 0.0
     added, removed = np.full((2, len(draws), len(names)), np.nan)
-    added[:, more] = draws[:, 1 : 1 + len(more)] - draws[:, :1]
-    removed[:, used] = draws[:, [1 + len(more)]] - draws[:, 2 + len(more) :]
+    added[:, addable] = draws[:, 1 : 1 + len(addable)] - draws[:, :1]
+    removed[:, removable] = draws[:, [1 + len(addable)]] - draws[:, 2 + len(addable) :]
     order = np.argsort(-np.nan_to_num(up_to_rounding(added[0]), nan=-np.inf), kind="stable")
     return {
         "metric": names[order].tolist(),

@@ -63,8 +63,8 @@ class PredictedAspect:
     @property
     def persons(self) -> dict[int, Floats]:
         """Ratings (items, systems) of each annotator who rated this aspect, by position of the annotator."""
-        everyone = self.who.annotators[self.who.aspects.index(self.aspect)]
-        return {person: scores for person, scores in enumerate(everyone) if np.isfinite(scores).any()}
+        scores_of_annotators = self.who.annotators[self.who.aspects.index(self.aspect)]
+        return {person: scores for person, scores in enumerate(scores_of_annotators) if np.isfinite(scores).any()}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,16 +126,16 @@ class Target(PredictedAspect):
 def target_of(who: RaterScores, me: int, folds: Folds, resamples: int, rng: np.random.Generator) -> Target:
     """Return the target for an aspect that annotators rated on at least two items or clusters."""
     y = who.scores[me].ravel()
-    row = np.flatnonzero(np.isfinite(y))
-    groups = who.design.units[row // who.scores.shape[2]]
-    deal, whole = FOLDS[folds]
+    rated_rows = np.flatnonzero(np.isfinite(y))
+    groups = who.design.units[rated_rows // who.scores.shape[2]]
+    assign_folds, whole = FOLDS[folds]
     return Target(
         who=who,
         me=me,
-        row=row,
-        y=y[row],
+        row=rated_rows,
+        y=y[rated_rows],
         groups=groups,
-        fold=deal(groups, n_folds=min(N_FOLDS, len(np.unique(groups))), rng=rng),
+        fold=assign_folds(groups, n_folds=min(N_FOLDS, len(np.unique(groups))), rng=rng),
         whole=whole,
         times=who.design.counted(resamples, rng),
     )

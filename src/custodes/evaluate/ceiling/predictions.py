@@ -44,25 +44,27 @@ def prediction_columns(
     names = list(target.columns)
     gaps = [(a, b) for a, b in GAPS if {a, b} <= {*names}]
     first, second = ([names.index(pair[side]) for pair in gaps] for side in (0, 1))
-    ends: dict[str, Any] = {"confidence": confidence, "clusters": clusters}
+    interval_arguments: dict[str, Any] = {"confidence": confidence, "clusters": clusters}
     undefined = np.full_like(draws["kendall"], np.nan)
-    error = with_interval("error", draws.get("unexplained", undefined), bounds=POSITIVE, **ends)
+    error_columns = with_interval("error", draws.get("unexplained", undefined), bounds=POSITIVE, **interval_arguments)
     difference = draws["kendall"][:, first] - draws["kendall"][:, second]
     return {
         "prediction": {
             "features": names,
-            **with_interval("kendall", draws["kendall"], bounds=CORRELATION, **ends),
-            **with_interval("kendall_item", draws.get("kendall_item", undefined), bounds=CORRELATION, **ends),
-            "r2": 1 - error["error"],
-            "r2_low": 1 - error["error_high"],
-            "r2_high": 1 - error["error_low"],
+            **with_interval("kendall", draws["kendall"], bounds=CORRELATION, **interval_arguments),
+            **with_interval(
+                "kendall_item", draws.get("kendall_item", undefined), bounds=CORRELATION, **interval_arguments
+            ),
+            "r2": 1 - error_columns["error"],
+            "r2_low": 1 - error_columns["error_high"],
+            "r2_high": 1 - error_columns["error_low"],
             "columns": [len(places) for places in target.columns.values()],
             "n": n,
         },
         "gaps": {
             "features_a": [a for a, _ in gaps],
             "features_b": [b for _, b in gaps],
-            **with_interval("difference", difference, bounds=ANY, **ends),
+            **with_interval("difference", difference, bounds=ANY, **interval_arguments),
         },
     }
 
@@ -73,23 +75,25 @@ def annotator_columns(target: Target, rng: np.random.Generator, confidence: floa
         return {}
     by_name = sorted(target.persons, key=target.who.people.__getitem__)  # halves do not depend on the input order
     persons = np.stack([target.persons[person] for person in by_name])
-    ways = split_half.halves(len(persons), most=SPLITS, rng=rng)
+    splits = split_half.halves(len(persons), most=SPLITS, rng=rng)
     draws = np.stack(
         [
             replace(target, y=target.rows(mean_of_defined(persons[one], axis=0))).agreement(
                 target.rows(mean_of_defined(persons[other], axis=0))[np.newaxis]
             )
-            for one, other in ways
+            for one, other in splits
         ]
     )
-    defined = np.isfinite(draws[:, 0, 0])
-    chosen = np.flatnonzero(defined | ~defined.any())  # if no split has a value, the mean is undefined
-    split = draws[chosen].mean(axis=0)
-    best = split_half.attainable(split, target.rows(persons).T, [ways[k] for k in chosen], rng=rng)
+    is_defined = np.isfinite(draws[:, 0, 0])
+    defined_splits = np.flatnonzero(is_defined | ~is_defined.any())  # if no split has a value, the mean is undefined
+    split_half_values = draws[defined_splits].mean(axis=0)
+    attainable_values = split_half.attainable(
+        split_half_values, target.rows(persons).T, [splits[k] for k in defined_splits], rng=rng
+    )
     return {
         "annotators": len(persons),
-        **with_interval("split_half", split, confidence, clusters=target.n_clusters, bounds=CORRELATION),
-        **with_interval("attainable", best, confidence, clusters=target.n_clusters, bounds=CORRELATION),
+        **with_interval("split_half", split_half_values, confidence, clusters=target.n_clusters, bounds=CORRELATION),
+        **with_interval("attainable", attainable_values, confidence, clusters=target.n_clusters, bounds=CORRELATION),
     }
 
 
@@ -97,14 +101,16 @@ def history_columns(
     target: PredictedAspect, agreement: Callable[[Sequence[NDArray[np.intp]]], Floats], confidence: float, clusters: int
 ) -> dict[str, Any]:
     """Return the columns of `history`: predictions from all metrics released by each date (Figure 1 of the paper)."""
-    dated = [(date, i) for i in target.columns["metrics"] if (date := target.who.dates[i]) is not None]
-    dates = sorted({date for date, _ in dated})
+    dates_and_metrics = [(date, i) for i in target.columns["metrics"] if (date := target.who.dates[i]) is not None]
+    dates = sorted({date for date, _ in dates_and_metrics})
     if len(dates) < 2:
         return {}
-    sets = [np.array([i for date, i in dated if date <= last]) for last in dates]
+    sets = [np.array([i for date, i in dates_and_metrics if date <= release_date]) for release_date in dates]
     return {
         "date": dates,
-        "newest": [[target.who.names[i] for date, i in dated if date == last] for last in dates],
+        "newest": [
+            [target.who.names[i] for date, i in dates_and_metrics if date == release_date] for release_date in dates
+        ],
         "columns": [len(columns) for columns in sets],
         **with_interval("kendall", agreement(sets), confidence, clusters=clusters, bounds=CORRELATION),
     }

@@ -73,8 +73,10 @@ class SystemTarget(PredictedAspect):
 
     def unexplained(self, sets: Sequence[NDArray[np.intp]], fit: heldout.Fit) -> Floats:
         """(1 + B, sets): squared errors of predictions for left-out systems, divided by squared errors of the mean."""
-        parts = [held_out_errors(self.wins[columns], self.wins[self.me], fit) for columns in sets]
-        errors, spread = (bootstrap.weighted_sums(self.times, np.stack(part)) for part in zip(*parts, strict=True))
+        errors_and_spreads = [held_out_errors(self.wins[columns], self.wins[self.me], fit) for columns in sets]
+        errors, spread = (
+            bootstrap.weighted_sums(self.times, np.stack(arrays)) for arrays in zip(*errors_and_spreads, strict=True)
+        )
         return ratio(errors, spread)
 
     def split_half_columns(self, confidence: float, rng: np.random.Generator) -> dict[str, Any]:
@@ -88,12 +90,12 @@ class SystemTarget(PredictedAspect):
         scores = np.stack([self.persons[person] for person in by_name])[:, :, self.systems]
         weights = self.who.design.item_weights
 
-        def order(half: NDArray[np.intp]) -> NDArray[np.int8]:
+        def order_by_half(half: NDArray[np.intp]) -> NDArray[np.int8]:
             wins = win_matrix(mean_of_defined(scores[half], axis=0)[np.newaxis], item_weights=weights)
             return _orders(win_rates(wins[0], np.arange(self.n_clusters)))
 
         draws = [
-            order_agreement(order(one)[np.newaxis], order(other), weights=self.times)
+            order_agreement(order_by_half(one)[np.newaxis], order_by_half(other), weights=self.times)
             for one, other in split_half.halves(len(scores), most=SPLITS, rng=rng)
         ]
         mean = mean_of_defined(np.stack(draws), axis=0)
@@ -133,8 +135,8 @@ def system_target_of(who: RaterScores, me: int, resamples: int, rng: np.random.G
     InputError
         If fewer than `FEWEST_SYSTEMS` systems share rated items with other systems.
     """
-    weights = who.design.item_weights
-    wins = win_matrix(who.scores, item_weights=weights)
+    item_weights = who.design.item_weights
+    wins = win_matrix(who.scores, item_weights=item_weights)
     # A system needs an opponent when a pair of other systems is left out.
     systems = np.flatnonzero(np.isfinite(wins[me]).sum(axis=1) > 2)
     if len(systems) < FEWEST_SYSTEMS:

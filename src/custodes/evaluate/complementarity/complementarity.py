@@ -44,13 +44,13 @@ GAPS = {
 def _closest(name: str) -> Callable[[Any], pl.DataFrame]:
     """Return a function that selects the most relevant rows of a long table."""
 
-    def excerpt(answer: Complementarity) -> pl.DataFrame:
+    def closest_rows(answer: Complementarity) -> pl.DataFrame:
         frame = answer.to_frame(name)
         metrics = answer.raters.filter(kind=METRIC).sort("with_humans", nulls_last=True, maintain_order=True)
         near = metrics["rater"].head(CLOSEST).to_list() if frame.height > MANY else frame["rater"].to_list()
         return frame.filter((pl.col("kind") != METRIC) | pl.col("rater").is_in(near))
 
-    return excerpt
+    return closest_rows
 
 
 def _rater(end: str = "") -> tuple[Column, Column]:
@@ -247,76 +247,80 @@ def complementarity(
     rankings = Rankings.of(
         rater_scores(study, human_raters=human_raters, one_side=True, variants=variants, **selection), level
     )
-    who, rng = rankings.who, np.random.default_rng(rng)
-    times = who.design.resampled(resamples, rng)
-    distances = Distances.of(rankings, distance, times, confidence, progress)
-    defined = np.isfinite(distances.columns["complementarity"])
-    if not defined.any():
+    raters, rng = rankings.who, np.random.default_rng(rng)
+    weights = raters.design.resampled(resamples, rng)
+    distances = Distances.of(rankings, distance, weights, confidence, progress)
+    is_defined = np.isfinite(distances.columns["complementarity"])
+    if not is_defined.any():
         raise InputError(
             f"{study.name}: no two raters rank the same two outputs; select raters whose scores vary on common outputs"
         )
     with one_blas_thread():
         # A separate generator: estimates do not depend on the number of resamples.
-        space, of_space, left_out, space_notes = structure(rankings, distances, times, confidence, rng.spawn(1)[0])
-    more, less = (distances.kinds[:, [KINDS.index(kinds) for kinds in side]] for side in GAPS.values())
-    summary = dict.fromkeys(Complementarity.declared()["summary"].schema) | {"level": level} | of_space
-    ends: dict[str, Any] = {"confidence": confidence, "clusters": who.design.n_units}
+        space_tables, summary_row, left_out, space_notes = structure(
+            rankings, distances, weights, confidence, rng.spawn(1)[0]
+        )
+    averages_a, averages_b = (distances.kinds[:, [KINDS.index(kinds) for kinds in side]] for side in GAPS.values())
+    summary = dict.fromkeys(Complementarity.declared()["summary"].schema) | {"level": level} | summary_row
+    options: dict[str, Any] = {"confidence": confidence, "clusters": raters.design.n_units}
     tables = Complementarity.part(
         "",
-        pairs=labelled(who, rankings.pairs[0], "_a") | labelled(who, rankings.pairs[1], "_b") | distances.columns,
+        pairs=labelled(raters, rankings.pairs[0], "_a") | labelled(raters, rankings.pairs[1], "_b") | distances.columns,
         averages={
             "kinds": KINDS,
-            **with_interval("complementarity", distances.kinds, bounds=intervals.SHARE, **ends),
-            "mean_with_diagonal": _means_with_diagonal(rankings, distances.kinds[0], defined),
-            "pairs": np.bincount(rankings.kind[defined], minlength=len(KINDS)),
+            **with_interval("complementarity", distances.kinds, bounds=intervals.SHARE, **options),
+            "mean_with_diagonal": _means_with_diagonal(rankings, distances.kinds[0], is_defined),
+            "pairs": np.bincount(rankings.kind[is_defined], minlength=len(KINDS)),
         },
-        gaps={**GAPS, **with_interval("difference", more - less, bounds=intervals.ANY, **ends)}
-        if len(who.of_kind("human"))
+        gaps={**GAPS, **with_interval("difference", averages_a - averages_b, bounds=intervals.ANY, **options)}
+        if len(raters.of_kind("human"))
         else {},
         raters={
-            **labelled(who, range(len(who.names))),
-            **with_interval("with_humans", distances.raters[:, :, 0], bounds=intervals.SHARE, **ends),
-            **with_interval("with_metrics", distances.raters[:, :, 1], bounds=intervals.SHARE, **ends),
+            **labelled(raters, range(len(raters.names))),
+            **with_interval("with_humans", distances.raters[:, :, 0], bounds=intervals.SHARE, **options),
+            **with_interval("with_metrics", distances.raters[:, :, 1], bounds=intervals.SHARE, **options),
             "position": _positions(rankings, distances),
         },
         rules=_rule_columns(rankings),
-        summary=summary if of_space else {},
-        left_out=who.left_out_columns(left_out),
-        **space,
+        summary=summary if summary_row else {},
+        left_out=raters.left_out_columns(left_out),
+        **space_tables,
     )
-    notes = [*who.notes, *_notes(rankings, tables, distance), *_mixed_notes(rankings, human_raters)]
-    notes += [*few_clusters_notes(who.design.n_units, resamples), *space_notes]
+    notes = [*raters.notes, *_notes(rankings, tables, distance), *_mixed_notes(rankings, human_raters)]
+    notes += [*few_clusters_notes(raters.design.n_units, resamples), *space_notes]
     return Complementarity.of([tables], notes)
 
 
-def _means_with_diagonal(rankings: Rankings, means: Floats, defined: NDArray[np.bool_]) -> Floats:
+def _means_with_diagonal(rankings: Rankings, means: Floats, is_defined: NDArray[np.bool_]) -> Floats:
     """(kinds,): means of the blocks of the distance matrix, including the zero distances on the diagonal."""
-    pairs = np.bincount(rankings.kind[defined], minlength=len(KINDS))
-    diagonal = [
-        0 if kinds == "human-metric" else len(np.unique(rankings.pairs[:, defined & (rankings.kind == k)]))
+    n_pairs = np.bincount(rankings.kind[is_defined], minlength=len(KINDS))
+    n_diagonal = [
+        0 if kinds == "human-metric" else len(np.unique(rankings.pairs[:, is_defined & (rankings.kind == k)]))
         for k, kinds in enumerate(KINDS)
     ]
-    return means * ratio(2 * pairs, 2 * pairs + diagonal)
+    return means * ratio(2 * n_pairs, 2 * n_pairs + n_diagonal)
 
 
 def _positions(rankings: Rankings, distances: Distances) -> list[int | None]:
     """Return the position of each rater in a heat map in which similar raters are adjacent."""
     matrix = rankings.square(distances.kept[0])
     by_name = np.argsort(rankings.who.names)  # ties of distances do not depend on the order of raters
-    kinds = [by_name[np.isin(by_name, rankings.who.of_kind(kind))] for kind in ("human", METRIC)]
-    order = np.concatenate(
-        [members[ordination.leaf_order(matrix[np.ix_(members, members)])] for members in kinds]
+    members_of_kind = [by_name[np.isin(by_name, rankings.who.of_kind(kind))] for kind in ("human", METRIC)]
+    rater_order = np.concatenate(
+        [members[ordination.leaf_order(matrix[np.ix_(members, members)])] for members in members_of_kind]
     ).tolist()
-    return [order.index(i) if i in order else None for i in range(len(matrix))]
+    return [rater_order.index(i) if i in rater_order else None for i in range(len(matrix))]
 
 
 def _rule_columns(rankings: Rankings) -> dict[str, Any]:
-    rules, once = rank_distance.RULES, np.ones((1, rankings.who.design.n_units))
+    rules, unit_weights = rank_distance.RULES, np.ones((1, rankings.who.design.n_units))
     sums = np.zeros((2, len(rules), len(KINDS)))
-    for part in rankings.blocks(1):
-        by_rule = rank_distance.rank_distances_by_rule(rankings.values, *rankings.pairs[:, part], rules=rules)
-        means = np.concatenate([rankings.mean(distances, once) for distances in by_rule.values()])
-        sums += defined_sums(means, [rankings.kind[part]], len(KINDS))
+    for block in rankings.blocks(1):
+        distances_by_rule = rank_distance.rank_distances_by_rule(
+            rankings.values, *rankings.pairs[:, block], rules=rules
+        )
+        means = np.concatenate([rankings.mean(distances, unit_weights) for distances in distances_by_rule.values()])
+        sums += defined_sums(means, [rankings.kind[block]], len(KINDS))
     return {
         "distance": [rule for rule in rules for _ in KINDS],
         "kinds": KINDS * len(rules),
@@ -326,27 +330,35 @@ def _rule_columns(rankings: Rankings) -> dict[str, Any]:
 
 def _notes(rankings: Rankings, tables: dict[str, pl.DataFrame], rule: str) -> list[Note]:
     """Return notes on values that are missing or uncertain."""
-    who, n_units = rankings.who, rankings.values.shape[1]
-    both = who.varies[rankings.pairs].all(axis=0)
-    lost = int((n_units - tables["pairs"]["n"].to_numpy()[both]).sum())
-    none = tables["averages"].filter(pl.col("complementarity").is_null())["kinds"].to_list()
-    several = np.isfinite(who.annotators).any(axis=(2, 3)).sum() > len(who.of_kind("human"))
-    hint = "; human_raters='annotators' compares the annotators one by one" if several and KINDS[0] in none else ""
-    alone = not len(who.of_kind("human"))
-    against = tables["raters"].filter(pl.col("kind") == METRIC, pl.col("with_humans_low") > 0.5)["rater"]
+    who, n_rankings = rankings.who, rankings.values.shape[1]
+    both_vary = who.varies[rankings.pairs].all(axis=0)
+    n_undefined = int((n_rankings - tables["pairs"]["n"].to_numpy()[both_vary]).sum())
+    empty_kinds = tables["averages"].filter(pl.col("complementarity").is_null())["kinds"].to_list()
+    has_several_annotators = np.isfinite(who.annotators).any(axis=(2, 3)).sum() > len(who.of_kind("human"))
+    hint_text = (
+        "; human_raters='annotators' compares the annotators one by one"
+        if has_several_annotators and KINDS[0] in empty_kinds
+        else ""
+    )
+    no_humans = not len(who.of_kind("human"))
+    opposite_metrics = tables["raters"].filter(pl.col("kind") == METRIC, pl.col("with_humans_low") > 0.5)["rater"]
     return noted(
         (
             "undefined-distances",
-            lost,
-            f"the means exclude {lost} distances between two rankings ({rule}), because on the same "
+            n_undefined,
+            f"the means exclude {n_undefined} distances between two rankings ({rule}), because on the same "
             f"{rankings.unit} a rater is constant, or the two raters rated fewer than two common outputs",
         ),
-        ("no-annotators", alone, "there are no human ratings, so metrics are compared only with one another"),
-        ("no-pairs", bool(none) and not alone, f"there are no two raters to compare for {', '.join(none)}{hint}"),
+        ("no-annotators", no_humans, "there are no human ratings, so metrics are compared only with one another"),
+        (
+            "no-pairs",
+            bool(empty_kinds) and not no_humans,
+            f"there are no two raters to compare for {', '.join(empty_kinds)}{hint_text}",
+        ),
         (
             "negative-agreement",
-            len(against),
-            f"{listed(against)} gave rankings opposite to those of the annotators. If lower scores are "
+            len(opposite_metrics),
+            f"{listed(opposite_metrics)} gave rankings opposite to those of the annotators. If lower scores are "
             "better, declare it in the raters file (higher_is_better = false); otherwise the distances "
             "of these metrics mislead",
         ),
@@ -366,9 +378,9 @@ def _notes(rankings: Rankings, tables: dict[str, pl.DataFrame], rule: str) -> li
 def _mixed_notes(rankings: Rankings, human_raters: HumanRaters) -> list[Note]:
     """Return notes on averages that mix agreement between annotators with differences between aspects."""
     who, humans = rankings.who, rankings.who.of_kind("human")
-    several = all(len({names[i] for i in humans}) > 1 for names in (who.raters, who.rater_aspects))
+    has_both_several = all(len({names[i] for i in humans}) > 1 for names in (who.raters, who.rater_aspects))
     message = (
         "the average human-human mixes pairs of annotators on one aspect, pairs of aspects of one annotator, and pairs "
         "that differ in annotator and aspect; select one aspect to see the agreement between annotators"
     )
-    return noted(("mixed-human-pairs", human_raters == "annotators" and several, message))
+    return noted(("mixed-human-pairs", human_raters == "annotators" and has_both_several, message))

@@ -45,22 +45,24 @@ class Rankings:
     def of(cls, who: RaterScores, level: Level) -> Rankings:
         """Return the rankings of the raters. A rater with equal scores for all things of every unit is excluded."""
         rankings = cls(who=who, level=level)
-        rated = np.isfinite(rankings.values)
-        low, high = (np.where(rated, rankings.values, end) for end in (np.inf, -np.inf))
-        flat = ~(low.min(axis=2) < high.max(axis=2)).any(axis=1)
-        stuck = tuple(who.names[i] for i in np.flatnonzero(flat & who.varies))
-        if not stuck:
+        is_rated = np.isfinite(rankings.values)
+        lowest, highest = (np.where(is_rated, rankings.values, fill) for fill in (np.inf, -np.inf))
+        is_flat = ~(lowest.min(axis=2) < highest.max(axis=2)).any(axis=1)
+        flat_names = tuple(who.names[i] for i in np.flatnonzero(is_flat & who.varies))
+        if not flat_names:
             return rankings
         reason = f"rates all {rankings.thing}s of every {rankings.unit} equally"
-        message = f"{listed(stuck)}: excluded, because the rater {reason} (scores differ only between {rankings.unit}s)"
-        fewer = replace(
-            who,
-            scores=np.where(flat[:, None, None], np.nan, who.scores),
-            constant=who.constant + stuck,
-            left_out=(*who.left_out, *((name, reason) for name in stuck)),
-            notes=(*who.notes, *noted(("constant-rater", len(stuck), message))),
+        message = (
+            f"{listed(flat_names)}: excluded, because the rater {reason} (scores differ only between {rankings.unit}s)"
         )
-        return cls(who=fewer, level=level)
+        without_flat = replace(
+            who,
+            scores=np.where(is_flat[:, None, None], np.nan, who.scores),
+            constant=who.constant + flat_names,
+            left_out=(*who.left_out, *((name, reason) for name in flat_names)),
+            notes=(*who.notes, *noted(("constant-rater", len(flat_names), message))),
+        )
+        return cls(who=without_flat, level=level)
 
     @cached_property
     def values(self) -> Floats:
@@ -88,22 +90,22 @@ class Rankings:
         """Name of the ranked things."""
         return "system" if self.level == "system" else "item"
 
-    def blocks(self, draws: int) -> list[slice]:
+    def blocks(self, n_resamples: int) -> list[slice]:
         """Return blocks of pairs that are small enough for the memory with this number of resamples."""
-        step = max(1, BLOCK // max(*self.values.shape[1:], draws))
-        return [slice(start, start + step) for start in range(0, len(self.kind), step)]
+        block_size = max(1, BLOCK // max(*self.values.shape[1:], n_resamples))
+        return [slice(start, start + block_size) for start in range(0, len(self.kind), block_size)]
 
-    def mean(self, distances: Floats, times: Floats) -> Floats:
+    def mean(self, distances: Floats, weights: Floats) -> Floats:
         """(1 + B, pairs): weighted means of distances (pairs, units); the weights are of clusters or of systems."""
         design, n = self.who.design, distances.shape[1]
         if self.level == "utterance":
-            return weighted_item_mean(distances, units=np.zeros(n, dtype=int), weights=times[:1, :1])
-        return weighted_item_mean(distances, units=design.units, weights=times, item_weights=design.item_weights)
+            return weighted_item_mean(distances, units=np.zeros(n, dtype=int), weights=weights[:1, :1])
+        return weighted_item_mean(distances, units=design.units, weights=weights, item_weights=design.item_weights)
 
-    def square(self, values: Floats) -> Floats:
+    def square(self, pair_values: Floats) -> Floats:
         """Return values (..., pairs) as a symmetric matrix (..., raters, raters) with a zero diagonal."""
-        matrix = np.zeros((*values.shape[:-1], *2 * self.values.shape[:1]))
-        matrix[..., self.pairs[0], self.pairs[1]] = values
+        matrix = np.zeros((*pair_values.shape[:-1], *2 * self.values.shape[:1]))
+        matrix[..., self.pairs[0], self.pairs[1]] = pair_values
         return matrix + np.swapaxes(matrix, -1, -2)
 
 
@@ -123,43 +125,49 @@ class Distances:
 
     @classmethod
     def of(
-        cls, rankings: Rankings, rule: rank_distance.Rule, times: Floats, confidence: float, progress: Progress
+        cls, rankings: Rankings, rule: rank_distance.Rule, weights: Floats, confidence: float, progress: Progress
     ) -> Distances:
-        """Return the distances of all pairs of raters; `times` (1 + B, clusters) are bootstrap weights of clusters."""
-        columns, samples, n_units = [], [], rankings.who.design.n_units
-        n, (first, second) = len(rankings.values), rankings.pairs
-        human = np.array(rankings.who.kinds) != METRIC
-        groups = (rankings.kind, *(len(KINDS) + 2 * a + ~human[b] for a, b in ((first, second), (second, first))))
-        sums = np.zeros((2, len(times), len(KINDS) + 2 * n))
-        blocks = rankings.blocks(len(times))
-        for part in progress(blocks, total=len(blocks), desc="complementarity"):
-            values, draws = _draws(rankings, part, rule, times)
-            ends = with_interval("complementarity", draws, confidence, clusters=n_units, bounds=intervals.SHARE)
-            columns.append({**ends, "n": np.isfinite(values).sum(axis=1)})
-            samples.append(draws[: 1 + KEPT])
-            sums += defined_sums(draws, [group[part] for group in groups], sums.shape[-1])
-        mean = ratio(*sums)
+        """Return the distances of all pairs of raters; `weights` (1 + B, clusters) are bootstrap weights."""
+        columns, kept_means, n_clusters = [], [], rankings.who.design.n_units
+        n_raters, (first, second) = len(rankings.values), rankings.pairs
+        is_human = np.array(rankings.who.kinds) != METRIC
+        groupings = (rankings.kind, *(len(KINDS) + 2 * a + ~is_human[b] for a, b in ((first, second), (second, first))))
+        sums = np.zeros((2, len(weights), len(KINDS) + 2 * n_raters))
+        pair_blocks = rankings.blocks(len(weights))
+        for pair_block in progress(pair_blocks, total=len(pair_blocks), desc="complementarity"):
+            distances, mean_distances = _draws(rankings, pair_block, rule, weights)
+            columns_with_bounds = with_interval(
+                "complementarity", mean_distances, confidence, clusters=n_clusters, bounds=intervals.SHARE
+            )
+            columns.append({**columns_with_bounds, "n": np.isfinite(distances).sum(axis=1)})
+            kept_means.append(mean_distances[: 1 + KEPT])
+            sums += defined_sums(mean_distances, [group[pair_block] for group in groupings], sums.shape[-1])
+        means = ratio(*sums)
         return cls(
-            columns={name: np.concatenate([block[name] for block in columns]) for name in columns[0]},
-            kinds=mean[:, : len(KINDS)],
-            raters=mean[:, len(KINDS) :].reshape(-1, n, 2),
-            kept=np.concatenate(samples, axis=1),
+            columns={
+                name: np.concatenate([columns_of_block[name] for columns_of_block in columns]) for name in columns[0]
+            },
+            kinds=means[:, : len(KINDS)],
+            raters=means[:, len(KINDS) :].reshape(-1, n_raters, 2),
+            kept=np.concatenate(kept_means, axis=1),
         )
 
 
-def _draws(rankings: Rankings, part: slice, rule: rank_distance.Rule, times: Floats) -> tuple[Floats, Floats]:
+def _draws(rankings: Rankings, block: slice, rule: rank_distance.Rule, weights: Floats) -> tuple[Floats, Floats]:
     """Return the distances (pairs, units), and the mean distances in every resample (1 + B, pairs)."""
     if rankings.level == "system":
-        distances = rank_distance.rank_distances(rankings.values, *rankings.pairs[:, part], rule=rule)
-        return distances, rankings.mean(distances, times)
-    distances, influence = rank_distance.rank_distance_influence(rankings.values, *rankings.pairs[:, part], rule=rule)
+        distances = rank_distance.rank_distances(rankings.values, *rankings.pairs[:, block], rule=rule)
+        return distances, rankings.mean(distances, weights)
+    distances, influence = rank_distance.rank_distance_influence(rankings.values, *rankings.pairs[:, block], rule=rule)
     design = rankings.who.design
-    by_unit = bootstrap.unit_sums(influence, units=design.units, n_units=design.n_units)
-    return distances, np.clip(rankings.mean(distances, times) + (times - 1) @ by_unit.T, 0.0, 1.0)
+    influence_of_cluster = bootstrap.unit_sums(influence, units=design.units, n_units=design.n_units)
+    return distances, np.clip(rankings.mean(distances, weights) + (weights - 1) @ influence_of_cluster.T, 0.0, 1.0)
 
 
 def defined_sums(values: Floats, groupings: Sequence[NDArray[np.intp]], n_groups: int) -> Floats:
     """(2, ..., groups): sum and number of the defined values (..., pairs) in each group of all groupings."""
-    defined = np.isfinite(values)
-    both = np.stack([np.where(defined, values, 0.0), defined])
-    return np.asarray(sum(bootstrap.unit_sums(both, units=groups, n_units=n_groups) for groups in groupings))
+    is_defined = np.isfinite(values)
+    values_and_counts = np.stack([np.where(is_defined, values, 0.0), is_defined])
+    return np.asarray(
+        sum(bootstrap.unit_sums(values_and_counts, units=groups, n_units=n_groups) for groups in groupings)
+    )

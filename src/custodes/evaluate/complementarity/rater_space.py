@@ -34,74 +34,74 @@ raters with reasons, and notes."""
 
 
 def structure(
-    rankings: Rankings, distances: Distances, times: Floats, confidence: float, rng: np.random.Generator
+    rankings: Rankings, distances: Distances, weights: Floats, confidence: float, rng: np.random.Generator
 ) -> Structure:
-    """Return components and communities; `times` (1 + B, clusters) are bootstrap weights of the clusters of items."""
-    who, (placed, gaps, points, shared, column_weights) = rankings.who, _space(rankings, times)
+    """Return components and communities; `weights` (1 + B, clusters) are bootstrap weights of clusters."""
+    who, (placed_raters, incomplete, points, is_used_thing, column_weights) = rankings.who, _space(rankings, weights)
     linked = np.unique(rankings.pairs[:, np.isfinite(distances.kept[0])])  # with a defined distance to another rater
     alone = np.setdiff1d(np.flatnonzero(who.varies), linked)
     tables, summary = dict[str, dict[str, Any]](), dict[str, Any]()
     left_out = [
-        *((who.names[i], f"did not rate every {rankings.thing}, so components exclude this rater") for i in gaps),
+        *((who.names[i], f"did not rate every {rankings.thing}, so components exclude this rater") for i in incomplete),
         *((who.names[i], "ranked nothing in common with other raters, so clusters exclude this rater") for i in alone),
     ]
     notes = noted(
         (
             "partial-representation",
-            int((~shared).sum()),
+            int((~is_used_thing).sum()),
             f"components and coordinates use {points.shape[2]} of {rankings.values.shape[2]} "
             f"{rankings.thing}s, because at least one rater did not rank the other {rankings.thing}s",
         )
     )
-    if len(placed) > 1:
-        explained = ordination.explained_variance(points, column_weights=column_weights)
-        by_name = np.argsort([who.names[i] for i in placed])  # resamples do not depend on the order of raters
-        null = ordination.null_explained(points[0, by_name], n_draws=NULL_DRAWS, rng=rng)
-        tables["components"] = _component_columns(explained, null, confidence, who.design.n_units)
+    if len(placed_raters) > 1:
+        explained_variance = ordination.explained_variance(points, column_weights=column_weights)
+        by_name = np.argsort([who.names[i] for i in placed_raters])  # resamples do not depend on the order of raters
+        null_variance = ordination.null_explained(points[0, by_name], n_draws=NULL_DRAWS, rng=rng)
+        tables["components"] = _component_columns(explained_variance, null_variance, confidence, who.design.n_units)
         summary.update(
-            raters=len(placed),
+            raters=len(placed_raters),
             rankings=rankings.values.shape[1],
             ranked=points.shape[2],
             **with_interval(
                 "dimension",
-                ordination.needed(explained, share=SHARE),
+                ordination.needed(explained_variance, share=SHARE),
                 confidence,
                 clusters=who.design.n_units,
                 bounds=(1.0, np.inf),
             ),
-            dimension_null=ordination.needed(null, share=SHARE).mean(),
+            dimension_null=ordination.needed(null_variance, share=SHARE).mean(),
         )
-    if len(placed) >= FEWEST:
+    if len(placed_raters) >= FEWEST:
         x, y = ordination.coordinates(points[0], k=2).T
-        tables["coordinates"] = {**labelled(who, placed), "x": x, "y": y}
+        tables["coordinates"] = {**labelled(who, placed_raters), "x": x, "y": y}
     if len(linked) >= FEWEST:
-        similarity, unconnected = _similarity(rankings, distances, linked)
-        unlike = (
-            f"{unconnected} pairs of raters ranked nothing in common; in the table clusters, these pairs have the "
+        similarity, n_unconnected = _similarity(rankings, distances, linked)
+        unconnected_text = (
+            f"{n_unconnected} pairs of raters ranked nothing in common; in the table clusters, these pairs have the "
             "average similarity"
         )
-        notes += noted(("unconnected-raters", unconnected, unlike))
+        notes += noted(("unconnected-raters", n_unconnected, unconnected_text))
         seed = int(rng.integers(2**31))
         labels = communities.communities(similarity[0], seed=seed)
-        stable, rand = communities.stability(similarity[1:], labels, seed=seed)
-        by_sums = _rank_sum_communities(placed, points[0], seed)
+        stability, rand_indices = communities.stability(similarity[1:], labels, seed=seed)
+        community_of_rater = _rank_sum_communities(placed_raters, points[0], seed)
         tables["clusters"] = {
             **labelled(who, linked),
             "cluster": labels + 1,
-            "stability": stable,
-            "rank_sum_cluster": [by_sums.get(rater) for rater in linked.tolist()],
+            "stability": stability,
+            "rank_sum_cluster": [community_of_rater.get(rater) for rater in linked.tolist()],
         }
         summary.update(
             clusters=int(labels.max()) + 1,
             modularity=communities.modularity(similarity[0], labels),
-            clusters_agreement=rand.mean() if len(rand) else None,
-            rank_sum_clusters=max(by_sums.values(), default=None),
+            clusters_agreement=rand_indices.mean() if len(rand_indices) else None,
+            rank_sum_clusters=max(community_of_rater.values(), default=None),
         )
     return tables, summary, left_out, notes
 
 
 def _space(
-    rankings: Rankings, times: Floats
+    rankings: Rankings, weights: Floats
 ) -> tuple[NDArray[np.intp], NDArray[np.intp], Floats, NDArray[np.bool_], Floats | None]:
     """Return the raters as points in the space of the things that every rater ranked.
 
@@ -109,23 +109,29 @@ def _space(
     points. The result has the raters in the space, the raters with gaps, the points (B, raters, things), a mask of the
     things used, and the weights of things (B, things) if things are resampled instead of rankings.
     """
-    varies, design = np.flatnonzero(rankings.who.varies), rankings.who.design
-    values = rankings.values[varies]
-    drawn = times[: 1 + RESAMPLES, design.units] * design.weights
-    by_system = rankings.level == "system"
-    weights = drawn if by_system else np.ones((1, values.shape[1]))
-    points = ranks.representation(values, weights=weights)
-    shared = np.isfinite(points[0]).all(axis=0)
-    if FEWEST_THINGS <= shared.sum() < len(shared):
-        points = ranks.representation(values[:, :, shared], weights=weights)
+    varying_raters, design = np.flatnonzero(rankings.who.varies), rankings.who.design
+    scores = rankings.values[varying_raters]
+    item_weights = weights[: 1 + RESAMPLES, design.units] * design.weights
+    ranks_systems = rankings.level == "system"
+    ranking_weights = item_weights if ranks_systems else np.ones((1, scores.shape[1]))
+    points = ranks.representation(scores, weights=ranking_weights)
+    is_used = np.isfinite(points[0]).all(axis=0)
+    if FEWEST_THINGS <= is_used.sum() < len(is_used):
+        points = ranks.representation(scores[:, :, is_used], weights=ranking_weights)
     else:
-        shared[:] = True
+        is_used[:] = True
     # Points are checked instead of scores, because a score that is alone in its unit has no rank.
-    whole = np.isfinite(points[0]).all(axis=1)
+    is_complete = np.isfinite(points[0]).all(axis=1)
     # In a study with gaps, a resample can lack a thing; intervals exclude these resamples.
-    usable = np.isfinite(points[:, whole]).all(axis=(1, 2))
-    column_weights = None if by_system else drawn[:, shared]
-    return varies[whole], varies[~whole], points[usable][:, whole], shared, column_weights
+    is_usable = np.isfinite(points[:, is_complete]).all(axis=(1, 2))
+    column_weights = None if ranks_systems else item_weights[:, is_used]
+    return (
+        varying_raters[is_complete],
+        varying_raters[~is_complete],
+        points[is_usable][:, is_complete],
+        is_used,
+        column_weights,
+    )
 
 
 def _rank_sum_communities(raters: NDArray[np.intp], points: Floats, seed: int) -> dict[int, int]:
@@ -146,11 +152,11 @@ def _similarity(rankings: Rankings, distances: Distances, linked: NDArray[np.int
 
     Pairs with an undefined distance have the average similarity.
     """
-    defined = np.isfinite(distances.kept)
-    n = defined.sum(axis=1, keepdims=True)
-    mean = np.where(defined, distances.kept, 0.0).sum(axis=1, keepdims=True) / np.maximum(n, 1)
-    similarity = rankings.square(1.0 - np.where(defined, distances.kept, mean))
-    return similarity[:, linked[:, None], linked], len(linked) * (len(linked) - 1) // 2 - int(n[0, 0])
+    is_defined = np.isfinite(distances.kept)
+    n_defined = is_defined.sum(axis=1, keepdims=True)
+    mean_distance = np.where(is_defined, distances.kept, 0.0).sum(axis=1, keepdims=True) / np.maximum(n_defined, 1)
+    similarity = rankings.square(1.0 - np.where(is_defined, distances.kept, mean_distance))
+    return similarity[:, linked[:, None], linked], len(linked) * (len(linked) - 1) // 2 - int(n_defined[0, 0])
 
 
 def labelled(who: RaterScores, raters: Iterable[int], end: str = "") -> dict[str, list[str]]:
@@ -158,13 +164,15 @@ def labelled(who: RaterScores, raters: Iterable[int], end: str = "") -> dict[str
     return {f"rater{end}": [who.names[i] for i in raters], f"kind{end}": [who.kinds[i] for i in raters]}
 
 
-def _component_columns(explained: Floats, null: Floats, confidence: float, clusters: int) -> dict[str, Any]:
+def _component_columns(explained: Floats, shuffled: Floats, confidence: float, n_clusters: int) -> dict[str, Any]:
     # Sums of ranks have a constant total, so the last component may be empty.
-    explained, null = (shares[:, explained[0] > EMPTY] for shares in (explained, null.mean(axis=0, keepdims=True)))
+    explained, shuffled = (
+        shares[:, explained[0] > EMPTY] for shares in (explained, shuffled.mean(axis=0, keepdims=True))
+    )
     return {
         "component": np.arange(1, explained.shape[1] + 1),
-        **with_interval("explained_variance", explained, confidence, clusters=clusters, bounds=intervals.SHARE),
+        **with_interval("explained_variance", explained, confidence, clusters=n_clusters, bounds=intervals.SHARE),
         "cumulative": np.cumsum(explained[0]),
-        "null": null[0],
-        "null_cumulative": np.cumsum(null[0]),
+        "null": shuffled[0],
+        "null_cumulative": np.cumsum(shuffled[0]),
     }

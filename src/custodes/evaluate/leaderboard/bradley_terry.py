@@ -138,8 +138,8 @@ def fit_comparisons(
     options: Options,
 ) -> FittedModel:
     """Fit the model to the comparisons of one rater."""
-    _, battles, about = _model_data(comparisons, design, covariates)
-    return _fitted(battles, rng, options, **about)
+    _, battles, covariate_fields = _model_data(comparisons, design, covariates)
+    return _fitted(battles, rng, options, **covariate_fields)
 
 
 def fit_counts(
@@ -150,10 +150,10 @@ def fit_counts(
     The model has intervals and tests only if comparisons are `independent` (no two comparisons share an item).
     """
     first, second = (label_codes(counts[name], systems) for name in ("system_a", "system_b"))
-    number = counts.select(list(SIGNS)).to_numpy()
+    counts_of_outcome = counts.select(list(SIGNS)).to_numpy()
     columns = {SHOWN_FIRST: counts["order"].to_numpy()}
-    covariates, about = _identified(columns, first, second, len(systems), number.sum(axis=1))
-    row, outcome = np.nonzero(number)
+    covariates, covariate_fields = _identified(columns, first, second, len(systems), counts_of_outcome.sum(axis=1))
+    row, outcome = np.nonzero(counts_of_outcome)
     battles = Battles(
         first=first[row],
         second=second[row],
@@ -161,17 +161,17 @@ def fit_counts(
         unit=np.arange(len(row)),
         weight=np.ones(len(row)),
         covariates=covariates[row],
-        times=number[row, outcome],
+        times=counts_of_outcome[row, outcome],
     )
     if independent:
-        return _fitted(battles, rng, options, **about)
-    model = _fitted(battles, rng, replace(options, resamples=0, test_pairs=False), **about)
+        return _fitted(battles, rng, options, **covariate_fields)
+    model = _fitted(battles, rng, replace(options, resamples=0, test_pairs=False), **covariate_fields)
     assert model.pairs is not None
     unknown = np.full(len(model.pairs.first), np.nan)
     return replace(model, pairs=replace(model.pairs, low=unknown, high=unknown))
 
 
-def _fitted(battles: Battles, rng: np.random.Generator, options: Options, **about: Any) -> FittedModel:
+def _fitted(battles: Battles, rng: np.random.Generator, options: Options, **covariate_fields: Any) -> FittedModel:
     """Fit the model to comparisons; `about` has the other fields of the result."""
     n_systems, resamples, confidence = options.n_systems, options.resamples, options.confidence
     # Strengths, win rates, ranks and points of each system, and sorted copies of them.
@@ -182,20 +182,20 @@ def _fitted(battles: Battles, rng: np.random.Generator, options: Options, **abou
     rates = system_rates(battles, n_systems=n_systems, resamples=resamples, rng=np.random.default_rng(STREAM))
     pairs = pair_rates(battles, confidence=confidence)
     low, high = system_intervals(rates, battles, confidence=confidence)
-    ranked = ranks(fit, confidence=confidence)
+    system_ranks = ranks(fit, confidence=confidence)
     return FittedModel(
         strengths=fit,
-        ranks=ranked,
+        ranks=system_ranks,
         rates=rates,
         rates_low=low,
         rates_high=high,
         pairs=pairs,
         direct=direct_tests(pairs, battles, fit, confidence=confidence) if options.test_pairs else None,
         removal=smallest_removal(battles, fit) if options.search_removal else None,
-        more_battles=more_battles(fit, pairs, ranked.apart, confidence=confidence),
+        more_battles=more_battles(fit, pairs, system_ranks.apart, confidence=confidence),
         battles=_per_system(battles.first, battles.second, n_systems, battles.often),
         opponents=_per_system(pairs.first, pairs.second, n_systems),
-        **about,
+        **covariate_fields,
     )
 
 
@@ -213,48 +213,50 @@ def fit_corrected(
     A comparison of the metric is used only if annotators compared both of its systems (with any system).
     """
     n_systems = options.n_systems
-    annotated = _per_system(human.first, human.second, n_systems) > 0
-    chosen = metric.where(annotated[metric.first] & annotated[metric.second])
-    rows, battles, about = _model_data(chosen, design, covariates)
-    place, labelled = matched(human, rows)
-    labels = int(labelled.sum())
-    result = CorrectedModel(metric=metric.raters[0], labels=labels, battles=len(rows))
-    if not 0 < labels < len(rows):
+    is_annotated = _per_system(human.first, human.second, n_systems) > 0
+    metric_rows = metric.where(is_annotated[metric.first] & is_annotated[metric.second])
+    rows, battles, covariate_fields = _model_data(metric_rows, design, covariates)
+    human_row, is_labelled = matched(human, rows)
+    n_labels = int(is_labelled.sum())
+    result = CorrectedModel(metric=metric.raters[0], labels=n_labels, battles=len(rows))
+    if not 0 < n_labels < len(rows):
         return replace(
-            result, reason=f"annotators rated {'all' if labels else 'none'} of the comparisons of the metric"
+            result, reason=f"annotators rated {'all' if n_labels else 'none'} of the comparisons of the metric"
         )
-    human_sign = np.where(labelled, human.sign[place], ABSENT).astype(np.int8)
+    human_sign = np.where(is_labelled, human.sign[human_row], ABSENT).astype(np.int8)
     probabilities = design.probability[rows.item]
     probability = probabilities if np.isfinite(probabilities).all() else None
     if probability is None and np.isfinite(probabilities).any():
-        some = [design.items[i] for i in np.unique(rows.item[np.isnan(probabilities)])]
+        unknown_items = [design.items[i] for i in np.unique(rows.item[np.isnan(probabilities)])]
         return replace(
-            result, reason=f"the items table gives no probability for {len(some)} items ({listed(some, limit=2)})"
+            result,
+            reason=f"the items table gives no probability for {len(unknown_items)} items "
+            f"({listed(unknown_items, limit=2)})",
         )
-    different = int((human_sign != rows.sign)[labelled].sum())
-    if different < FEWEST_DIFFERENT:
-        reason = (
-            f"annotators and metric differ on only {different} of {labels} comparisons, so the "
+    n_different = int((human_sign != rows.sign)[is_labelled].sum())
+    if n_different < FEWEST_DIFFERENT:
+        reason_text = (
+            f"annotators and metric differ on only {n_different} of {n_labels} comparisons, so the "
             "metric's errors cannot be estimated"
         )
-        return replace(result, reason=reason)
-    human_order, reason = human.order[place][labelled], ""
-    if not _same_order(human_order, rows, labelled, n_systems=n_systems):
-        reason = unbalanced_order(human_order, rows.pair[labelled], design.units[rows.item[labelled]])
-        missing, result = about["missing"], replace(result, order_averaged=True)
-        _, battles, about = _model_data(replace(rows, order=np.zeros(len(rows))), design, covariates)
-        about["missing"] = missing
-    if not reason and probability is not None:
-        reason = not_as_likely(probability, labelled, item=rows.item, units=design.units)
-    if reason:
-        return replace(result, reason=reason)
+        return replace(result, reason=reason_text)
+    human_order, reason_text = human.order[human_row][is_labelled], ""
+    if not _same_order(human_order, rows, is_labelled, n_systems=n_systems):
+        reason_text = unbalanced_order(human_order, rows.pair[is_labelled], design.units[rows.item[is_labelled]])
+        n_missing, result = covariate_fields["missing"], replace(result, order_averaged=True)
+        _, battles, covariate_fields = _model_data(replace(rows, order=np.zeros(len(rows))), design, covariates)
+        covariate_fields["missing"] = n_missing
+    if not reason_text and probability is not None:
+        reason_text = not_as_likely(probability, is_labelled, item=rows.item, units=design.units)
+    if reason_text:
+        return replace(result, reason=reason_text)
     proportions = beyond_systems(
-        battles.covariates[labelled], battles.first[labelled], battles.second[labelled], n_systems=n_systems
+        battles.covariates[is_labelled], battles.first[is_labelled], battles.second[is_labelled], n_systems=n_systems
     )
     if not proportions.all():
-        constant = listed(list(compress(about["effects"], proportions == 0)))
-        reason = f"on the comparisons that annotators rated, {constant} does not vary within systems"
-        return replace(result, reason=reason)
+        constant = listed(list(compress(covariate_fields["effects"], proportions == 0)))
+        reason_text = f"on the comparisons that annotators rated, {constant} does not vary within systems"
+        return replace(result, reason=reason_text)
     fit = corrected(
         battles,
         human_sign,
@@ -282,7 +284,7 @@ def fit_corrected(
         more_battles=np.empty(0),
         battles=_per_system(rows.first, rows.second, n_systems),
         opponents=_per_system(first, second, n_systems),
-        **about,
+        **covariate_fields,
     )
     return replace(result, model=model, power=fit.power, saving=fit.saving)
 
@@ -292,9 +294,9 @@ def _same_order(human_order: Floats, rows: Comparisons, labelled: Bools, *, n_sy
 
     `human_order` (labelled rows,) is the order in which annotators saw the outputs.
     """
-    pair, metric_order = rows.first * n_systems + rows.second, rows.order[labelled]
+    pair_codes, metric_order = rows.first * n_systems + rows.second, rows.order[labelled]
     return bool((human_order == metric_order).all()) or not (
-        order_matters(pair, rows.order) or order_matters(pair[labelled], human_order)
+        order_matters(pair_codes, rows.order) or order_matters(pair_codes[labelled], human_order)
     )
 
 
@@ -307,14 +309,14 @@ def unbalanced_order(order: Floats, pair: Ints, units: Ints) -> str:
     """
     from scipy.stats import chi2
 
-    placed = np.flatnonzero(np.abs(order) == 1)
-    if not placed.size:
+    known_orders = np.flatnonzero(np.abs(order) == 1)
+    if not known_orders.size:
         return ""
-    pairs, of = np.unique(pair[placed], return_inverse=True)
-    clusters, unit = np.unique(units[placed], return_inverse=True)
+    pairs, pair_index = np.unique(pair[known_orders], return_inverse=True)
+    clusters, cluster_index = np.unique(units[known_orders], return_inverse=True)
     sums = np.zeros((len(pairs), len(clusters)))
-    np.add.at(sums, (of, unit), order[placed])
-    variance = np.maximum((sums**2).sum(axis=1), np.bincount(of))
+    np.add.at(sums, (pair_index, cluster_index), order[known_orders])
+    variance = np.maximum((sums**2).sum(axis=1), np.bincount(pair_index))
     if chi2.sf((sums.sum(axis=1) ** 2 / variance).sum(), len(pairs)) >= NOT_RANDOM:
         return ""
     return (
@@ -333,16 +335,16 @@ def not_as_likely(probability: Floats, labelled: Bools, *, item: Ints, units: In
     """
     from scipy.special import erfc
 
-    items, at, of = np.unique(item, return_index=True, return_inverse=True)
-    sampled = np.bincount(of, weights=labelled, minlength=len(items)) > 0
-    expected = probability[at]
-    surplus = sampled - expected
+    items, first_row, item_index = np.unique(item, return_index=True, return_inverse=True)
+    is_sampled = np.bincount(item_index, weights=labelled, minlength=len(items)) > 0
+    expected = probability[first_row]
+    surplus = is_sampled - expected
     by_unit = np.bincount(units[items], weights=surplus)
     variance = max(float((expected * (1 - expected)).sum()), float(by_unit @ by_unit))
     if not variance or erfc(abs(surplus.sum()) / np.sqrt(2 * variance)) >= NOT_RANDOM:
         return ""
     return (
-        f"annotators rated {sampled.sum()} of {len(items)} items, but the probabilities in the "
+        f"annotators rated {is_sampled.sum()} of {len(items)} items, but the probabilities in the "
         f"items table add up to {expected.sum():.3g}"
     )
 
@@ -351,26 +353,29 @@ def _model_data(
     comparisons: Comparisons, design: Design, covariates: Sequence[Covariate]
 ) -> tuple[Comparisons, Battles, dict[str, Any]]:
     """Return the comparisons with known covariates, the data for the fit, and the model's fields about covariates."""
-    values = {covariate.name: covariate.differences(comparisons) for covariate in covariates}
-    unknown = [name for name, column in values.items() if np.isnan(column).all()]
-    complete = np.ones(len(comparisons), dtype=bool)
-    for name in values.keys() - unknown:
-        complete &= np.isfinite(values[name])
-    rows = comparisons if complete.all() else comparisons.where(complete)
+    differences = {covariate.name: covariate.differences(comparisons) for covariate in covariates}
+    unknown_names = [name for name, column in differences.items() if np.isnan(column).all()]
+    is_complete = np.ones(len(comparisons), dtype=bool)
+    for name in differences.keys() - unknown_names:
+        is_complete &= np.isfinite(differences[name])
+    rows = comparisons if is_complete.all() else comparisons.where(is_complete)
     columns = {SHOWN_FIRST: rows.order}
-    columns |= {name: column[complete] for name, column in values.items() if name not in unknown}
+    columns |= {name: column[is_complete] for name, column in differences.items() if name not in unknown_names}
     first, second = rows.first, rows.second
-    identified, about = _identified(columns, first, second, len(design.systems))
+    identified_covariates, covariate_fields = _identified(columns, first, second, len(design.systems))
     battles = Battles(
         first=first,
         second=second,
         sign=rows.sign,
         unit=np.unique(design.units[rows.item], return_inverse=True)[1],
         weight=design.weights[rows.item],
-        covariates=identified,
+        covariates=identified_covariates,
     )
-    about |= {"unvaried": (*unknown, *about["unvaried"]), "missing": int((~complete).sum())}
-    return rows, battles, about
+    covariate_fields |= {
+        "unvaried": (*unknown_names, *covariate_fields["unvaried"]),
+        "missing": int((~is_complete).sum()),
+    }
+    return rows, battles, covariate_fields
 
 
 def _identified(
@@ -383,9 +388,9 @@ def _identified(
     if not order_matters(first * n_systems + second, columns[SHOWN_FIRST], number):
         columns = {name: column for name, column in columns.items() if name != SHOWN_FIRST}
     stacked = np.stack([*columns.values()], axis=1) if columns else np.empty((len(first), 0))
-    varies = beyond_systems(stacked, first, second, n_systems=n_systems) > 0
-    names = {"effects": tuple(compress(columns, varies)), "unvaried": tuple(compress(columns, ~varies))}
-    return stacked[:, varies], {**names, "missing": 0}
+    is_varying = beyond_systems(stacked, first, second, n_systems=n_systems) > 0
+    names = {"effects": tuple(compress(columns, is_varying)), "unvaried": tuple(compress(columns, ~is_varying))}
+    return stacked[:, is_varying], {**names, "missing": 0}
 
 
 def order_matters(pair: Ints, order: Floats, number: Ints | None = None) -> bool:
@@ -401,11 +406,11 @@ def order_matters(pair: Ints, order: Floats, number: Ints | None = None) -> bool
 
 def matched(human: Comparisons, rows: Comparisons) -> tuple[Ints, Bools]:
     """(n,): the position of the human comparison on the same outputs as each row, and whether there is one."""
-    place = np.searchsorted(human.keys, rows.keys).clip(max=len(human) - 1)
-    return place, human.keys[place] == rows.keys
+    human_row = np.searchsorted(human.keys, rows.keys).clip(max=len(human) - 1)
+    return human_row, human.keys[human_row] == rows.keys
 
 
 def _per_system(first: Ints, second: Ints, n_systems: int, number: Ints | None = None) -> Ints:
     """(systems,): number of comparisons of each system."""
-    counts = [np.bincount(side, weights=number, minlength=n_systems) for side in (first, second)]
+    counts = [np.bincount(systems, weights=number, minlength=n_systems) for systems in (first, second)]
     return np.asarray(counts[0] + counts[1]).astype(np.int64)

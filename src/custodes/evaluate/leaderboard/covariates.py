@@ -45,12 +45,12 @@ class Covariate:
         n_systems = len(comparisons.systems)
         item = label_codes(self.rows["item"], comparisons.items)
         system = label_codes(self.rows["system"], comparisons.systems)
-        inside = np.flatnonzero((item >= 0) & (system >= 0))
-        output = item[inside] * n_systems + system[inside]
-        order = np.argsort(output)
-        output, value = output[order], self.rows["value"].to_numpy()[inside][order]
+        known_rows = np.flatnonzero((item >= 0) & (system >= 0))
+        output_codes = item[known_rows] * n_systems + system[known_rows]
+        sorting = np.argsort(output_codes)
+        output_codes, value = output_codes[sorting], self.rows["value"].to_numpy()[known_rows][sorting]
         first, second = (
-            _value_of(comparisons.item.astype(np.int64) * n_systems + side, output, value)
+            _value_of(comparisons.item.astype(np.int64) * n_systems + side, output_codes, value)
             for side in (comparisons.first, comparisons.second)
         )
         return first - second
@@ -64,22 +64,23 @@ def _value_of(outputs: Ints, output: Ints, value: Floats) -> Floats:
     """
     if not output.size:
         return np.full(len(outputs), np.nan)
-    at = np.searchsorted(output, outputs).clip(max=output.size - 1)
-    return np.where(output[at] == outputs, value[at], np.nan)
+    row = np.searchsorted(output, outputs).clip(max=output.size - 1)
+    return np.where(output[row] == outputs, value[row], np.nan)
 
 
 def check_names(names: Sequence[str], study: Study) -> None:
     """Raise `OptionError` for a covariate that the study lacks."""
-    scored = study.ratings.frame.filter(pl.col("item") != "")["rater"].unique(maintain_order=True).to_list()
+    score_raters = study.ratings.frame.filter(pl.col("item") != "")["rater"].unique(maintain_order=True).to_list()
     for name in names:
         if name == LENGTH and study.outputs is None:
             raise OptionError(
                 f"covariates={LENGTH!r}: {study.name} has no texts whose words could be counted; add a file of outputs"
             )
-        if name != LENGTH and name not in scored:
+        if name != LENGTH and name not in score_raters:
             raise OptionError(
-                f"covariates={name!r}: no rater with this name gave scores{suggestion(name, [LENGTH, *scored])}; "
-                f"allowed are {LENGTH} (needs texts) and raters with scores ({listed(scored) or 'this study has none'})"
+                f"covariates={name!r}: no rater with this name gave scores{suggestion(name, [LENGTH, *score_raters])}; "
+                f"allowed are {LENGTH} (needs texts) and raters with scores "
+                f"({listed(score_raters) or 'this study has none'})"
             )
 
 
@@ -87,9 +88,9 @@ def covariate(name: str, study: Study, *, aspect: str) -> Covariate:
     """Return the covariate with a valid name: the log number of words, or a rater's scores in standard deviations."""
     if name == LENGTH:
         assert study.outputs is not None
-        words = pl.col("text").str.count_matches(r"\S+").clip(1).log()
-        return Covariate(name=name, rows=study.outputs.texts.select("item", "system", value=words))
+        log_words = pl.col("text").str.count_matches(r"\S+").clip(1).log()
+        return Covariate(name=name, rows=study.outputs.texts.select("item", "system", value=log_words))
     rows = of_aspect(study.ratings.frame.filter(pl.col("item") != "", pl.col("rater") == name), aspect)
     means = rows.group_by("item", "system", maintain_order=True).agg(value=pl.col("score").mean())
-    spread = means["value"].std() or 1.0  # constant scores are rejected later
-    return Covariate(name=name, rows=means.with_columns(pl.col("value") / spread))
+    standard_deviation = means["value"].std() or 1.0  # constant scores are rejected later
+    return Covariate(name=name, rows=means.with_columns(pl.col("value") / standard_deviation))

@@ -67,9 +67,11 @@ def main_rows(board: Leaderboard, table: pl.DataFrame) -> pl.DataFrame:
     raters = board.systems["rater"]
     if raters.n_unique() <= FEW_RATERS or HUMAN not in raters:
         return table
-    best = best_corrected(board).select("aspect", rater=CORRECTED + pl.col("metric"))
-    people = board.systems.filter(rater=HUMAN).select("aspect", "rater").unique()
-    return table.join(pl.concat([people, best]), on=["aspect", "rater"], how="semi", maintain_order="left")
+    best_corrections = best_corrected(board).select("aspect", rater=CORRECTED + pl.col("metric"))
+    human_rows = board.systems.filter(rater=HUMAN).select("aspect", "rater").unique()
+    return table.join(
+        pl.concat([human_rows, best_corrections]), on=["aspect", "rater"], how="semi", maintain_order="left"
+    )
 
 
 @result
@@ -333,61 +335,72 @@ def leaderboard(
     >>> board.systems.filter(rater="human")["system"][0]
     'Birch'
     """
-    labels = tuple(study.raters.direction) if isinstance(study, Study) else ()
-    names = tuple(dict.fromkeys(value_list("covariates", covariates, labels=labels)))
-    options = partial(Options, tie_model=tie_model, confidence=confidence, resamples=resamples)
+    rater_names = tuple(study.raters.direction) if isinstance(study, Study) else ()
+    covariate_names = tuple(dict.fromkeys(value_list("covariates", covariates, labels=rater_names)))
+    make_options = partial(Options, tie_model=tie_model, confidence=confidence, resamples=resamples)
     reference: Callable[[str], Iterable[dict[str, Any]]] = lambda aspect: ()  # noqa: E731
     interim = dict[str, list[dict[str, Any]]]()
     if isinstance(study, Study):
-        check_names(names, study)
+        check_names(covariate_names, study)
         chosen = study.select(**selection_of(setting), one_side=True)
         systems, comparisons = chosen.systems, compared_by_any(chosen, setting)
-        columns = {
-            aspect: [covariate(name, study, aspect=aspect) for name in names] for aspect in {"", *chosen.aspects}
+        covariates_of_aspect = {
+            aspect: [covariate(name, study, aspect=aspect) for name in covariate_names]
+            for aspect in {"", *chosen.aspects}
         }
-        overall = settings(setting)["ties"] != "calibrated" and not names
+        shares_overall_models = settings(setting)["ties"] != "calibrated" and not covariate_names
         reference = partial(reference_rows, chosen, confidence=confidence)
         test_pairs = not any(note.rule == STOPPED for note in chosen.notes)
-        drawn = not chosen.looks.is_empty()
-        if drawn and len(study.preferences.frame):
+        has_interim_analyses = not chosen.looks.is_empty()
+        if has_interim_analyses and len(study.preferences.frame):
             interim[study.preferences.frame["aspect"][0]] = _interim(chosen.looks)
-        model_options = options(n_systems=len(systems), test_pairs=test_pairs, by_pair=drawn)
-        models, fits = _models(comparisons, columns, overall=overall, options=model_options)
+        model_options = make_options(n_systems=len(systems), test_pairs=test_pairs, by_pair=has_interim_analyses)
+        label_of_model, fit_of_label = _models(
+            comparisons, covariates_of_aspect, shares_overall_models=shares_overall_models, options=model_options
+        )
         notes = [*chosen.notes, *(note for comparison in comparisons for note in comparison.notes)]
     else:
         systems = study.systems
-        _check_counts(systems, names, setting)
+        _check_counts(systems, covariate_names, setting)
         comparisons, notes = (), list(study.notes)
-        models, fits = _models_of_counts(study, options=options(n_systems=len(systems)), notes=notes)
+        label_of_model, fit_of_label = _models_of_counts(
+            study, options=make_options(n_systems=len(systems)), notes=notes
+        )
     fitted_models = each(
-        lambda label, generator: fits[label](generator),
-        list(fits),
+        lambda label, generator: fit_of_label[label](generator),
+        list(fit_of_label),
         rng=np.random.default_rng(rng),
         progress=progress,
         desc="leaderboard",
         label=str,
     )
-    by_label = dict(zip(fits, fitted_models, strict=True))
-    results = {place: by_label[label] for place, label in models.items()}
-    for name in names:
+    model_of_label = dict(zip(fit_of_label, fitted_models, strict=True))
+    result_of_model = {aspect_and_rater: model_of_label[label] for aspect_and_rater, label in label_of_model.items()}
+    for name in covariate_names:
         if all(name in model.unvaried for model in map(_model_of, fitted_models) if model is not None):
             raise OptionError(
                 f"covariates={name!r}: the covariate does not vary within systems, so its effect cannot be separated "
                 "from the strengths; omit this covariate"
             )
-    rules, tables, more = [note.rule for note in notes], [], list[Note]()
+    note_rules, tables, model_notes = [note.rule for note in notes], [], list[Note]()
     for aspect in [comparison.aspect for comparison in comparisons] or [""]:
-        by_rater = {rater: result for (of, rater), result in results.items() if of == aspect}
-        corrected = [result for result in by_rater.values() if isinstance(result, CorrectedModel)]
-        fitted = {rater: model for rater, result in by_rater.items() if (model := _model_of(result)) is not None}
-        rows = rows_of(fitted, corrected, systems=systems, confidence=confidence)
+        result_of_rater = {
+            rater: result for (result_aspect, rater), result in result_of_model.items() if result_aspect == aspect
+        }
+        corrected = [result for result in result_of_rater.values() if isinstance(result, CorrectedModel)]
+        model_of_rater = {
+            rater: model for rater, result in result_of_rater.items() if (model := _model_of(result)) is not None
+        }
+        rows = rows_of(model_of_rater, corrected, systems=systems, confidence=confidence)
         tables.append(
             Leaderboard.part(aspect, **rows, reference=list(reference(aspect)), interim=interim.get(aspect, ()))
         )
-        more += notes_on(aspect, fitted, corrected, systems=systems, rules=rules, resamples=resamples)
-    adjusted = [name for name in names if any(name in comparison.compared for comparison in comparisons)]
+        model_notes += notes_on(
+            aspect, model_of_rater, corrected, systems=systems, rules=note_rules, resamples=resamples
+        )
+    adjusted = [name for name in covariate_names if any(name in comparison.compared for comparison in comparisons)]
     message = f"the model adjusts for {listed(adjusted)}, so there is no ranking by these raters"
-    return Leaderboard.of(tables, [*notes, *noted(("rater-held-equal", len(adjusted), message)), *more])
+    return Leaderboard.of(tables, [*notes, *noted(("rater-held-equal", len(adjusted), message)), *model_notes])
 
 
 def _interim(looks: pl.DataFrame) -> list[dict[str, Any]]:
@@ -405,36 +418,38 @@ def _models(
     comparisons: Sequence[RaterComparison],
     covariates: Mapping[str, Sequence[Covariate]],
     *,
-    overall: bool,
+    shares_overall_models: bool,
     options: Options,
 ) -> tuple[dict[tuple[str, str], str], dict[str, Fit]]:
     """Return the label of the model of each aspect and rater (human ratings first), and the fit function of each label.
 
-    Raters used as covariates are left out. If `overall`, a metric that rates outputs as a whole has one model for all
-    aspects.
+    Raters used as covariates are left out. If `shares_overall_models`, a metric that rates outputs as a whole has one
+    model for all aspects.
     """
-    models, fits = dict[tuple[str, str], str](), dict[str, Fit]()
+    label_of_model, fit_of_label = dict[tuple[str, str], str](), dict[str, Fit]()
     for comparison in comparisons:
         aspect, table = comparison.aspect, comparison.preferences
         excluded = {column.name for column in covariates[aspect]}
         rows = {name: table.of_rater(table.raters.index(name)) for name in comparison.compared if name not in excluded}
-        of_aspect = partial(fit_comparisons, design=comparison.design, options=options, covariates=covariates[aspect])
+        fit_rows = partial(fit_comparisons, design=comparison.design, options=options, covariates=covariates[aspect])
         human = rows.pop(HUMAN, None)
         # In studies with annotators, metrics have no search for removals, because the search refits many models.
-        of_metric = partial(of_aspect, options=replace(options, search_removal=human is None))
+        fit_metric_rows = partial(fit_rows, options=replace(options, search_removal=human is None))
         if human is not None:
-            models[aspect, HUMAN] = f"{aspect}|{HUMAN}"
-            weighted = comparison.design.weighted_by_selection
-            fits[models[aspect, HUMAN]] = partial(of_aspect, human, design=weighted)
+            label_of_model[aspect, HUMAN] = f"{aspect}|{HUMAN}"
+            weighted_design = comparison.design.weighted_by_selection
+            fit_of_label[label_of_model[aspect, HUMAN]] = partial(fit_rows, human, design=weighted_design)
             for name, metric in rows.items():
                 if not matched(human, metric)[1].all():
-                    models[aspect, CORRECTED + name] = f"{aspect}|{CORRECTED}{name}"
-                    fit = partial(fit_corrected, metric, human=human, **of_aspect.keywords)
-                    fits[models[aspect, CORRECTED + name]] = fit
+                    label_of_model[aspect, CORRECTED + name] = f"{aspect}|{CORRECTED}{name}"
+                    fit = partial(fit_corrected, metric, human=human, **fit_rows.keywords)
+                    fit_of_label[label_of_model[aspect, CORRECTED + name]] = fit
         for name, metric in rows.items():
-            models[aspect, name] = f"{'' if overall and name in comparison.overall else aspect}|{name}"
-            fits.setdefault(models[aspect, name], partial(of_metric, metric))
-    return models, fits
+            label_of_model[aspect, name] = (
+                f"{'' if shares_overall_models and name in comparison.overall else aspect}|{name}"
+            )
+            fit_of_label.setdefault(label_of_model[aspect, name], partial(fit_metric_rows, metric))
+    return label_of_model, fit_of_label
 
 
 def _models_of_counts(
@@ -444,20 +459,20 @@ def _models_of_counts(
 
     The limitations of counts are appended to `notes`.
     """
-    fits, dependent = dict[str, Fit](), []
+    fit_of_label, dependent_raters = dict[str, Fit](), []
     for rater in counts.raters:
         rows = counts.outcomes.filter(pl.col("rater") == rater)
-        independent = counts.items.get(rater, 0) >= int(rows.select(list(SIGNS)).to_numpy().sum())
-        of_rater = partial(fit_counts, rows, systems=counts.systems, independent=independent, options=options)
-        fits[f"|{rater}"] = of_rater
-        if not independent:
-            dependent.append(rater)
+        is_independent = counts.items.get(rater, 0) >= int(rows.select(list(SIGNS)).to_numpy().sum())
+        fit_rater = partial(fit_counts, rows, systems=counts.systems, independent=is_independent, options=options)
+        fit_of_label[f"|{rater}"] = fit_rater
+        if not is_independent:
+            dependent_raters.append(rater)
     message = (
-        f"{listed(dependent, limit=4)}: counts do not record which comparisons share an item, so "
+        f"{listed(dependent_raters, limit=4)}: counts do not record which comparisons share an item, so "
         "there are no intervals and no tests; for intervals and tests, give the study instead of counts"
     )
-    notes += noted(("counts-share-items", bool(dependent), message))
-    return {("", rater): f"|{rater}" for rater in counts.raters}, fits
+    notes += noted(("counts-share-items", bool(dependent_raters), message))
+    return {("", rater): f"|{rater}" for rater in counts.raters}, fit_of_label
 
 
 def _check_counts(systems: Sequence[str], covariates: Sequence[str], setting: Setting) -> None:

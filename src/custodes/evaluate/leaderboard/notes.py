@@ -33,25 +33,25 @@ def notes_on(
 ) -> list[Note]:
     """Return the notes of one aspect on the model of each rater; `rules` are the rules of existing notes."""
     label = label_of(aspect)
-    raters = defaultdict[tuple[str, str], list[str]](list)  # by rule and message
+    raters_of_message = defaultdict[tuple[str, str], list[str]](list)  # by rule and message
     for rater, model in models.items():
         for rule, message in _messages(systems, model):
-            raters[rule, message].append(rater)
+            raters_of_message[rule, message].append(rater)
     for correction in corrected:
         if correction.reason:
             message = f"there is no correction, because {correction.reason}"
             if correction.p_random < NOT_RANDOM:
                 message += "; the ranking by annotators holds only for the comparisons that annotators rated"
-            raters["not-corrected", message].append(correction.metric)
+            raters_of_message["not-corrected", message].append(correction.metric)
         elif correction.order_averaged:
             message = (
                 "annotators and metric saw outputs in different orders; the order is averaged out, because annotators "
                 "saw both systems of a pair first equally often"
             )
-            raters["order-averaged", message].append(correction.metric)
+            raters_of_message["order-averaged", message].append(correction.metric)
     notes = [
         Note(rule=rule, message=f"{listed(names, limit=4)}{label}: {message}", aspect=aspect)
-        for (rule, message), names in raters.items()
+        for (rule, message), names in raters_of_message.items()
     ]
     if HUMAN in models and "sides" not in rules and len(systems) == 2 and (models[HUMAN].rates[0] == 1).any():
         message = (
@@ -65,40 +65,40 @@ def notes_on(
             f" systems{label}: the win rate differs significantly from the expected win rate (column p_fit of pairs)"
         )
         notes += noted(("misfit", bool(tests.misfit.any()), message), aspect=aspect)
-    fewest = min((model.strengths.clusters for model in models.values()), default=FEWEST)
-    notes += few_clusters_notes(fewest, resamples, fewest=FEWEST, aspect=aspect)
-    one = f"there is only one item or cluster{label}, so nothing can be resampled and there are no intervals"
-    return [*notes, *noted(("one-item", fewest < 2, one), aspect=aspect)]
+    n_clusters = min((model.strengths.clusters for model in models.values()), default=FEWEST)
+    notes += few_clusters_notes(n_clusters, resamples, fewest=FEWEST, aspect=aspect)
+    one_text = f"there is only one item or cluster{label}, so nothing can be resampled and there are no intervals"
+    return [*notes, *noted(("one-item", n_clusters < 2, one_text), aspect=aspect)]
 
 
 def _messages(systems: Sequence[str], model: FittedModel) -> list[tuple[str, str]]:
     """Return the rules and messages of the notes on one model."""
     part, unknown, pairs = parts(model), model.unknown, model.pairs
-    members = [_some(systems, (part == number) & ~unknown) for number in np.unique(part[~unknown])]
-    separate = f"systems that are not connected by comparisons cannot be compared: {' | '.join(members)}"
-    ties_only = pairs is not None and not pairs.outcomes[:, [0, 2]].any()
-    unbounded = "" if ties_only else _unbounded(systems, model)
-    not_met = ((model.opponents < (~unknown).sum() - 1) & ~unknown).any()
+    members_of_part = [_some(systems, (part == number) & ~unknown) for number in np.unique(part[~unknown])]
+    parts_text = f"systems that are not connected by comparisons cannot be compared: {' | '.join(members_of_part)}"
+    is_all_ties = pairs is not None and not pairs.outcomes[:, [0, 2]].any()
+    unbounded_text = "" if is_all_ties else _unbounded(systems, model)
+    has_unmet_opponents = ((model.opponents < (~unknown).sum() - 1) & ~unknown).any()
     messages = [
         (
             "no-battle",
             unknown.any() and pairs is not None,
             f"there are no comparisons of {_some(systems, unknown)}, so their strengths cannot be estimated",
         ),
-        ("split", len(members) > 1, f"{separate}. Ranks and groups hold within each part"),
-        ("all-ties", ties_only, "every comparison is a tie, so systems do not differ"),
-        ("unbeaten", unbounded, unbounded),
+        ("split", len(members_of_part) > 1, f"{parts_text}. Ranks and groups hold within each part"),
+        ("all-ties", is_all_ties, "every comparison is a tie, so systems do not differ"),
+        ("unbeaten", unbounded_text, unbounded_text),
         (
             "not-all-met",
-            not_met and pairs is not None,
+            has_unmet_opponents and pairs is not None,
             "not all pairs of systems were compared, so win rates are against different opponents; strengths account "
             "for the opponents",
         ),
     ]
     for cycle, rate, _, _ in cycles(model):
-        beaten = ", ".join(f"{systems[a]} beats {systems[b]}" for a, b in pairwise([*cycle, cycle[0]]))
+        cycle_text = ", ".join(f"{systems[a]} beats {systems[b]}" for a, b in pairwise([*cycle, cycle[0]]))
         message = (
-            f"{beaten} (each significantly, with at least {rate:.0%} of the points), so no ranking describes these"
+            f"{cycle_text} (each significantly, with at least {rate:.0%} of the points), so no ranking describes these"
             " systems; read the table pairs instead of the strengths"
         )
         messages.append(("cycle", True, message))
@@ -107,21 +107,25 @@ def _messages(systems: Sequence[str], model: FittedModel) -> list[tuple[str, str
         for name in model.unvaried
     ]
     messages.append(("no-covariate", model.missing, f"{model.missing} comparisons without a covariate are excluded"))
-    return [(rule, message) for rule, applies, message in messages if applies]
+    return [(rule, message) for rule, is_needed, message in messages if is_needed]
 
 
 def _unbounded(systems: Sequence[str], model: FittedModel) -> str:
     """Return the message on systems whose strength is finite only by a penalty; empty if there is no such system."""
-    unbounded, rate = ~model.strengths.bounded & ~model.unknown, model.rates[0]
-    kinds = (
+    is_unbounded, rate = ~model.strengths.bounded & ~model.unknown, model.rates[0]
+    masks_and_texts = (
         (rate == 1, "won every comparison"),
         (rate == 0, "lost every comparison"),
         (~np.isin(rate, [0, 1]), "won or lost, alone or as a group, every comparison with other systems"),
     )
-    groups = [f"{_some(systems, unbounded & which)} {what}" for which, what in kinds if (unbounded & which).any()]
-    if not groups:
+    group_texts = [
+        f"{_some(systems, is_unbounded & is_kind)} {kind_text}"
+        for is_kind, kind_text in masks_and_texts
+        if (is_unbounded & is_kind).any()
+    ]
+    if not group_texts:
         return ""
-    return f"{', '.join(groups)}: one bound of the interval is unknown"
+    return f"{', '.join(group_texts)}: one bound of the interval is unknown"
 
 
 def _some(systems: Sequence[str], chosen: Bools) -> str:

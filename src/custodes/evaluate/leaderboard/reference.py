@@ -33,38 +33,38 @@ def reference_rows(study: Study, aspect: str, *, confidence: float) -> Iterator[
         if reference is None:
             continue
         rows = _against(rows, reference, study)
-        results = [
+        system_rows = [
             {"rater": str(rater), "system": str(system), "reference": reference, **_row(part, confidence)}
             for (system,), part in rows.group_by("system", maintain_order=True)
         ]
-        yield from sorted(results, key=lambda row: -row["win_rate"])
+        yield from sorted(system_rows, key=lambda row: -row["win_rate"])
 
 
 def _reference(rows: pl.DataFrame) -> str | None:
     """Return the system that takes part in every comparison; None if there is no such system or more than one."""
     pairs = rows.select("system_a", "system_b").unique()
-    common = set.intersection(*({*pair} for pair in pairs.iter_rows()))
-    return common.pop() if len(common) == 1 and pairs.height >= FEWEST_SYSTEMS else None
+    common_systems = set.intersection(*({*pair} for pair in pairs.iter_rows()))
+    return common_systems.pop() if len(common_systems) == 1 and pairs.height >= FEWEST_SYSTEMS else None
 
 
 def _against(rows: pl.DataFrame, reference: str, study: Study) -> pl.DataFrame:
     """Return a row per verdict with system, cluster, `won` (1, .5 or 0), `graded` (probability of winning) and
     `longer` (length minus length of the reference, in characters)."""
-    first = pl.col("system_b") == reference
+    is_first = pl.col("system_b") == reference
     p_a, p_tie, p_b = (pl.col(name) for name in CHANCES)
-    points = pl.when(first).then(p_a).otherwise(p_b) + p_tie / 2
-    won = (1 + pl.when(first).then("preference").otherwise(-pl.col("preference"))) / 2
+    points = pl.when(is_first).then(p_a).otherwise(p_b) + p_tie / 2
+    won = (1 + pl.when(is_first).then("preference").otherwise(-pl.col("preference"))) / 2
     rows = rows.select(
-        "item", won=won.cast(pl.Float64), graded=points, system=pl.when(first).then("system_a").otherwise("system_b")
+        "item", won=won.cast(pl.Float64), graded=points, system=pl.when(is_first).then("system_a").otherwise("system_b")
     )
     cluster = study.items.for_items(rows["item"])["cluster"]
     rows = rows.with_columns(cluster=pl.when(cluster == "").then("item").otherwise(cluster))
     if study.outputs is None:
         return rows.with_columns(longer=pl.lit(None, dtype=pl.Float64))
     length = study.outputs.texts.select("item", "system", length=pl.col("text").str.len_chars().cast(pl.Float64))
-    other = length.filter(system=reference).select("item", other="length")
+    reference_length = length.filter(system=reference).select("item", other="length")
     rows = rows.join(length, on=["item", "system"], how="left", maintain_order="left")
-    rows = rows.join(other, on="item", how="left", maintain_order="left")
+    rows = rows.join(reference_length, on="item", how="left", maintain_order="left")
     return rows.with_columns(longer=pl.col("length") - pl.col("other"))
 
 
@@ -73,7 +73,10 @@ def _row(rows: pl.DataFrame, confidence: float) -> dict[str, Any]:
     graded = rows["graded"].to_numpy() if rows["graded"].null_count() == 0 else won
     units = rows["cluster"].rank("dense").to_numpy().astype(np.intp) - 1
     longer = rows["longer"].to_numpy()
-    values = {"win_rate": _mean(graded, units, confidence), "discrete_win_rate": _mean(won, units, confidence)}
+    rates_and_bounds = {
+        "win_rate": _mean(graded, units, confidence),
+        "discrete_win_rate": _mean(won, units, confidence),
+    }
     reason = ""
     if not np.isfinite(longer).all():
         reason = "not every output has a text"
@@ -81,11 +84,15 @@ def _row(rows: pl.DataFrame, confidence: float) -> dict[str, Any]:
         reason = EXTRAPOLATED
     if reason:
         longer = np.full(len(longer), np.nan)
-    values["length_controlled_win_rate"] = _length_controlled(graded, longer, units, confidence)
-    ends = ("", "_low", "_high")
+    rates_and_bounds["length_controlled_win_rate"] = _length_controlled(graded, longer, units, confidence)
+    suffixes = ("", "_low", "_high")
     return {
         "n": rows.height,
-        **{f"{name}{end}": part for name, parts in values.items() for end, part in zip(ends, parts, strict=True)},
+        **{
+            f"{name}{end}": value
+            for name, rate_and_bounds in rates_and_bounds.items()
+            for end, value in zip(suffixes, rate_and_bounds, strict=True)
+        },
         "reason": reason,
     }
 
@@ -93,19 +100,19 @@ def _row(rows: pl.DataFrame, confidence: float) -> dict[str, Any]:
 def _mean(values: Floats, units: Ints, confidence: float) -> Sequence[float]:
     """Return a mean and the bounds of Student's t interval over clusters."""
     n_units = int(units.max()) + 1
-    sums, sizes = (unit_sums(part, units=units, n_units=n_units) for part in (values, np.ones(len(values))))
+    sums, n_per_cluster = (unit_sums(part, units=units, n_units=n_units) for part in (values, np.ones(len(values))))
     mean = float(values.mean())
     if n_units < 2:
         return mean, np.nan, np.nan
-    error = np.sqrt(n_units / (n_units - 1) * ((sums - mean * sizes) ** 2).sum()) / len(values)
-    reach = student_quantile(confidence, n_units) * float(error)
-    return mean, max(mean - reach, 0.0), min(mean + reach, 1.0)
+    standard_error = np.sqrt(n_units / (n_units - 1) * ((sums - mean * n_per_cluster) ** 2).sum()) / len(values)
+    half_width = student_quantile(confidence, n_units) * float(standard_error)
+    return mean, max(mean - half_width, 0.0), min(mean + half_width, 1.0)
 
 
 def _length_controlled(won: Floats, longer: Floats, units: Ints, confidence: float) -> Sequence[float]:
     """Return the win rate at equal lengths, by logistic regression on tanh of the difference of lengths."""
-    spread = float(longer.std())
-    if not spread > 0:  # NaN without all texts
+    standard_deviation = float(longer.std())
+    if not standard_deviation > 0:  # NaN without all texts
         return np.nan, np.nan, np.nan
-    design = np.stack([np.ones(len(won)), np.tanh(longer / spread)], axis=1)
+    design = np.stack([np.ones(len(won)), np.tanh(longer / standard_deviation)], axis=1)
     return [float(1 / (1 + np.exp(-value))) for value in first_coefficient(won, design, units, confidence=confidence)]

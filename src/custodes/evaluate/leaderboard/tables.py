@@ -59,22 +59,22 @@ def rows_of(
 def parts(model: FittedModel) -> Ints:
     """(systems,): number of the connected component of each system; component 1 has the most comparisons."""
     component = model.strengths.component
-    size = np.bincount(component, weights=model.battles)
-    return np.asarray(np.argsort(np.argsort(-size, kind="stable"))[component] + 1)
+    n_battles = np.bincount(component, weights=model.battles)
+    return np.asarray(np.argsort(np.argsort(-n_battles, kind="stable"))[component] + 1)
 
 
 def _systems(rater: str, model: FittedModel, names: np.ndarray, confidence: float) -> dict[str, Any]:
     """Return the rows of a rater in the table `systems`, sorted by component and strength."""
-    strengths, ranks, unknown = model.strengths, model.ranks, model.unknown
-    estimate, part = strengths.draws[0], parts(model)
+    strengths, ranks, is_unknown = model.strengths, model.ranks, model.unknown
+    estimate, part_of_system = strengths.draws[0], parts(model)
     columns = _with_bounds("strength", strengths.draws, model, confidence)
     # The strength of a system that won or lost everything is finite only by a penalty.
-    unbounded = ~strengths.bounded
-    columns["strength_high"] = np.where(unbounded & (estimate > 0), np.nan, columns["strength_high"])
-    columns["strength_low"] = np.where(unbounded & (estimate <= 0), np.nan, columns["strength_low"])
-    order = np.lexsort((names, np.where(unknown, 0, -up_to_rounding(estimate)), unknown, part))
-    tested = _tested(model)
-    bounds = np.where(unknown | (not tested), np.nan, np.stack([ranks.low, ranks.high]))
+    is_unbounded = ~strengths.bounded
+    columns["strength_high"] = np.where(is_unbounded & (estimate > 0), np.nan, columns["strength_high"])
+    columns["strength_low"] = np.where(is_unbounded & (estimate <= 0), np.nan, columns["strength_low"])
+    order = np.lexsort((names, np.where(is_unknown, 0, -up_to_rounding(estimate)), is_unknown, part_of_system))
+    is_tested = _tested(model)
+    bounds = np.where(is_unknown | (not is_tested), np.nan, np.stack([ranks.low, ranks.high]))
     data = {
         "rater": np.full(len(names), rater),
         "system": names,
@@ -84,13 +84,13 @@ def _systems(rater: str, model: FittedModel, names: np.ndarray, confidence: floa
         "win_rate_low": model.rates_low,
         "win_rate_high": model.rates_high,
         **columns,
-        "rank": np.where(unknown, np.nan, ranks.rank),
+        "rank": np.where(is_unknown, np.nan, ranks.rank),
         "rank_low": bounds[0],
         "rank_high": bounds[1],
-        "group": _groups(model, part, order) if tested else np.full(len(names), None),
+        "group": _groups(model, part_of_system, order) if is_tested else np.full(len(names), None),
         "may_be_first": np.where(np.isnan(bounds[0]), None, bounds[0] == 1),
         "elo": ELO_MEAN + ELO * estimate,
-        "part": np.where(unknown, np.nan, part),
+        "part": np.where(is_unknown, np.nan, part_of_system),
     }
     return {name: np.asarray(values)[order] for name, values in data.items()}
 
@@ -114,9 +114,9 @@ def _groups(model: FittedModel, part: Ints, order: Ints) -> np.ndarray:
     groups = np.full(len(part), None, dtype=object)
     numbers = np.unique(part[~model.unknown])
     for number in numbers:
-        members = [i for i in order if part[i] == number and not model.unknown[i]]
-        words = letters(model.ranks.apart[np.ix_(members, members)], range(len(members)))
-        groups[members] = [f"{number}{word}" if len(numbers) > 1 else word for word in words]
+        positions = [i for i in order if part[i] == number and not model.unknown[i]]
+        letters_of_members = letters(model.ranks.apart[np.ix_(positions, positions)], range(len(positions)))
+        groups[positions] = [f"{number}{word}" if len(numbers) > 1 else word for word in letters_of_members]
     return groups
 
 
@@ -130,9 +130,13 @@ def _pairs(rater: str, model: FittedModel, names: np.ndarray, confidence: float)
         columns = _with_bounds("difference", draws, model, confidence)
         difference[block], low[block], high[block] = columns.values()
     # If the strength of a system is unbounded, one bound of the difference is unknown.
-    unbounded = ~(strengths.bounded[first] & strengths.bounded[second])
+    is_unbounded = ~(strengths.bounded[first] & strengths.bounded[second])
     decision = np.where(~ranks.apart[first, second], "=", np.where(difference > 0, "+", "-"))
-    win, tie, loss = np.exp(difference / 2), float(np.nan_to_num(strengths.ties[0])), np.exp(-difference / 2)
+    win_odds, tie_odds, loss_odds = (
+        np.exp(difference / 2),
+        float(np.nan_to_num(strengths.ties[0])),
+        np.exp(-difference / 2),
+    )
     return {
         "rater": [rater] * len(first),
         "system_a": names[first],
@@ -142,10 +146,10 @@ def _pairs(rater: str, model: FittedModel, names: np.ndarray, confidence: float)
         "win_rate": pairs.rate,
         "win_rate_low": pairs.low,
         "win_rate_high": pairs.high,
-        "expected": (win + tie / 2) / (win + loss + tie),
+        "expected": (win_odds + tie_odds / 2) / (win_odds + loss_odds + tie_odds),
         "difference": difference,
-        "difference_low": np.where(unbounded & (difference <= 0), np.nan, low),
-        "difference_high": np.where(unbounded & (difference > 0), np.nan, high),
+        "difference_low": np.where(is_unbounded & (difference <= 0), np.nan, low),
+        "difference_high": np.where(is_unbounded & (difference > 0), np.nan, high),
         "p_adjusted": ranks.p_adjusted[first, second],
         "decision": decision if _tested(model) else np.full(len(decision), None),
         "note": np.where(ranks.at_threshold[first, second], AT_THRESHOLD, ""),
@@ -175,10 +179,10 @@ def cycles(model: FittedModel) -> list[tuple[list[int], float, float, int]]:
         return []
     n_systems = len(model.battles)
     rate, p_value = np.zeros((n_systems, n_systems)), np.ones((n_systems, n_systems))
-    turned = tests.better < 0
-    winner, loser = np.where(turned, (pairs.second, pairs.first), (pairs.first, pairs.second))
-    decided = tests.better != 0
-    rate[winner[decided], loser[decided]] = np.where(turned, 1 - pairs.rate, pairs.rate)[decided]
+    is_second_better = tests.better < 0
+    winner, loser = np.where(is_second_better, (pairs.second, pairs.first), (pairs.first, pairs.second))
+    is_decided = tests.better != 0
+    rate[winner[is_decided], loser[is_decided]] = np.where(is_second_better, 1 - pairs.rate, pairs.rate)[is_decided]
     p_value[winner, loser] = tests.p_direct
     group, _ = condensation(rate > 0)
     return [
@@ -206,13 +210,13 @@ def _cycles(rater: str, model: FittedModel, names: np.ndarray) -> dict[str, Any]
 def _leaders(rater: str, model: FittedModel, names: np.ndarray) -> dict[str, Any]:
     removal = model.removal
     assert model.pairs is not None
-    number = np.nan if removal is None else float(removal.number)
+    n_removals = np.nan if removal is None else float(removal.number)
     return {
         "rater": [rater],
         "leader": [names[np.nanargmax(up_to_rounding(model.strengths.draws[0]))]],
         "successor": [None if removal is None else names[removal.successor]],
-        "removals": np.array([number]),
-        "proportion": np.array([number / model.pairs.outcomes.sum()]),
+        "removals": np.array([n_removals]),
+        "proportion": np.array([n_removals / model.pairs.outcomes.sum()]),
     }
 
 
@@ -221,10 +225,10 @@ def _effects(rater: str, model: FittedModel, confidence: float) -> dict[str, Any
     columns = _with_bounds("value", strengths.effects, model, confidence)
     columns |= {"p_value": p_value(strengths.effects, n_units=strengths.n_units)}
     if strengths.ties[0] > 0:  # there are ties, and they are not half wins
-        logs = _with_bounds("value", np.log(strengths.ties), model, confidence)
-        ties = {name: np.exp(value) for name, value in logs.items()} | {"p_value": np.nan}
+        log_ties = _with_bounds("value", np.log(strengths.ties), model, confidence)
+        tie_columns = {name: np.exp(value) for name, value in log_ties.items()} | {"p_value": np.nan}
         names = [TIES, *names]
-        columns = {name: np.append(ties[name], values) for name, values in columns.items()}
+        columns = {name: np.append(tie_columns[name], values) for name, values in columns.items()}
     units = [UNITS.get(name, OTHER_UNIT) for name in names]
     return {"rater": [rater] * len(names), "effect": names, **columns, "unit": units}
 

@@ -64,8 +64,8 @@ class RatedPairs(PairItems):
 
     def reference(self, gamma: float) -> Signs:
         """(pairs,): the decisions with all annotations, from effective counts."""
-        worth = self.outcome / self.effect[:, np.newaxis]
-        return decide(human_theta(worth[:, 0], worth[:, 2]), gamma=gamma)
+        effective = self.outcome / self.effect[:, np.newaxis]
+        return decide(human_theta(effective[:, 0], effective[:, 2]), gamma=gamma)
 
 
 def shares_of(counts: Ints) -> Floats:
@@ -76,13 +76,13 @@ def shares_of(counts: Ints) -> Floats:
 def rated_pairs(comparison: RaterComparison, metric: str) -> RatedPairs:
     """Return the pairs with human ratings in a comparison, with the preferences of a metric ('none': no metric)."""
     human = comparison.human_signs
-    rated = (human != ABSENT).any(axis=1)
+    is_rated = (human != ABSENT).any(axis=1)
     signs = np.full_like(human, ABSENT) if metric == NONE else comparison.metric_signs[comparison.metrics.index(metric)]
     return RatedPairs(
-        human=human[rated],
-        metric=signs[rated],
-        metric_more=np.zeros((int(rated.sum()), 3), dtype=np.int64),
-        systems=comparison.design.pairs[rated],
+        human=human[is_rated],
+        metric=signs[is_rated],
+        metric_more=np.zeros((int(is_rated.sum()), 3), dtype=np.int64),
+        systems=comparison.design.pairs[is_rated],
         units=comparison.design.units,
     )
 
@@ -93,9 +93,9 @@ def with_ideal(rated: RatedPairs, more: int, rng: np.random.Generator) -> RatedP
     The metric also rates `more` further items, for which human preferences are drawn from the outcome proportions of
     the pair.
     """
-    chances = np.cumsum(IDEAL_MIXTURE, axis=0)[:, np.where(rated.human == ABSENT, 0, 1 - rated.human)]
-    drawn = (rng.random(rated.human.shape) > chances[:2]).sum(axis=0)
-    signs = np.where(rated.human == ABSENT, ABSENT, 1 - drawn).astype(np.int8)
+    cumulative = np.cumsum(IDEAL_MIXTURE, axis=0)[:, np.where(rated.human == ABSENT, 0, 1 - rated.human)]
+    metric_kinds = (rng.random(rated.human.shape) > cumulative[:2]).sum(axis=0)
+    signs = np.where(rated.human == ABSENT, ABSENT, 1 - metric_kinds).astype(np.int8)
     outcome = rated.outcome
     shares = outcome / outcome.sum(axis=1, keepdims=True) @ IDEAL_MIXTURE.T
     return replace(rated, metric=signs, metric_more=rng.multinomial(more, shares))
@@ -106,30 +106,32 @@ def permuted(rated: RatedPairs, rng: np.random.Generator) -> RatedPairs:
 
     No pair of systems then differs on average, and clusters stay whole."""
     n_systems, n_units = int(rated.systems.max()) + 1, int(rated.units.max()) + 1
-    shuffle = rng.permuted(np.tile(np.arange(n_systems), (n_units, 1)), axis=1)[rated.units]
-    first, second = (shuffle[:, rated.systems[:, k]].T for k in range(2))
-    total = rated.metric_more.sum(axis=0)
-    even = (total + total[::-1]) / max(1, 2 * total.sum())
-    more = rng.multinomial(rated.metric_more.sum(axis=1), even) if total.any() else rated.metric_more
+    system_permutation = rng.permuted(np.tile(np.arange(n_systems), (n_units, 1)), axis=1)[rated.units]
+    first, second = (system_permutation[:, rated.systems[:, k]].T for k in range(2))
+    metric_totals = rated.metric_more.sum(axis=0)
+    expected_shares = (metric_totals + metric_totals[::-1]) / max(1, 2 * metric_totals.sum())
+    metric_more = (
+        rng.multinomial(rated.metric_more.sum(axis=1), expected_shares) if metric_totals.any() else rated.metric_more
+    )
     signs = []
-    for side in (rated.human, rated.metric):
-        square = np.full((n_systems, n_systems, side.shape[1]), ABSENT, dtype=np.int8)
-        square[rated.systems[:, 0], rated.systems[:, 1]] = side
-        square[rated.systems[:, 1], rated.systems[:, 0]] = np.where(side == ABSENT, ABSENT, -side)
-        signs.append(square[first, second, np.arange(side.shape[1])])
-    return replace(rated, human=signs[0], metric=signs[1], metric_more=more)
+    for rater_signs in (rated.human, rated.metric):
+        matrix = np.full((n_systems, n_systems, rater_signs.shape[1]), ABSENT, dtype=np.int8)
+        matrix[rated.systems[:, 0], rated.systems[:, 1]] = rater_signs
+        matrix[rated.systems[:, 1], rated.systems[:, 0]] = np.where(rater_signs == ABSENT, ABSENT, -rater_signs)
+        signs.append(matrix[first, second, np.arange(rater_signs.shape[1])])
+    return replace(rated, human=signs[0], metric=signs[1], metric_more=metric_more)
 
 
 def in_order(replications: Sequence[RatedPairs], seeds: Sequence[int]) -> Answers:
     """Return the preferences of all replications. A random order for each replication is drawn with its seed."""
-    rated = [pairs.human != ABSENT for pairs in replications]
+    is_rated = [pairs.human != ABSENT for pairs in replications]
     units = replications[0].units
     # Positions have the smallest integer type, because replications x pairs x items is a large number.
-    least = np.min_scalar_type(-len(units))
+    smallest_type = np.min_scalar_type(-len(units))
     orders = np.stack(
         [
-            annotation_order(available, units, np.random.default_rng(s)).astype(least)
-            for available, s in zip(rated, seeds, strict=True)
+            annotation_order(available, units, np.random.default_rng(s)).astype(smallest_type)
+            for available, s in zip(is_rated, seeds, strict=True)
         ]
     )
     kinds = np.stack(
@@ -139,17 +141,17 @@ def in_order(replications: Sequence[RatedPairs], seeds: Sequence[int]) -> Answer
         ]
     )
 
-    def items(n: Ints) -> PairItems:
-        seen = np.full_like(kinds, ABSENT)
+    def items_after(n: Ints) -> PairItems:
+        human_signs = np.full_like(kinds, ABSENT)
         human = np.where(np.arange(kinds.shape[2]) < n[..., np.newaxis], 1 - kinds // 4, np.int8(ABSENT))
-        np.put_along_axis(seen, orders, human, axis=2)
-        return PairItems(human=seen, systems=replications[0].systems, units=units)
+        np.put_along_axis(human_signs, orders, human, axis=2)
+        return PairItems(human=human_signs, systems=replications[0].systems, units=units)
 
     return Answers(
         kinds=kinds,
-        available=np.stack([available.sum(axis=1) for available in rated]),
+        available=np.stack([available.sum(axis=1) for available in is_rated]),
         metric=np.stack([pairs.metric_outcome for pairs in replications]),
-        items=items,
+        items=items_after,
         clustered=is_clustered(units),
     )
 
@@ -162,5 +164,5 @@ def comparisons_of(study: Study, setting: Setting) -> tuple[RaterComparison, ...
     if study._rows_of(annotators).is_empty():
         study.select(human=setting["human"])  # raises InputError if annotators have no ratings yet
     raters = study.raters.with_kinds(dict.fromkeys(annotators, "human")).only(annotators)
-    alone, setting = replace(study, raters=raters), {**setting, "metrics": None}
-    return compared(alone.select(**selection_of(setting), one_side=True), setting)
+    annotators_only, setting = replace(study, raters=raters), {**setting, "metrics": None}
+    return compared(annotators_only.select(**selection_of(setting), one_side=True), setting)

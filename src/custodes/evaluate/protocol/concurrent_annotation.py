@@ -80,9 +80,9 @@ class ConcurrentAnnotation:
 
     def add(self, order: Sequence[int], systems: Sequence[int], metric_row: Signs | None = None) -> int:
         """Add a pair later, and return its number. Items without an entry in `units` become separate clusters."""
-        more = max(order, default=-1) + 1 - len(self._units)
-        if more > 0:
-            self._units = np.append(self._units, self._units.max(initial=-1) + 1 + np.arange(more))
+        n_new = max(order, default=-1) + 1 - len(self._units)
+        if n_new > 0:
+            self._units = np.append(self._units, self._units.max(initial=-1) + 1 + np.arange(n_new))
         self._append(order, systems, metric_row)
         self._go_on()
         return len(self.n) - 1
@@ -105,8 +105,8 @@ class ConcurrentAnnotation:
 
     def open_pairs(self) -> list[int]:
         """Return the pairs with at least one free position in the current analysis."""
-        asking = (pair for pair in self._pairs if self.is_open[pair.number] and not pair.is_judged)
-        return [pair.number for pair in asking if FREE in pair.places[pair.begin : pair.end]]
+        asking_pairs = (pair for pair in self._pairs if self.is_open[pair.number] and not pair.is_judged)
+        return [pair.number for pair in asking_pairs if FREE in pair.places[pair.begin : pair.end]]
 
     def lease(self, pair: int, place: int) -> None:
         """Mark a free position of the current analysis as leased: an annotator is answering it."""
@@ -165,16 +165,16 @@ class ConcurrentAnnotation:
         analysis may become slightly larger.
         """
         state = self._pairs[pair]
-        since = state.begin if state.looks else 0
-        back = [place for place in places if place >= since and state.places[place] == ABSENT]
-        for place in back:
+        first_position = state.begin if state.looks else 0
+        reopened = [place for place in places if place >= first_position and state.places[place] == ABSENT]
+        for place in reopened:
             state.places[place] = FREE
-        if back and state.is_judged:  # the pair was closed without an answer
+        if reopened and state.is_judged:  # the pair was closed without an answer
             state.begin, self.look[pair] = 0, -1
             self._open_again("items")
-        elif back:
-            self._refit(pair, back, begun)
-        return back
+        elif reopened:
+            self._refit(pair, reopened, begun)
+        return reopened
 
     def withdraw(self, pair: int, place: int) -> None:
         """Remove an answer from an incomplete analysis; the position becomes free again."""
@@ -225,23 +225,23 @@ class ConcurrentAnnotation:
         """Change a position of the current analysis from a value in `before` to `what`.
 
         Raise `ValueError` for other positions, and for a value that is not in `before`."""
-        allowed = self.in_present_look(pair, place) and self._pairs[pair].places[place] in before
-        require(allowed, f"answer {place} of pair {pair} cannot be changed now")
+        is_allowed = self.in_present_look(pair, place) and self._pairs[pair].places[place] in before
+        require(is_allowed, f"answer {place} of pair {pair} cannot be changed now")
         self._pairs[pair].places[place] = what
 
-    def _refit(self, pair: int, back: Sequence[int], begun: Collection[int]) -> None:
-        """Determine the end of the current analysis again, after the positions `back` became usable."""
+    def _refit(self, pair: int, reopened: Sequence[int], begun: Collection[int]) -> None:
+        """Determine the end of the current analysis again, after the positions `reopened` became usable."""
         state = self._pairs[pair]
-        before = state.looks[-1][1] if state.looks else 0
-        usable, wants = state.usable_from(state.begin), self.target[pair] - before
+        n_before = state.looks[-1][1] if state.looks else 0
+        usable_positions, n_wanted = state.usable_from(state.begin), self.target[pair] - n_before
         if not any(
-            place >= state.end and place not in back for place in usable
+            place >= state.end and place not in reopened for place in usable_positions
         ):  # the analysis may have been shortened for lack of items
-            wants = min(wants + len(back), max(wants, self.rule.looks[self.look[pair]] - before))
-        stays = [k for k, place in enumerate(usable) if state.places[place] != FREE or place in begun]
-        wants = max(wants, 1 + max(stays, default=-1))
-        self.target[pair] = before + wants
-        state.end = usable[wants - 1] + 1
+            n_wanted = min(n_wanted + len(reopened), max(n_wanted, self.rule.looks[self.look[pair]] - n_before))
+        kept_indices = [k for k, place in enumerate(usable_positions) if state.places[place] != FREE or place in begun]
+        n_wanted = max(n_wanted, 1 + max(kept_indices, default=-1))
+        self.target[pair] = n_before + n_wanted
+        state.end = usable_positions[n_wanted - 1] + 1
 
     def _close(self, pair: int, why: str) -> None:
         self.is_open[pair], self.why[pair] = False, why
@@ -258,40 +258,40 @@ class ConcurrentAnnotation:
         """Analyse completed pairs, and return the ruling of this pair."""
         if self.n[pair] < self.target[pair]:
             return None
-        due = [pair]
+        due_pairs = [pair]
         if self.is_common:
-            waiting = [k for k in range(len(self.n)) if self.is_open[k] and not self._pairs[k].is_judged]
-            due = [k for k in waiting if self.n[k] >= self.target[k]]
-            if len(due) < len(waiting):
+            waiting_pairs = [k for k in range(len(self.n)) if self.is_open[k] and not self._pairs[k].is_judged]
+            due_pairs = [k for k in waiting_pairs if self.n[k] >= self.target[k]]
+            if len(due_pairs) < len(waiting_pairs):
                 return None
-        judged = self._judged(due)
+        ruling_of_pair = self._judged(due_pairs)
         self._go_on()
-        judged = {k: ruling._replace(is_open=self.is_open[k]) for k, ruling in judged.items()}
-        self.rulings += judged.values()
-        return judged.get(pair)
+        ruling_of_pair = {k: ruling._replace(is_open=self.is_open[k]) for k, ruling in ruling_of_pair.items()}
+        self.rulings += ruling_of_pair.values()
+        return ruling_of_pair.get(pair)
 
-    def _judged(self, due: list[int]) -> dict[int, Ruling]:
+    def _judged(self, due_pairs: list[int]) -> dict[int, Ruling]:
         """Decide on the pairs with a completed analysis, and return the rulings by pair.
 
         A pair without answers is closed and stays undecided.
         """
-        for pair in due:
+        for pair in due_pairs:
             state = self._pairs[pair]
             state.is_judged, state.begin = True, state.end
             if self.n[pair]:
                 state.looks = (*state.looks, (self.look[pair], self.n[pair]))
             else:
                 self._close(pair, "items")
-        due = [pair for pair in due if self.is_open[pair]]
-        judged = {}
-        for look in sorted({self.look[pair] for pair in due}):
-            pairs = [self._pairs[pair] for pair in due if self.look[pair] == look]
+        due_pairs = [pair for pair in due_pairs if self.is_open[pair]]
+        ruling_of_pair = {}
+        for look in sorted({self.look[pair] for pair in due_pairs}):
+            pairs = [self._pairs[pair] for pair in due_pairs if self.look[pair] == look]
             beside = self._pairs if self.is_common else pairs
             for ruling, why in rulings(self.rule, pairs, beside=beside, units=self._units):
-                judged[ruling.pair], self.decision[ruling.pair] = ruling, ruling.decision
+                ruling_of_pair[ruling.pair], self.decision[ruling.pair] = ruling, ruling.decision
                 if why:
                     self._close(ruling.pair, why)
-        return judged
+        return ruling_of_pair
 
     def _go_on(self) -> None:
         """Start the next analysis of every pair with a completed analysis, as far as the budget allows.
@@ -306,20 +306,20 @@ class ConcurrentAnnotation:
                     self._close(pair, "items")
                 else:
                     waiting.append((pair, look))
-        covered = {look for look in {look for _, look in waiting} if self._is_covered(look)}
-        held = [(pair, look) for pair, look in waiting if look not in covered]
+        covered_looks = {look for look in {look for _, look in waiting} if self._is_covered(look)}
+        uncovered = [(pair, look) for pair, look in waiting if look not in covered_looks]
         for pair, look in waiting:
-            if look in covered:
+            if look in covered_looks:
                 self._ask(pair, look, self._wants(pair, look))
-        if not held:
+        if not uncovered:
             return
-        spent = self._promised()
+        n_promised = self._promised()
         is_asking = any(self.is_open[pair.number] and not pair.is_judged for pair in self._pairs)
-        if is_asking and spent < self.rule.budget:
+        if is_asking and n_promised < self.rule.budget:
             return  # wait until the other pairs have completed their analyses
-        wants = np.array([self._wants(pair, look) for pair, look in held])
-        shares = granted(wants, np.array(max(0, self.rule.budget - spent)))
-        for (pair, look), n in zip(held, shares.tolist(), strict=True):
+        n_wanted = np.array([self._wants(pair, look) for pair, look in uncovered])
+        shares = granted(n_wanted, np.array(max(0, self.rule.budget - n_promised)))
+        for (pair, look), n in zip(uncovered, shares.tolist(), strict=True):
             if n:
                 self._ask(pair, look, n)
             else:

@@ -73,19 +73,19 @@ def start(
     documents = items if clusters is None else _labels("clusters", clusters)
     if len(documents) != len(items):
         raise OptionError(f"clusters: {len(documents)} labels for {len(items)} items; give one label per item")
-    _, fixed = recorded(seed)
-    if fixed is None or seed is None:
+    _, seed_number = recorded(seed)
+    if seed_number is None or seed is None:
         raise OptionError(f"seed={shown(seed)} cannot be saved in a state file; give a whole number")
-    (chosen,), (rule,) = asked_for(estimator, stopping, alone=metric is None)
+    (single_estimator,), (rule,) = asked_for(estimator, stopping, alone=metric is None)
     units = {cluster: i for i, cluster in enumerate(dict.fromkeys(documents))}
     state = State(
         systems=names,
         items=items,
         units=tuple(units[cluster] for cluster in documents),
         metric=() if metric is None else _metric_rows(metric, names, items),
-        estimator=chosen.name,
+        estimator=single_estimator.name,
         stopping=rule,
-        seed=fixed,
+        seed=seed_number,
         answers=({},) * comb(len(names), 2),
     )
     check(state)
@@ -125,15 +125,15 @@ def record(state: State, verdicts: Iterable[tuple[str, str, str, int | None]]) -
     (1, [])
     """
     pairs = {pair: number for number, pair in enumerate(state.pairs)}
-    answers, new = list(state.answers), []
+    answers, new_answers = list(state.answers), []
     for item, a, b, preference in _verdicts(verdicts):
-        for what, name, names in (
+        for kind, name, names in (
             ("item", item, state.numbers),
             ("system", a, state.systems),
             ("system", b, state.systems),
         ):
             if name not in names:
-                raise InputError(f"this protocol has no {what} {shown(name)}{suggestion(name, sorted(names))}")
+                raise InputError(f"this protocol has no {kind} {shown(name)}{suggestion(name, sorted(names))}")
         if a == b:
             raise InputError(f"{item!r}: {a!r} is compared with itself; give two different systems")
         low, high = sorted((a, b))
@@ -153,9 +153,9 @@ def record(state: State, verdicts: Iterable[tuple[str, str, str, int | None]]) -
         if answers[pair] is state.answers[pair]:
             answers[pair] = dict(answers[pair])
         answers[pair][item] = value
-        new.append((pair, place, value))
+        new_answers.append((pair, place, value))
     asking = state.asking.copy()
-    for answer in new:
+    for answer in new_answers:
         asking.answer(*answer)
     return state.after(asking, tuple(answers))
 
@@ -178,15 +178,15 @@ def decisions(state: State) -> list[Decision]:
 
 def _verdicts(those: Iterable[tuple[str, str, str, int | None]]) -> Iterator[tuple[str, str, str, int | None]]:
     """Yield the answers with labels and preferences as Python objects, for input from any library."""
-    layout = "give item, system_a, system_b and 1, 0, -1 or None"
+    expected_text = "give item, system_a, system_b and 1, 0, -1 or None"
     if not several(those):
-        raise InputError(f"verdicts {shown(those)}: {layout}, one entry per answer")
+        raise InputError(f"verdicts {shown(those)}: {expected_text}, one entry per answer")
     for row in those:
-        if len(parts := tuple(row) if several(row) else ()) != 4 or not all(
-            isinstance(name, str) for name in parts[:3]
+        if len(fields := tuple(row) if several(row) else ()) != 4 or not all(
+            isinstance(name, str) for name in fields[:3]
         ):
-            raise InputError(f"verdict {shown(row)}: {layout}")
-        item, a, b, preference = parts
+            raise InputError(f"verdict {shown(row)}: {expected_text}")
+        item, a, b, preference = fields
         if preference is not None and not (is_whole(preference) and preference in (1, 0, -1)):
             raise InputError(
                 f"preference {shown(preference)} for {item!r} is not allowed; allowed: 1, 0, -1, or None "

@@ -56,12 +56,12 @@ CURVE = (10, 20, 40, 60, 80, 100, 150, 200, 300, 400)
 def _powers(frame: pl.DataFrame) -> Iterator[View]:
     """Yield views of the power by margin (rows) and number of annotations (columns)."""
     for part, rows in parts(frame, "aspect"):
-        wide = rows.pivot("annotations", index=["pair", "margin"], values="power").drop("pair")
+        power_by_annotations = rows.pivot("annotations", index=["pair", "margin"], values="power").drop("pair")
         yield View(
             title=titled("probability that annotators alone find the better system, by annotations per pair", part),
-            header=tuple(wide.columns),
-            rows=tuple(tuple(f"{value:.2f}" for value in row) for row in wide.rows()),
-            numeric=(False, *[True] * (wide.width - 1)),
+            header=tuple(power_by_annotations.columns),
+            rows=tuple(tuple(f"{value:.2f}" for value in row) for row in power_by_annotations.rows()),
+            numeric=(False, *[True] * (power_by_annotations.width - 1)),
         )
 
 
@@ -203,33 +203,35 @@ def plan(
             if value is not None:
                 raise OptionError(f"{name} and a pilot study contradict each other; omit {name} or the pilot study")
         worlds = list(_piloted(pilot, setting, replications, generator))
-    alone = worlds[0].channel is None
-    if alone:
-        why = f"no metric rates these items; {'give a channel' if pilot is None else 'select metrics'}"
-        refuse_ignored(plan, why, metric_items=metric_items)
-    estimators, rules = asked_for(estimator, stopping, alone=alone)
-    for each in estimators:
-        if each.needs_items:
+    is_without_metric = worlds[0].channel is None
+    if is_without_metric:
+        reason = f"no metric rates these items; {'give a channel' if pilot is None else 'select metrics'}"
+        refuse_ignored(plan, reason, metric_items=metric_items)
+    estimators, rules = asked_for(estimator, stopping, alone=is_without_metric)
+    for single_estimator in estimators:
+        if single_estimator.needs_items:
             raise OptionError(
-                f"estimator={each.name!r} needs the items of a study, which a plan does not simulate; use "
+                f"estimator={single_estimator.name!r} needs the items of a study, which a plan does not simulate; use "
                 "estimator='human'"
             )
     _check_rounds(items, rules)
-    first = min(rule.looks[0] if rule.looks else rule.batch for rule in rules)
+    first_look = min(rule.looks[0] if rule.looks else rule.batch for rule in rules)
     plan_parts: list[dict[str, pl.DataFrame]] = []
     notes: list[Note] = []
     # Simulated draws do not depend on the order of aspects or metrics.
-    of_worlds = labelled_generators([f"{world.aspect}\n{world.metric}" for world in worlds], generator)
-    of_forecasts = labelled_generators([world.aspect for world in worlds], generator)
-    parts = list(zip(worlds, of_worlds, of_forecasts, strict=True))
-    for world, draw, draw_forecast in progress(parts, total=len(parts), desc="plan"):
+    study_generators = labelled_generators([f"{world.aspect}\n{world.metric}" for world in worlds], generator)
+    forecast_generators = labelled_generators([world.aspect for world in worlds], generator)
+    worlds_and_generators = list(zip(worlds, study_generators, forecast_generators, strict=True))
+    for world, study_generator, forecast_generator in progress(
+        worlds_and_generators, total=len(worlds_and_generators), desc="plan"
+    ):
         _check_size(items, replications, n_pairs=len(world.shares))
-        drawn = _drawn(world, items, metric_items, draw)
+        simulated = _drawn(world, items, metric_items, study_generator)
         tables = {
-            "plan": _rows(world, drawn, rules, list(dict.fromkeys([HUMAN, *estimators])), draw),
+            "plan": _rows(world, simulated, rules, list(dict.fromkeys([HUMAN, *estimators])), study_generator),
             "power": [_power(world, items, rules[0].gamma)],
-            "saving": [_saving(world, 1 - first / (items + metric_items))],
-            "forecast": _forecast(world, items, rules, confidence, draw_forecast),
+            "saving": [_saving(world, 1 - first_look / (items + metric_items))],
+            "forecast": _forecast(world, items, rules, confidence, forecast_generator),
         }
         plan_parts += [Plan.part(world.aspect, **{name: row}) for name, rows in tables.items() for row in rows]
         notes += _pilot_notes(world, items)
@@ -237,7 +239,7 @@ def plan(
         "a metric saves at most the squared correlation of metric and human ratings; a judge that is not better "
         "than the judged systems saves at most half of the annotations (Dorner et al. 2025)"
     )
-    return Plan.of(plan_parts, [*notes, *noted(("most-saved", not alone, message))])
+    return Plan.of(plan_parts, [*notes, *noted(("most-saved", not is_without_metric, message))])
 
 
 def _check_size(items: int, replications: int, *, n_pairs: int) -> None:
@@ -250,11 +252,12 @@ def _check_size(items: int, replications: int, *, n_pairs: int) -> None:
 def _check_rounds(items: int, rules: Iterable[Stopping]) -> None:
     """Check the number of rounds: every pair is analysed after each round, so many rounds would take long."""
     for rule in rules:
-        rounds = len(rule.looks) if rule.looks else -(-items // rule.batch)
-        if rounds > MOST_ROUNDS:
-            way = "fewer looks" if rule.looks else f"batch={-(-items // MOST_ROUNDS)} or more"
+        n_rounds = len(rule.looks) if rule.looks else -(-items // rule.batch)
+        if n_rounds > MOST_ROUNDS:
+            advice = "fewer looks" if rule.looks else f"batch={-(-items // MOST_ROUNDS)} or more"
             raise OptionError(
-                f"items={items}: {rounds} rounds would take minutes; at most {MOST_ROUNDS} are allowed, so use {way}"
+                f"items={items}: {n_rounds} rounds would take minutes; at most {MOST_ROUNDS} are allowed, so "
+                f"use {advice}"
             )
 
 
@@ -288,9 +291,9 @@ def _assumed(
             f"{1 - ties:g}"
         )
     shares = np.stack([(1 - ties + values) / 2, np.full(len(values), ties), (1 - ties - values) / 2], axis=1).clip(0, 1)
-    possible = np.broadcast_to(shares, (replications, *shares.shape))
-    name, answers = (NONE, None) if channel is None else _channel_of(channel)
-    return _World(aspect="", metric=name, shares=shares, possible=possible, channel=answers)
+    sampled_shares = np.broadcast_to(shares, (replications, *shares.shape))
+    name, metric_channel = (NONE, None) if channel is None else _channel_of(channel)
+    return _World(aspect="", metric=name, shares=shares, possible=sampled_shares, channel=metric_channel)
 
 
 def _channel_of(channel: ArrayLike | Literal["ideal"]) -> tuple[str, Floats]:
@@ -302,15 +305,15 @@ def _channel_of(channel: ArrayLike | Literal["ideal"]) -> tuple[str, Floats]:
             )
         return IDEAL, IDEAL_MIXTURE.T
     try:
-        table = np.asarray(channel, dtype=np.float64)
+        matrix = np.asarray(channel, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
-        table = np.zeros(0)
-    if table.shape != (3, 3) or not (np.isfinite(table) & (table >= 0)).all() or not table.sum(axis=1).all():
+        matrix = np.zeros(0)
+    if matrix.shape != (3, 3) or not (np.isfinite(matrix) & (matrix >= 0)).all() or not matrix.sum(axis=1).all():
         raise OptionError(
             "channel is not a valid confusion matrix; give 3x3 counts or proportions (rows: human, "
             "columns: metric) in the order win, tie, loss; no row may contain only zeros"
         )
-    return "channel", table / table.sum(axis=1, keepdims=True)
+    return "channel", matrix / matrix.sum(axis=1, keepdims=True)
 
 
 def _piloted(pilot: Study, setting: Setting, replications: int, rng: np.random.Generator) -> Iterator[_World]:
@@ -348,51 +351,54 @@ def _drawn(world: _World, items: int, metric_items: int, rng: np.random.Generato
     """Return the answers of simulated studies, and the true outcome proportions (replications, pairs, 3)."""
     shares, channel = world.possible, world.channel
     shape = shares.shape[:2]
-    kinds, total = np.empty((*shape, items), dtype=np.int8), np.zeros((*shape, 3), dtype=np.int64)
-    blocks = list(chunks(len(kinds), kinds[0].size))
+    kind_codes, metric_counts = np.empty((*shape, items), dtype=np.int8), np.zeros((*shape, 3), dtype=np.int64)
+    blocks = list(chunks(len(kind_codes), kind_codes[0].size))
     for block in blocks:
-        kinds[block] = 4 * drawn_kinds(shares[block], items, rng) + 3 * (channel is None)
+        kind_codes[block] = 4 * drawn_kinds(shares[block], items, rng) + 3 * (channel is None)
     if channel is not None:
         for block in blocks:
-            metric = drawn_kinds(channel[kinds[block] // 4], 1, rng)[..., 0]
-            kinds[block] += metric
-            total[block] = np.stack([(metric == kind).sum(axis=-1) for kind in range(3)], axis=-1)
-        rated = shares @ channel
-        total += rng.multinomial(metric_items, rated / rated.sum(axis=-1, keepdims=True))
-    return Answers(kinds=kinds, available=np.full(shape, items, dtype=np.int64), metric=total), np.asarray(shares)
+            metric_kinds = drawn_kinds(channel[kind_codes[block] // 4], 1, rng)[..., 0]
+            kind_codes[block] += metric_kinds
+            metric_counts[block] = np.stack([(metric_kinds == kind).sum(axis=-1) for kind in range(3)], axis=-1)
+        metric_shares = shares @ channel
+        metric_counts += rng.multinomial(metric_items, metric_shares / metric_shares.sum(axis=-1, keepdims=True))
+    answers = Answers(kinds=kind_codes, available=np.full(shape, items, dtype=np.int64), metric=metric_counts)
+    return answers, np.asarray(shares)
 
 
 def _rows(
     world: _World,
-    drawn: tuple[Answers, Floats],
+    simulated: tuple[Answers, Floats],
     rules: Iterable[Stopping],
     estimators: Sequence[Estimator],
     rng: np.random.Generator,
 ) -> Iterator[dict[str, Any]]:
     """Yield the rows of the table `plan`. For each rule, annotators alone come first, as the reference for savings."""
-    answers, shares = drawn
+    answers, shares = simulated
     reference = np.sign(shares[..., 0] - shares[..., 2]).astype(np.int8)
     for stopping in rules:
-        alone = np.nan
+        annotations_without_metric = np.nan
         for estimator in estimators:
             rule = stopping.rule(estimator, most=answers.kinds.shape[-1], seed=int(rng.integers(2**63)))
-            end = replay(answers, rule, reference=reference, truth=shares)
-            n, width = end.n.mean(axis=1), margin_width(shares, end.n, gamma=rule.gamma)
+            outcome = replay(answers, rule, reference=reference, truth=shares)
+            n_annotations, half_width = outcome.n.mean(axis=1), margin_width(shares, outcome.n, gamma=rule.gamma)
             if not estimator.uses_metric:
-                alone = n.mean()
+                annotations_without_metric = n_annotations.mean()
             elif world.channel is not None:
-                unseen = 1 - end.n / answers.metric.sum(axis=-1)
-                width = width * np.sqrt(1 - preference_correlation(shares, world.channel) ** 2 * unseen)
+                unannotated_share = 1 - outcome.n / answers.metric.sum(axis=-1)
+                half_width = half_width * np.sqrt(
+                    1 - preference_correlation(shares, world.channel) ** 2 * unannotated_share
+                )
             yield {
                 "metric": world.metric if estimator.uses_metric else NONE,
                 "estimator": estimator.name,
                 "stopping": str(stopping),
-                "replications": len(n),
-                **with_sd("annotations", n),
-                "decided": (end.decision != 0).mean(),
-                **{name: values.mean() for name, values in errors_of(reference, end.decision).items()},
-                "interval_width": width.mean(),
-                "saving": 1 - n.mean() / alone if estimator.uses_metric else None,
+                "replications": len(n_annotations),
+                **with_sd("annotations", n_annotations),
+                "decided": (outcome.decision != 0).mean(),
+                **{name: values.mean() for name, values in errors_of(reference, outcome.decision).items()},
+                "interval_width": half_width.mean(),
+                "saving": 1 - n_annotations.mean() / annotations_without_metric if estimator.uses_metric else None,
             }
 
 
@@ -402,16 +408,18 @@ def _forecast(
     """Yield the rows of the table `forecast`. Without a pilot, or if the pilot has all items, there are no rows."""
     if world.pilot is None or (world.pilot.outcome.sum(axis=1) >= items).any():
         return
-    counts, shared = world.pilot.outcome, shared_items(world.pilot)
+    counts, shared_share = world.pilot.outcome, shared_items(world.pilot)
     answers = continued(counts, world.possible, items=items, rng=rng)
     for stopping in rules:
         rule = stopping.rule(HUMAN, most=items, seed=0)
         if counts.sum() > rule.budget:
             continue  # the pilot has already used more
         share, correct = forecast(answers, rule)
-        spent, most = counts.sum() / (len(counts) * items), rule.looks[-1] / items
-        share = np.maximum(share, spent)  # annotations of the pilot are already spent
-        low, high = np.clip(share_interval(share, confidence=confidence, shared=shared), spent, most)
+        pilot_share, largest_share = counts.sum() / (len(counts) * items), rule.looks[-1] / items
+        share = np.maximum(share, pilot_share)  # annotations of the pilot are already spent
+        low, high = np.clip(
+            share_interval(share, confidence=confidence, shared=shared_share), pilot_share, largest_share
+        )
         correct_low, correct_high = percentile_interval(correct, confidence=confidence)
         yield {
             "stopping": str(stopping),
@@ -429,24 +437,24 @@ def _pilot_notes(world: _World, items: int) -> list[Note]:
     """Return notes on limits of the forecast."""
     if world.pilot is None:
         return []
-    most, where = int(world.pilot.outcome.sum(axis=1).max()), label_of(world.aspect)
+    n_most, where = int(world.pilot.outcome.sum(axis=1).max()), label_of(world.aspect)
     return noted(
         (
             "no-forecast",
-            most >= items,
-            f"items={items}: the pilot already has up to {most} annotations of a pair{where}, so there is no forecast; "
-            "give a larger number",
+            n_most >= items,
+            f"items={items}: the pilot already has up to {n_most} annotations of a pair{where}, so there is no "
+            "forecast; give a larger number",
         ),
         (
             "shared-items",
-            most < items and shared_items(world.pilot) > MOST_SHARED,
+            n_most < items and shared_items(world.pilot) > MOST_SHARED,
             f"pairs of the pilot share most items{where}, so the errors of pairs are correlated, and the interval of "
             "the forecast is wider. With very many pairs, the interval is still too narrow: draw the items of each "
             "pair at random",
         ),
         (
             "forecast-of-items",
-            most < items and world.clustered,
+            n_most < items and world.clustered,
             f"the forecast treats new items as independent{where}; items of one document contain less information",
         ),
         aspect=world.aspect,
@@ -455,18 +463,18 @@ def _pilot_notes(world: _World, items: int) -> list[Note]:
 
 def _power(world: _World, items: int, gamma: float) -> dict[str, Any]:
     """Return the columns of `power`: exact power of annotators alone, by pair and number of annotations."""
-    places = np.array([n for n in CURVE if n < items] + [items])
+    annotation_numbers = np.array([n for n in CURVE if n < items] + [items])
     n_pairs = len(world.shares)
-    shares, n = np.repeat(world.shares, len(places), axis=0), np.tile(places, n_pairs)
+    shares, n = np.repeat(world.shares, len(annotation_numbers), axis=0), np.tile(annotation_numbers, n_pairs)
     margin = np.round(shares[:, 0] - shares[:, 2], 12)  # without rounding error of assumed margins
-    better, worse = human_power(shares, n, gamma=gamma)
+    p_better, p_worse = human_power(shares, n, gamma=gamma)
     return {
-        "pair": np.repeat(np.arange(1, n_pairs + 1), len(places)),
+        "pair": np.repeat(np.arange(1, n_pairs + 1), len(annotation_numbers)),
         "margin": margin,
         "ties": shares[:, 1],
         "annotations": n,
-        "power": np.where(margin >= 0, better, worse),
-        "wrong": np.where(margin >= 0, worse, better),
+        "power": np.where(margin >= 0, p_better, p_worse),
+        "wrong": np.where(margin >= 0, p_worse, p_better),
         "interval_width": margin_width(shares, n, gamma=gamma),
     }
 

@@ -195,47 +195,59 @@ def protocol(
     >>> result.protocol["share"].is_between(0, 1).all()
     True
     """
-    alone = setting["metrics"] in (None, NONE) and not ideal
-    estimators, rules = asked_for(estimator, stopping, alone=alone)
+    is_without_metric = setting["metrics"] in (None, NONE) and not ideal
+    estimators, rules = asked_for(estimator, stopping, alone=is_without_metric)
     generator = np.random.default_rng(rng)
     root = int(generator.integers(2**63))
     comparisons = comparisons_of(study, setting)
-    paper = (HUMAN, replace(USUAL, gamma=rules[0].gamma))
-    tasks = [
-        (comparison, metric, list(dict.fromkeys([*fitting, *[paper] * (metric == NONE)])))
+    paper_settings = (HUMAN, replace(USUAL, gamma=rules[0].gamma))
+    task_list = [
+        (comparison, metric, list(dict.fromkeys([*settings_of_metric, *[paper_settings] * (metric == NONE)])))
         for comparison in comparisons
         for metric in dict.fromkeys((NONE, *comparison.metrics, *[IDEAL] * (ideal > 0)))
-        if (fitting := [(one, rule) for one in estimators if one.uses_metric == (metric != NONE) for rule in rules])
+        if (
+            settings_of_metric := [
+                (one, rule) for one in estimators if one.uses_metric == (metric != NONE) for rule in rules
+            ]
+        )
         or metric == NONE
     ]
 
-    def answer(
+    def answer_task(
         task: tuple[RaterComparison, str, list[tuple[Estimator, Stopping]]], _: np.random.Generator
     ) -> list[dict[str, pl.DataFrame]]:
-        comparison, metric, ways = task
-        rated = rated_pairs(comparison, NONE if metric == IDEAL else metric)
+        comparison, metric, estimators_and_rules = task
+        pairs_of_task = rated_pairs(comparison, NONE if metric == IDEAL else metric)
         if metric == IDEAL:
-            rated = with_ideal(rated, ideal, _rng(root, comparison, 3))
+            pairs_of_task = with_ideal(pairs_of_task, ideal, _rng(root, comparison, 3))
         # The memory holds position, outcome and counts of each annotation, for the data and for the null.
-        check_memory("replications", replications, 4.0 * (1 + null) * replications * rated.human.size)
+        check_memory("replications", replications, 4.0 * (1 + null) * replications * pairs_of_task.human.size)
         # Each replication has a seed: further replications do not change the first ones, and all rows share the orders.
         seeds = _rng(root, comparison, 0).integers(2**63, size=replications).tolist()
-        worlds = [[rated] * replications, *[[permuted(rated, np.random.default_rng([s, 1])) for s in seeds]] * null]
-        replayed = [in_order(world, seeds) for world in worlds]
+        pairs_by_replication = [
+            [pairs_of_task] * replications,
+            *[[permuted(pairs_of_task, np.random.default_rng([s, 1])) for s in seeds]] * null,
+        ]
+        ordered_answers = [in_order(replications_of_pairs, seeds) for replications_of_pairs in pairs_by_replication]
         seed = int(_rng(root, comparison, 1).integers(2**63))
-        rows = [_row(metric, estimator, rule, seed, rated, replayed) for estimator, rule in ways]
+        rows = [
+            _row(metric, estimator, rule, seed, pairs_of_task, ordered_answers)
+            for estimator, rule in estimators_and_rules
+        ]
         if metric != NONE:
-            rows.append({"naive": _naive(metric, rated, rules[0].gamma)})
+            rows.append({"naive": _naive(metric, pairs_of_task, rules[0].gamma)})
         return [Protocol.part(comparison.aspect, **row) for row in rows]
 
-    answers = each(answer, tasks, rng=generator, progress=progress, desc="protocol", label=lambda task: task[1])
-    parts = [part for of_task in answers for part in of_task]
-    parts += [_reference(comparison, root, rules[0].gamma, resamples) for comparison in comparisons]
+    answers = each(
+        answer_task, task_list, rng=generator, progress=progress, desc="protocol", label=lambda task: task[1]
+    )
+    table_parts = [part for task_parts in answers for part in task_parts]
+    table_parts += [_reference(comparison, root, rules[0].gamma, resamples) for comparison in comparisons]
     notes = [note for comparison in comparisons for note in _study_notes(comparison)]
-    rows = [row for part in parts if "protocol" in part for row in part["protocol"].rows(named=True)]
+    rows = [row for part in table_parts if "protocol" in part for row in part["protocol"].rows(named=True)]
     n_pairs = max(len(comparison.design.pairs) for comparison in comparisons)
     return Protocol.of(
-        parts, [*notes, *_infinite(rows), *_savings(rows, rules[0].gamma), *_notes(estimators, rules, n_pairs)]
+        table_parts, [*notes, *_infinite(rows), *_savings(rows, rules[0].gamma), *_notes(estimators, rules, n_pairs)]
     )
 
 
@@ -254,39 +266,42 @@ def _row(
     reference, available = rated.reference(stopping.gamma), worlds[0].available
     rule = stopping.rule(estimator, most=max(int(world.available.max()) for world in worlds), seed=seed)
     truths = np.stack([rated.truth, rated.mode])[:, np.newaxis]
-    ends = [replay(world, rule, reference=reference, truth=truths) for world in worlds]
-    plain = [fixed(world, rule, total=end.n.sum(axis=1)) for world, end in zip(worlds, ends, strict=True)]
-    end, keys = ends[0], {"metric": metric, "estimator": estimator.name, "stopping": str(stopping)}
-    errors, correct_fixed = errors_of(reference, end.decision), errors_of(reference, plain[0])["correct"]
-    unknown = np.full(len(end.n), np.nan)
-    false, false_fixed = (
-        (series[1] != 0).mean(axis=1) if len(worlds) > 1 else unknown for series in ([e.decision for e in ends], plain)
+    outcomes = [replay(world, rule, reference=reference, truth=truths) for world in worlds]
+    fixed_decisions = [
+        fixed(world, rule, total=outcome.n.sum(axis=1)) for world, outcome in zip(worlds, outcomes, strict=True)
+    ]
+    outcome, keys = outcomes[0], {"metric": metric, "estimator": estimator.name, "stopping": str(stopping)}
+    errors, correct_fixed = errors_of(reference, outcome.decision), errors_of(reference, fixed_decisions[0])["correct"]
+    undefined = np.full(len(outcome.n), np.nan)
+    false_decisions, false_fixed_decisions = (
+        (series[1] != 0).mean(axis=1) if len(worlds) > 1 else undefined
+        for series in ([e.decision for e in outcomes], fixed_decisions)
     )
     values = {
-        "annotations": end.n.sum(axis=1),
-        "share": (end.n / available).mean(axis=1),
+        "annotations": outcome.n.sum(axis=1),
+        "share": (outcome.n / available).mean(axis=1),
         **errors,
         "gain": errors["correct"] - correct_fixed,
-        "kld": end.kld[-1, 0],
-        "kld_mode": end.kld[-1, 1],
-        "null_error": false,
+        "kld": outcome.kld[-1, 0],
+        "kld_mode": outcome.kld[-1, 1],
+        "null_error": false_decisions,
     }
-    means = [with_sd(name, series) for name, series in values.items()]
-    means.append({"correct_fixed": correct_fixed.mean(), "null_error_fixed": false_fixed.mean()})
-    annotations = end.annotations.mean(axis=1)
+    columns_with_sd = [with_sd(name, series) for name, series in values.items()]
+    columns_with_sd.append({"correct_fixed": correct_fixed.mean(), "null_error_fixed": false_fixed_decisions.mean()})
+    annotations = outcome.annotations.mean(axis=1)
     curve = {
         "round": np.arange(1, len(rule.looks) + 1),
         "look": rule.looks,
         "annotations": annotations,
         "share": annotations / available[0].sum(),
-        **{name: getattr(end, name).mean(axis=1) for name in ("decided", "correct")},
-        **dict(zip(("kld", "kld_mode"), end.kld.mean(axis=-1).T, strict=True)),
+        **{name: getattr(outcome, name).mean(axis=1) for name in ("decided", "correct")},
+        **dict(zip(("kld", "kld_mode"), outcome.kld.mean(axis=-1).T, strict=True)),
     }
     return {
         "protocol": {
             **keys,
-            "replications": len(end.n),
-            **{name: series for pair in means for name, series in pair.items()},
+            "replications": len(outcome.n),
+            **{name: series for pair in columns_with_sd for name, series in pair.items()},
         },
         "curve": keys | curve,
     }
@@ -294,12 +309,12 @@ def _row(
 
 def _naive(metric: str, rated: RatedPairs, gamma: float) -> dict[str, Any]:
     """Return the row of `naive`: decisions by a metric alone, on all items that the metric rated (Table 4)."""
-    outcome = rated.metric_outcome
-    effective = outcome / pooled_design_effect(rated.metric, units=rated.units)[:, np.newaxis]
+    metric_outcome = rated.metric_outcome
+    effective = metric_outcome / pooled_design_effect(rated.metric, units=rated.units)[:, np.newaxis]
     decision = decide(human_theta(effective[:, 0], effective[:, 2]), gamma=gamma)
-    errors = errors_of(rated.reference(gamma), np.where(outcome.sum(axis=1), decision, np.nan))
-    kld, kld_mode = (mean_kld(shares_of(outcome), truth) for truth in (rated.truth, rated.mode))
-    return {"metric": metric, "n": int(outcome.sum()), **errors, "kld": kld, "kld_mode": kld_mode}
+    errors = errors_of(rated.reference(gamma), np.where(metric_outcome.sum(axis=1), decision, np.nan))
+    kld, kld_mode = (mean_kld(shares_of(metric_outcome), truth) for truth in (rated.truth, rated.mode))
+    return {"metric": metric, "n": int(metric_outcome.sum()), **errors, "kld": kld, "kld_mode": kld_mode}
 
 
 def _reference(comparison: RaterComparison, root: int, gamma: float, resamples: int) -> dict[str, pl.DataFrame]:
@@ -309,14 +324,17 @@ def _reference(comparison: RaterComparison, root: int, gamma: float, resamples: 
     """
     rated, design = rated_pairs(comparison, NONE), comparison.design
     reference = rated.reference(gamma)
-    hot = np.stack([rated.human == kind for kind in (1, -1)], axis=1).astype(np.float64)
-    times = design.resampled(resamples, _rng(root, comparison, 2))[1:]
-    sums, effect = bootstrap.unit_sums(hot, units=design.units, n_units=design.n_units), rated.effect[:, np.newaxis]
-    agreement = np.full(len(times) or 2, np.nan)
-    for some in chunks(len(times), _NUMBERS * len(reference)):
-        drawn = bootstrap.weighted_sums(times[some], sums) / effect
-        decision = decide(human_theta(drawn[..., 0], drawn[..., 1]), gamma=gamma)
-        agreement[some] = errors_of(reference, decision)["correct"]
+    is_win_or_loss = np.stack([rated.human == kind for kind in (1, -1)], axis=1).astype(np.float64)
+    weights = design.resampled(resamples, _rng(root, comparison, 2))[1:]
+    sums, design_effect = (
+        bootstrap.unit_sums(is_win_or_loss, units=design.units, n_units=design.n_units),
+        rated.effect[:, np.newaxis],
+    )
+    agreement = np.full(len(weights) or 2, np.nan)
+    for block in chunks(len(weights), _NUMBERS * len(reference)):
+        resampled_counts = bootstrap.weighted_sums(weights[block], sums) / design_effect
+        decision = decide(human_theta(resampled_counts[..., 0], resampled_counts[..., 1]), gamma=gamma)
+        agreement[block] = errors_of(reference, decision)["correct"]
     columns = {
         "pairs": len(reference),
         "annotations": int(rated.outcome.sum()),
@@ -328,11 +346,13 @@ def _reference(comparison: RaterComparison, root: int, gamma: float, resamples: 
 
 def _study_notes(comparison: RaterComparison) -> list[Note]:
     """Return the notes of the comparison; notes on metrics are left out if no metric is used."""
-    of_annotators = ("items-without-annotators", "all-ties", "one-item", "verdicts-vote", "annotators-not-selected")
-    notes = [note for note in comparison.notes if comparison.metrics or note.rule in of_annotators]
-    silent_pairs = int((comparison.human_signs == ABSENT).all(axis=1).sum())
-    message = f"{silent_pairs} pairs of systems have no human-rated item{label_of(comparison.aspect)} and are excluded"
-    return [*notes, *noted(("pairs-without-annotators", silent_pairs, message), aspect=comparison.aspect)]
+    annotator_rules = ("items-without-annotators", "all-ties", "one-item", "verdicts-vote", "annotators-not-selected")
+    notes = [note for note in comparison.notes if comparison.metrics or note.rule in annotator_rules]
+    n_silent_pairs = int((comparison.human_signs == ABSENT).all(axis=1).sum())
+    message = (
+        f"{n_silent_pairs} pairs of systems have no human-rated item{label_of(comparison.aspect)} and are excluded"
+    )
+    return [*notes, *noted(("pairs-without-annotators", n_silent_pairs, message), aspect=comparison.aspect)]
 
 
 def _infinite(rows: Sequence[dict[str, Any]]) -> Iterator[Note]:
@@ -354,8 +374,11 @@ def _savings(rows: Sequence[dict[str, Any]], gamma: float) -> Iterator[Note]:
     for row in rows:
         if row["null_error_sd"] is None or row["gain_sd"] is None:
             continue
-        error = 2 / np.sqrt(row["replications"])
-        if row["gain"] > error * row["gain_sd"] and row["null_error"] - error * row["null_error_sd"] <= gamma:
+        standard_errors = 2 / np.sqrt(row["replications"])
+        if (
+            row["gain"] > standard_errors * row["gain_sd"]
+            and row["null_error"] - standard_errors * row["null_error_sd"] <= gamma
+        ):
             message = (
                 f"{row['estimator']}, {row['stopping']}{label_of(row['aspect'])}: {row['correct']:.2f} correct "
                 f"with {row['share']:.0%} of the annotations, {row['gain']:.2f} more than a fixed design with "

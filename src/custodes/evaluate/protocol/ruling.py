@@ -83,35 +83,42 @@ def rulings(
     (items,) is the cluster of each item.
     """
     (look,) = {pair.looks[-1][0] for pair in pairs}
-    human = np.full((len(beside), len(units)), ABSENT, dtype=np.int8)
+    human_signs = np.full((len(beside), len(units)), ABSENT, dtype=np.int8)
     for row, pair in enumerate(beside):
-        human[row, list(pair.order[: pair.begin])] = pair.places[: pair.begin]
+        human_signs[row, list(pair.order[: pair.begin])] = pair.places[: pair.begin]
     numbers = [pair.number for pair in pairs]
-    judged = np.array([pair.number in numbers for pair in beside])
-    metric = np.full((len(pairs), len(units)), ABSENT, dtype=np.int8)
+    is_judged = np.array([pair.number in numbers for pair in beside])
+    metric_signs = np.full((len(pairs), len(units)), ABSENT, dtype=np.int8)
     for row, pair in enumerate(pairs):
         if pair.metric is not None:  # the stored order may lack items that were added later
-            metric[row, : len(pair.metric)] = pair.metric
-    kinds = annotation_kinds(human[judged], metric)
-    counts = tables(np.stack([(kinds == kind).sum(axis=1) for kind in range(KINDS)], axis=1), outcome_of(metric))
-    items = None
+            metric_signs[row, : len(pair.metric)] = pair.metric
+    kind_codes = annotation_kinds(human_signs[is_judged], metric_signs)
+    counts = tables(
+        np.stack([(kind_codes == kind).sum(axis=1) for kind in range(KINDS)], axis=1), outcome_of(metric_signs)
+    )
+    pair_items = None
     if rule.estimator.needs_items or is_clustered(units):
-        items = PairItems(human=human, systems=np.array([pair.systems for pair in beside]), units=units)
-    last = np.array([min(rule.looks[-1], pair.usable) for pair in pairs])
-    decision, is_open, _ = rule_on(rule, counts, look=look, last=last, items=items, judged=judged)
-    estimates = estimates_on(rule, counts, look=look, items=items, judged=judged)
+        pair_items = PairItems(human=human_signs, systems=np.array([pair.systems for pair in beside]), units=units)
+    n_last = np.array([min(rule.looks[-1], pair.usable) for pair in pairs])
+    decision, is_open, _ = rule_on(rule, counts, look=look, last=n_last, items=pair_items, judged=is_judged)
+    estimates = estimates_on(rule, counts, look=look, items=pair_items, judged=is_judged)
     for k, pair in enumerate(pairs):
         n = pair.looks[-1][1]
-        why = "rule" if not is_open[k] else "items" if n >= last[k] else ""
-        margin = _margin(rule, pair, int(decision[k]), why, LookEstimates(*(values[k : k + 1] for values in estimates)))
-        used = tuple(place for place, answer in enumerate(pair.places[: pair.begin]) if answer != ABSENT)
+        reason = "rule" if not is_open[k] else "items" if n >= n_last[k] else ""
+        margin_and_bounds = _margin(
+            rule, pair, int(decision[k]), reason, LookEstimates(*(values[k : k + 1] for values in estimates))
+        )
+        used_positions = tuple(place for place, answer in enumerate(pair.places[: pair.begin]) if answer != ABSENT)
         wins, ties, losses = counts.human[k].tolist()
-        judgement = (int(decision[k]), not why, float(estimates.theta[k]))
-        yield Ruling(pair.number, look, n, wins, ties, losses, *judgement, *margin, used), why
+        decision_fields = (int(decision[k]), not reason, float(estimates.theta[k]))
+        yield (
+            Ruling(pair.number, look, n, wins, ties, losses, *decision_fields, *margin_and_bounds, used_positions),
+            reason,
+        )
 
 
 def _margin(
-    rule: Rule, pair: PairState, decision: int, why: str, estimate: LookEstimates
+    rule: Rule, pair: PairState, decision: int, reason: str, estimate: LookEstimates
 ) -> tuple[float, float, float]:
     """Return the margin with bounds.
 
@@ -119,16 +126,20 @@ def _margin(
     ordering. Otherwise, they hold simultaneously over all analyses.
     """
     is_last = pair.looks[-1][0] + 1 == len(rule.looks)
-    if why == "rule" or (why and is_last):
-        looks, n = np.array(pair.looks).T
-        bounds = np.array(rule.bounds)[looks]
+    if reason == "rule" or (reason and is_last):
+        look_indices, n = np.array(pair.looks).T
+        bounds = np.array(rule.bounds)[look_indices]
         # Theta is exact and decides. A z value next to the boundary is moved to the side that theta gives.
-        score, edge = estimate.score, bounds[-1] * estimate.error
+        score, threshold = estimate.score, bounds[-1] * estimate.error
         if decision:
-            score = decision * np.maximum(decision * score, edge * (1 + _NEXT))
+            score = decision * np.maximum(decision * score, threshold * (1 + _NEXT))
         elif is_last:
-            score = np.clip(score, -edge * (1 - _NEXT), edge * (1 - _NEXT))
-        after = stagewise(score, estimate.error, n=n, bounds=bounds, level=rule.gamma)
-        if np.isfinite(after.margin[0]):
-            return float(after.margin[0]), float(after.low[0]), float(after.high[0])
+            score = np.clip(score, -threshold * (1 - _NEXT), threshold * (1 - _NEXT))
+        stagewise_estimate = stagewise(score, estimate.error, n=n, bounds=bounds, level=rule.gamma)
+        if np.isfinite(stagewise_estimate.margin[0]):
+            return (
+                float(stagewise_estimate.margin[0]),
+                float(stagewise_estimate.low[0]),
+                float(stagewise_estimate.high[0]),
+            )
     return float(estimate.margin[0]), float(estimate.low[0]), float(estimate.high[0])

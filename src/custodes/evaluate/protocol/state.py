@@ -89,19 +89,19 @@ class State:
             units=np.array(self.units),
             metric=np.array(self.metric, dtype=np.int8) if self.metric else None,
         )
-        left = [
+        remaining = [
             {int(self.places[pair, self.numbers[item]]): value for item, value in answers.items()}
             for pair, answers in enumerate(self.answers)
         ]
-        while fitting := [
-            (pair, place)
-            for pair, answers in enumerate(left)
-            for place in answers
-            if asking.in_present_look(pair, place)
+        while requested := [
+            (pair, position)
+            for pair, answers in enumerate(remaining)
+            for position in answers
+            if asking.in_present_look(pair, position)
         ]:
-            for pair, place in fitting:
-                asking.answer(pair, place, left[pair].pop(place))
-        return asking, sum(map(len, left))
+            for pair, position in requested:
+                asking.answer(pair, position, remaining[pair].pop(position))
+        return asking, sum(map(len, remaining))
 
     def after(self, asking: ConcurrentAnnotation, answers: tuple[dict[str, int], ...]) -> State:
         """Return the state after further answers; `asking` has the questions and decisions after these answers."""
@@ -119,11 +119,11 @@ class State:
         """Read a state that `to_json` wrote; raise `InputError` for other files, and for edited files."""
         try:
             content = text.encode() if isinstance(text, str) else bytes(memoryview(text))
-            head = decode(content, _HEAD)
-            if head.format != FORMAT:
-                raise InputError(f"the format is {shown(head.format)}, not {FORMAT!r}")
-            if head.version != VERSION:
-                raise InputError(f"the file has version {head.version} of the format, but {VERSION} is required")
+            header = decode(content, _HEAD)
+            if header.format != FORMAT:
+                raise InputError(f"the format is {shown(header.format)}, not {FORMAT!r}")
+            if header.version != VERSION:
+                raise InputError(f"the file has version {header.version} of the format, but {VERSION} is required")
             file = decode(content, _FILE)
             if not is_lossless(content, file):
                 raise InputError("fields are missing, or unknown fields are present")
@@ -170,28 +170,28 @@ _FILE = msgspec.json.Decoder(_File)
 def check(state: State) -> None:
     """Raise `OptionError` for an inconsistent state."""
     n_pairs, n_items = len(state.pairs), len(state.items)
-    for what, names, least in (("systems", state.systems, 2), ("items", state.items, 1)):
-        at_least(what, len(names), least)
-        if twice := sorted(name for name, n in Counter(names).items() if n > 1):
-            raise OptionError(f"{what} must be distinct, but these occur twice: {listed(twice)}")
+    for kind, names, least in (("systems", state.systems, 2), ("items", state.items, 1)):
+        at_least(kind, len(names), least)
+        if repeated_names := sorted(name for name, n in Counter(names).items() if n > 1):
+            raise OptionError(f"{kind} must be distinct, but these occur twice: {listed(repeated_names)}")
     preferences = {value for answers in state.answers for value in answers.values()}.union(*state.metric)
-    unknown = {item for answers in state.answers for item in answers} - set(state.items)
-    sizes = {len(row) for row in state.metric}
+    unknown_items = {item for answers in state.answers for item in answers} - set(state.items)
+    row_lengths = {len(row) for row in state.metric}
     has_units = len(state.units) == n_items and all(0 <= unit < n_items for unit in state.units)
-    for holds, rule in (
+    for is_valid, requirement in (
         (list(state.systems) == sorted(state.systems), "systems must be sorted"),
         (has_units, f"units must be a number from 0 to {n_items - 1} for each of the {n_items} items"),
         (len(state.answers) == n_pairs, f"answers must have an entry for each of the {n_pairs} pairs of systems"),
         (
-            len(state.metric) in (0, n_pairs) and sizes <= {n_items},
+            len(state.metric) in (0, n_pairs) and row_lengths <= {n_items},
             f"metric must have a row for each of the {n_pairs} pairs and a value for each of the {n_items} items",
         ),
         (preferences <= SIGNS, f"preferences must be {', '.join(map(str, sorted(SIGNS)))}"),
-        (not unknown, f"answers name an unknown item {shown(min(unknown, default=''))}"),
+        (not unknown_items, f"answers name an unknown item {shown(min(unknown_items, default=''))}"),
         (0 <= state.seed <= LARGEST_SEED, f"seed must be a whole number from 0 to {LARGEST_SEED}"),
     ):
-        if not holds:
-            raise OptionError(rule)
+        if not is_valid:
+            raise OptionError(requirement)
     asked_for(state.estimator, state.stopping, alone=not state.metric)
     if state._replayed[1]:
         raise OptionError(f"{state._replayed[1]} of the answers were never requested")

@@ -43,12 +43,12 @@ class Stopping:
         # All fields are validated, including fields to which the decoder gave the default.
         for name, kind in declared(Stopping).items():
             value = getattr(self, name)
-            checked = {"looks": _looks, "boundary": _boundary}.get(name)
-            object.__setattr__(self, name, checked(value) if checked else argument(name, value, kind))
+            check_field = {"looks": _looks, "boundary": _boundary}.get(name)
+            object.__setattr__(self, name, check_field(value) if check_field else argument(name, value, kind))
         at_least("batch", self.batch, 1)
-        for name, why in idle(self.stop, self.looks).items():
+        for name, reason in idle(self.stop, self.looks).items():
             if name in self.changed:
-                raise OptionError(f"{name}={shown(self.changed[name])} has no effect: {why}")
+                raise OptionError(f"{name}={shown(self.changed[name])} has no effect: {reason}")
 
     @property
     def changed(self) -> dict[str, Any]:
