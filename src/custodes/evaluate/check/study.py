@@ -98,18 +98,16 @@ def _orders(study: Study) -> Iterator[Problem]:
     rows = study.preferences.frame.filter(pl.col("rater").is_in(list(judges)) & (pl.col("order") != ""))
     half_answered = study.preferences.half()
     has_both_orders = pl.col("order").n_unique() > 1
-    varies_of_rater = (
-        rows.group_by(pair_columns).agg(varies=has_both_orders).group_by("rater").agg(pl.col("varies").any())
-    )
-    raters_with_fixed_order = set(varies_of_rater.filter(~pl.col("varies"))["rater"])
+    variation = rows.group_by(pair_columns).agg(varies=has_both_orders).group_by("rater").agg(pl.col("varies").any())
+    raters_with_fixed_order = set(variation.filter(~pl.col("varies"))["rater"])
     if judges_with_fixed_order := [name for name in judges if name in raters_with_fixed_order]:
         yield problem("one-order", judges_with_fixed_order, raters=listed(judges_with_fixed_order))
-    both_of_comparison = (
+    comparisons = (
         rows.join(half_answered, on=half_answered.columns, how="anti")
         .group_by("item", "aspect", *pair_columns)
         .agg(both=has_both_orders)
     )
-    counts = both_of_comparison.group_by("rater").agg(pl.col("both").any(), half=(~pl.col("both")).sum())
+    counts = comparisons.group_by("rater").agg(pl.col("both").any(), half=(~pl.col("both")).sum())
     partial_judges = counts.filter("both", pl.col("half") > 0).sort("rater")
     if partial_judges.height:
         raters_text = listed((f"{name} ({n})" for name, _, n in partial_judges.iter_rows()), limit=3)

@@ -165,10 +165,8 @@ def repeated_labels(study: Study, aspect: str) -> pl.DataFrame:
     repeated = frame.filter(pl.len().over("rater", *OUTPUT) > 1).select("rater", *OUTPUT, "repeat", "score")
     if scale:
         return repeated
-    is_few_whole_numbers = (pl.col("score") == pl.col("score").round()).all() & (
-        pl.col("score").n_unique() <= MOST_STEPS
-    )
-    return repeated.filter(is_few_whole_numbers.over("rater"))
+    is_label = (pl.col("score") == pl.col("score").round()).all() & (pl.col("score").n_unique() <= MOST_STEPS)
+    return repeated.filter(is_label.over("rater"))
 
 
 def _compared(study: Study, part: RaterPreferences, setting: Setting) -> RaterPreferences:
