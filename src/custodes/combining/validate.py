@@ -242,8 +242,9 @@ def _validated(
             f"{study.name}: there is no output with ratings by annotators, the combined metric and {rivals[0].name!r}"
         )
     moves_of_statistic = {
-        name: _moves(target_task, human, compared_scores, name) for name in {*STATISTICS, objective_name}
-    }  # type: ignore[arg-type]
+        name: _moves(target_task, human, compared_scores, name)  # type: ignore[arg-type]
+        for name in {*STATISTICS, objective_name}
+    }
     tables = Validate.part(
         target,
         comparison=_comparison(combined, rivals, moves_of_statistic, n_outputs, confidence),
