@@ -24,33 +24,40 @@ from custodes.stats.learning.objective import objective
 
 
 def in_pairs(
-    of: Task, terms: Terms, folds: Sequence[Ints], among: Sequence[Method], rng: np.random.Generator, progress: Progress
+    task: Task,
+    terms: Terms,
+    folds: Sequence[Ints],
+    among: Sequence[Method],
+    rng: np.random.Generator,
+    progress: Progress,
 ) -> dict[tuple[int, int], Scores]:
     """Return the scores of methods for each repeat and outer fold.
 
     There is a score on each of the remaining folds, by a fit that uses neither this fold nor the outer fold.
     """
-    numbers = [np.unique(fold[fold >= 0]).tolist() for fold in folds]
-    jobs = [(repeat, *pair) for repeat, folds_out in enumerate(numbers) for pair in combinations(folds_out, 2)]
+    folds_of_repeat = [np.unique(fold[fold >= 0]).tolist() for fold in folds]
+    jobs = [(repeat, *pair) for repeat, folds_out in enumerate(folds_of_repeat) for pair in combinations(folds_out, 2)]
     parts = []
-    for repeat, *out in jobs:
-        held = np.isin(folds[repeat], out)
-        parts.append(Part(str((repeat, *out)), (folds[repeat] >= 0) & ~held, np.flatnonzero(held)))
-    alone = [method for method in among if not method.mean_of]
-    fits = fitted(of, terms, alone, parts, rng=rng, progress=progress, desc="inner folds")
+    for repeat, *held_folds in jobs:
+        is_held = np.isin(folds[repeat], held_folds)
+        parts.append(Part(str((repeat, *held_folds)), (folds[repeat] >= 0) & ~is_held, np.flatnonzero(is_held)))
+    single_methods = [method for method in among if not method.mean_of]
+    fits = fitted(task, terms, single_methods, parts, rng=rng, progress=progress, desc="inner folds")
     scores: dict[tuple[int, int], list[dict[str, float]]] = {
-        (r, k): [] for r, folds_out in enumerate(numbers) for k in folds_out
+        (r, k): [] for r, folds_out in enumerate(folds_of_repeat) for k in folds_out
     }
-    for (repeat, *out), part, fit in zip(jobs, parts, fits, strict=True):
-        for scored, chosen_for in (out, out[::-1]):
-            inside = folds[repeat].ravel()[part.held] == scored
-            predicted = {method.name: values[inside] for method, values in zip(alone, fit.predicted, strict=True)}
-            scores[repeat, chosen_for].append(_scores(of, terms, part.held[inside], predicted, among))
+    for (repeat, *held_folds), part, fit in zip(jobs, parts, fits, strict=True):
+        for scored_fold, chosen_for in (held_folds, held_folds[::-1]):
+            is_scored = folds[repeat].ravel()[part.held] == scored_fold
+            predicted = {
+                method.name: values[is_scored] for method, values in zip(single_methods, fit.predicted, strict=True)
+            }
+            scores[repeat, chosen_for].append(_scores(task, terms, part.held[is_scored], predicted, among))
     return {key: _by_name(fold_scores, among) for key, fold_scores in scores.items()}
 
 
 def of_all(
-    of: Task,
+    task: Task,
     terms: Terms,
     fold: Ints,
     among: Sequence[Method],
@@ -63,27 +70,37 @@ def of_all(
     `outer_predictions` are predictions (items, systems) by name of the method, which are reused. Methods that are not
     in `outer_predictions` are fitted here.
     """
-    wanting = [method for method in among if method.name not in outer_predictions and not method.mean_of]
-    predicted = {method.name: np.full(of.human.size, np.nan) for method in wanting}
+    missing_methods = [method for method in among if method.name not in outer_predictions and not method.mean_of]
+    predicted = {method.name: np.full(task.human.size, np.nan) for method in missing_methods}
     predicted |= {name: scores.ravel() for name, scores in outer_predictions.items()}
     parts = [without(fold, k, str(k)) for k in range(int(fold.max()) + 1)]
-    fits = fitted(of, terms, wanting, parts, rng=rng, progress=progress, desc="inner folds") if wanting else []
+    fits = (
+        fitted(task, terms, missing_methods, parts, rng=rng, progress=progress, desc="inner folds")
+        if missing_methods
+        else []
+    )
     for part, fit in zip(parts, fits, strict=False):
-        for method, values in zip(wanting, fit.predicted, strict=True):
+        for method, values in zip(missing_methods, fit.predicted, strict=True):
             predicted[method.name][part.held] = values
-    held = [(part.held, {name: scores[part.held] for name, scores in predicted.items()}) for part in parts]
-    return _by_name([_scores(of, terms, cells, fold_scores, among) for cells, fold_scores in held], among)
+    predictions_of_fold = [
+        (part.held, {name: scores[part.held] for name, scores in predicted.items()}) for part in parts
+    ]
+    return _by_name(
+        [_scores(task, terms, cells, fold_scores, among) for cells, fold_scores in predictions_of_fold], among
+    )
 
 
 def _scores(
-    of: Task, terms: Terms, cells: Ints, predicted: Mapping[str, Floats], among: Sequence[Method]
+    task: Task, terms: Terms, cells: Ints, predicted: Mapping[str, Floats], among: Sequence[Method]
 ) -> dict[str, float]:
     """Return the score of each method's predictions on some outputs (flat positions), by name of the method."""
-    measure = objective(terms.objective, of.human.ravel()[cells], items=cells // len(of.design.systems))
-    means = with_means(among, predicted)
-    return dict(zip(means, measure(np.stack(list(means.values()))).tolist(), strict=True))
+    measure = objective(terms.objective, task.human.ravel()[cells], items=cells // len(task.design.systems))
+    predictions_with_means = with_means(among, predicted)
+    return dict(
+        zip(predictions_with_means, measure(np.stack(list(predictions_with_means.values()))).tolist(), strict=True)
+    )
 
 
-def _by_name(scores: Sequence[Mapping[str, float]], among: Sequence[Method]) -> dict[str, Floats]:
+def _by_name(scores: Sequence[Mapping[str, float]], methods: Sequence[Method]) -> dict[str, Floats]:
     """Return the scores (folds,) of each method, by name of the method, given the scores on several folds."""
-    return {method.name: np.array([one[method.name] for one in scores]) for method in among}
+    return {method.name: np.array([one[method.name] for one in scores]) for method in methods}

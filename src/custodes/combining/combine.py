@@ -342,35 +342,35 @@ def combine(
         aspects_of(target_name, chosen.aspects)
     generator = np.random.default_rng(rng)
     # The random draws of a target do not depend on the other targets.
-    sources = {target_name: deepcopy(generator) for target_name in targets} | {targets[0]: generator}
-    several = len(targets) > 1
+    rng_of = {target_name: deepcopy(generator) for target_name in targets} | {targets[0]: generator}
+    has_several = len(targets) > 1
 
     def answer(target_name: str | None) -> Combine | CustodesError:
         try:
-            rng_of_target = sources[target_name]
+            rng_of_target = rng_of[target_name]
             of = task(chosen, target_name)
             if calibrate_by is not None:
                 of = replace(of, kinds=kinds_of(study, of.design, of.rated, calibrate_by))
             of = sampled(of, rng_of_target)
-            return _fitted(of, terms, rng_of_target, silent if several else progress)
+            return _fitted(of, terms, rng_of_target, silent if has_several else progress)
         except CustodesError as error:
             return error
 
     # threadpoolctl allows only one thread at a time to set the limit, so it is set before the pool starts threads.
     workers = 1 if all(method.fast for method in terms.methods) else os.cpu_count()
     with one_blas_thread(), ThreadPoolExecutor(workers) as pool:
-        if several:
+        if has_several:
             answers = list(progress(pool.map(answer, targets), total=len(targets), desc="combine"))
         else:
             answers = [answer(targets[0])]
     fits = [fit for fit in answers if isinstance(fit, Combine)]
-    failed = {
+    error_of = {
         target_name: fit for target_name, fit in zip(targets, answers, strict=True) if isinstance(fit, CustodesError)
     }
     if not fits:
-        raise next(iter(failed.values()))
+        raise next(iter(error_of.values()))
     notes = [note for fit in fits for note in fit.notes]
-    for target_name, reason in failed.items():
+    for target_name, reason in error_of.items():
         message = f"{target_name!r} cannot be combined: {reason}"
         notes += noted((LEFT_OUT, 1, message), aspect=aspect_of(target_name or ""))
     return Combine.of([fit.tables() for fit in fits], notes, model=fits[0].model, held_out=fits[0].held_out)
@@ -389,21 +389,21 @@ def _methods(selection: str | Sequence[str], top: int | None) -> tuple[Method, .
 def _fitted(of: Task, terms: Terms, rng: np.random.Generator, progress: Progress) -> Combine:
     """Return the result for one target: the evaluation of all methods, and the model of the first method."""
     terms.check(of)
-    price, notes = costs_of(of, terms.costs)
-    fresh = deepcopy(rng)
-    model_rng, elsewhere = rng.spawn(2)  # so that the model depends neither on `repeats` nor on `resamples`
+    costs, notes = costs_of(of, terms.costs)
+    first_rng = deepcopy(rng)
+    model_rng, unseen_rng = rng.spawn(2)  # so that the model depends neither on `repeats` nor on `resamples`
     trial = tried(of, terms, rng, progress)
-    general = generalised(trial, elsewhere, progress)
+    general = generalised(trial, unseen_rng, progress)
     scales, training = training_data(of, terms, of.rated, model_rng, trial.inner)
     _, formula = training.learn(terms.methods[0])
     base = METHODS[formula.chosen] if formula.chosen else terms.methods[0]
     repeats = trial.repeat_scores()
     held_out = held_out_ratings(trial)
-    favoritism, unknown = favoritism_columns(trial, held_out, deepcopy(fresh))
+    favoritism, further = favoritism_columns(trial, held_out, deepcopy(first_rng))
     trade_off: dict[str, Any] = {}
     even_notes: list[Note] = []
     if EVEN_HANDED in terms.methods:
-        trade_off, even_notes = trade_off_columns(trial, training.learn(EVEN_HANDED)[1].strength, fresh, progress)
+        trade_off, even_notes = trade_off_columns(trial, training.learn(EVEN_HANDED)[1].strength, first_rng, progress)
     tables = Combine.part(
         of.target,
         comparison=comparison_columns(trial, repeats),
@@ -415,11 +415,11 @@ def _fitted(of: Task, terms: Terms, rng: np.random.Generator, progress: Progress
         calibration=calibration_columns(of, formula),
         weights=weight_columns(trial, formula, base, training, rng),
         groups=group_columns(trial),
-        path=path_columns(trial, price),
+        path=path_columns(trial, costs),
         pruning=pruning_columns(of, formula),
     )
-    first = tables["comparison"].row(0, named=True)
-    held = tables["generalisation"].filter(method=first["method"])
+    first_row = tables["comparison"].row(0, named=True)
+    unseen_rows = tables["generalisation"].filter(method=first_row["method"])
     model = CombinedMetric.make(
         formula,
         of=of,
@@ -427,28 +427,28 @@ def _fitted(of: Task, terms: Terms, rng: np.random.Generator, progress: Progress
         method=base.name,
         objective=terms.objective,
         validation={"folds": terms.folds, "repeats": len(trial.folds)}
-        | {name: first[name] for name in (*STATISTICS, "kendall_low", "kendall_high")}
-        | {"unseen": held.drop("target", "method").to_dicts(), "single": single_of(of, training)},
+        | {name: first_row[name] for name in (*STATISTICS, "kendall_low", "kendall_high")}
+        | {"unseen": unseen_rows.drop("target", "method").to_dicts(), "single": single_of(of, training)},
     )
-    notes = [*of.notes, *_notes(trial, formula, base, scales, repeats), *general.notes, *notes, *unknown, *even_notes]
+    notes = [*of.notes, *_notes(trial, formula, base, scales, repeats), *general.notes, *notes, *further, *even_notes]
     return Combine.of([tables], notes, model=model, held_out=held_out)
 
 
 def _notes(
-    trial: Trial, formula: Formula, base: Method, scales: Normalisation, repeats: Sequence[Floats]
+    trial: Trial, formula: Formula, method: Method, scales: Normalisation, fold_scores: Sequence[Floats]
 ) -> list[Note]:
-    """Return notes on a fit; `repeats` are the scores (folds, methods) of each repeat."""
+    """Return notes on a fit; `fold_scores` are the scores (folds, methods) of each repeat."""
     of, terms = trial.of, trial.terms
     first = terms.methods[0].name
-    turned = contradictions(of.metrics.names, of.directions, x=of.rows(np.arange(of.human.size)))
-    unused = int((of.rated & (trial.folds[0] < 0)).sum())
-    lost = dict(zip(trial.methods, np.isnan(np.concatenate(repeats)).sum(axis=0).tolist(), strict=True))
-    beyond = _beyond_declared(of, scales)
+    reversed_metrics = contradictions(of.metrics.names, of.directions, x=of.rows(np.arange(of.human.size)))
+    n_unused = int((of.rated & (trial.folds[0] < 0)).sum())
+    n_undefined = dict(zip(trial.methods, np.isnan(np.concatenate(fold_scores)).sum(axis=0).tolist(), strict=True))
+    out_of_scale = _beyond_declared(of, scales)
     general = noted(
         (
             "direction",
-            len(turned),
-            f"the weights of {listed(turned)} contradict the declared direction; check higher_is_better",
+            len(reversed_metrics),
+            f"the weights of {listed(reversed_metrics)} contradict the declared direction; check higher_is_better",
         ),
         (
             "same-items",
@@ -463,24 +463,24 @@ def _notes(
         ),
         (
             "no-weight-intervals",
-            base.family == "weights" and base.refits is None,
-            f"{base.name} is too slow to be refitted, so the weights have no intervals",
+            method.family == "weights" and method.refits is None,
+            f"{method.name} is too slow to be refitted, so the weights have no intervals",
         ),
     )
     model_notes = noted(
         ("auto", bool(formula.chosen), f"{first} chose {formula.chosen} on all data"),
-        ("not-in-folds", unused, f"{unused} rated outputs are in no fold of {terms.folds} and are not used"),
+        ("not-in-folds", n_unused, f"{n_unused} rated outputs are in no fold of {terms.folds} and are not used"),
         (
             # A method without predictions on some folds is scored on fewer folds than other methods.
             "undefined-folds",
-            sum(lost.values()),
+            sum(n_undefined.values()),
             f"predictions are constant in some folds, where {terms.objective} is undefined; these folds are left out "
-            f"(method and number of folds: {', '.join(f'{name} {n}' for name, n in lost.items() if n)})",
+            f"(method and number of folds: {', '.join(f'{name} {n}' for name, n in n_undefined.items() if n)})",
         ),
         (
             "beyond-declared",
-            len(beyond),
-            f"scores of {listed(beyond)} outside the bounds in the raters file are clipped; check the bounds",
+            len(out_of_scale),
+            f"scores of {listed(out_of_scale)} outside the bounds in the raters file are clipped; check the bounds",
         ),
         aspect=aspect_of(of.target),
     )
@@ -489,10 +489,10 @@ def _notes(
 
 def _beyond_declared(of: Task, scales: Normalisation) -> list[str]:
     """Return the metrics that have scores outside the declared scale, with the proportion of these scores."""
-    rated = of.rows(np.flatnonzero(of.rated))
+    scores = of.rows(np.flatnonzero(of.rated))
     with np.errstate(invalid="ignore"):
-        beyond = ((rated < scales.low) | (rated > scales.high)).sum(axis=0)
-    shares = beyond / np.maximum(np.isfinite(rated).sum(axis=0), 1)
+        n_beyond = ((scores < scales.low) | (scores > scales.high)).sum(axis=0)
+    shares = n_beyond / np.maximum(np.isfinite(scores).sum(axis=0), 1)
     return [
         f"{name} ({share:.0%})"
         for name, share, source in zip(of.metrics.names, shares, scales.source, strict=True)

@@ -110,11 +110,11 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
         It contains only the metrics that affect the formula.
         """
-        n, span = len(of.metrics.names), scales.high - scales.low
-        low, high = scales.low + formula.low * span, scales.low + formula.high * span
+        n, widths = len(of.metrics.names), scales.high - scales.low
+        low, high = scales.low + formula.low * widths, scales.low + formula.high * widths
         importance = np.broadcast_to(formula.importance, n)
         used = formula.used if len(formula.used) else np.arange(n)
-        place = {metric: i for i, metric in enumerate(used.tolist())}
+        position_of_column = {metric: i for i, metric in enumerate(used.tolist())}
         return cls(
             format=FORMAT,
             version=VERSION,
@@ -137,7 +137,7 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
                 for i in used
             ),
             intercept=float(formula.intercept),
-            trees=formula.trees and formula.trees.renumbered(place),
+            trees=formula.trees and formula.trees.renumbered(position_of_column),
             share=float(formula.share),
             validation=dict(validation),
             provenance={"outputs": int(of.rated.sum()), "items": int(of.rated.any(axis=1).sum())},
@@ -147,8 +147,8 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
     def signed(self, digest: str, date: str, group: Patterns = None) -> CombinedMetric:
         """Return a copy with the digest of the study, the date, and the groups of items that were used in the fit."""
-        of = {"digest": digest, "made": date} | ({} if group is None else {"group": group})
-        model = msgspec.structs.replace(self, provenance={**of, **self.provenance})
+        study_fields = {"digest": digest, "made": date} | ({} if group is None else {"group": group})
+        model = msgspec.structs.replace(self, provenance={**study_fields, **self.provenance})
         return msgspec.structs.replace(model, digest=model._computed_digest())
 
     def _computed_digest(self) -> str:
@@ -168,9 +168,9 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         changed by hand. The message gives the reason.
 
         """
-        where = Path(argument("path", path, str | Path))
-        check_exists(where)
-        content = file_bytes(where)
+        model_path = Path(argument("path", path, str | Path))
+        check_exists(model_path)
+        content = file_bytes(model_path)
         try:
             head = decode(content, _HEAD)
             if head.format != FORMAT:
@@ -186,7 +186,7 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
             if not model.name.strip():
                 raise InputError("the field name is empty")
         except InputError as problem:
-            raise InputError(f"{where.name}: not a valid combined metric: {problem}; fit it again") from None
+            raise InputError(f"{model_path.name}: not a valid combined metric: {problem}; fit it again") from None
         return model
 
     def kinds(self, study: Study, items: Sequence[str], systems: Sequence[str]) -> Ints | None:
@@ -241,24 +241,24 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         """
         items = tuple(study.ratings.frame.filter(pl.col("item") != "")["item"].unique(maintain_order=True))
         rows = self.rows(study, items, study.systems)
-        scored, kinds = np.isfinite(rows).any(axis=1), self.kinds(study, items, study.systems)
+        is_scored, kinds = np.isfinite(rows).any(axis=1), self.kinds(study, items, study.systems)
         outputs = {
             "item": pl.Series([item for item in items for _ in study.systems], dtype=pl.String),
             "system": pl.Series(list(study.systems) * len(items), dtype=pl.String),
         }
         ratings = (
             pl.DataFrame(outputs)
-            .filter(pl.Series(scored))
+            .filter(pl.Series(is_scored))
             .with_columns(
                 rater=pl.lit(name or self.name),
                 kind=pl.lit(METRIC),
                 aspect=pl.lit(aspect_of(self.target)),
-                score=pl.Series(self.predict(rows[scored], None if kinds is None else kinds[scored])),
+                score=pl.Series(self.predict(rows[is_scored], None if kinds is None else kinds[is_scored])),
             )
         )
-        unknown = 0 if kinds is None else int((kinds[scored] < 0).sum())
-        message = f"{unknown} outputs belong to no kind of the calibration and are not shifted"
-        return ratings, (*self.notes_on(study, rows, items), *noted(("kind-unknown", unknown, message)))
+        n_unknown = 0 if kinds is None else int((kinds[is_scored] < 0).sum())
+        message = f"{n_unknown} outputs belong to no kind of the calibration and are not shifted"
+        return ratings, (*self.notes_on(study, rows, items), *noted(("kind-unknown", n_unknown, message)))
 
     def rows(self, study: Study, items: Sequence[str], systems: Sequence[str]) -> Floats:
         """Return the scores (items * systems, columns) in a study, oriented by the directions in the model file.
@@ -269,16 +269,16 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         missing = [column for column, scores in zip(self.columns, column_scores, strict=True) if scores is None]
         if missing:
             directions = study.raters.direction
-            words = "scores of the metric " if len(missing) == 1 else f"scores of {len(missing)} metrics "
+            scores_text = "scores of the metric " if len(missing) == 1 else f"scores of {len(missing)} metrics "
             raise InputError(
                 f"{study.name}: the combined metric needs "
-                f"{words}{listed(repr(column.label) for column in missing)}, which "
+                f"{scores_text}{listed(repr(column.label) for column in missing)}, which "
                 f"{'is' if len(missing) == 1 else 'are'} missing; raters: "
                 f"{listed(directions)}{suggestion(missing[0].metric, directions)}"
             )
-        sides = [1.0 if column.higher_is_better else -1.0 for column in self.columns]
+        signs = [1.0 if column.higher_is_better else -1.0 for column in self.columns]
         return np.stack(
-            [side * values.ravel() for side, values in zip(sides, column_scores, strict=True) if values is not None],
+            [side * values.ravel() for side, values in zip(signs, column_scores, strict=True) if values is not None],
             axis=-1,
         )
 
@@ -287,30 +287,30 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
         `rows` (outputs, columns) are the scores.
         """
-        scored = np.isfinite(rows).any(axis=1)
-        without, rows = int((~scored).sum()), rows[scored]
-        fitted_on = study.fingerprint() == self.provenance.get("digest") and self._learnt_from(study, items)
-        missing = dict(zip(self.columns, np.isnan(rows).sum(axis=0).tolist(), strict=True))
-        most = [
+        is_scored = np.isfinite(rows).any(axis=1)
+        n_without, rows = int((~is_scored).sum()), rows[is_scored]
+        is_fitted_on = study.fingerprint() == self.provenance.get("digest") and self._learnt_from(study, items)
+        n_missing_of_column = dict(zip(self.columns, np.isnan(rows).sum(axis=0).tolist(), strict=True))
+        missing_texts = [
             f"{column.label} {n} of {len(rows)}"
-            for column, n in sorted(missing.items(), key=lambda pair: -pair[1])
+            for column, n in sorted(n_missing_of_column.items(), key=lambda pair: -pair[1])
             if n
         ]
-        how = (
+        handling_text = (
             " and are replaced by the training mean of the metric"
             if self._numbers("weight").any()
             else "; the trees can handle missing scores"
         )
-        beyond = ((rows < self._numbers("low")) | (rows > self._numbers("high"))).sum(axis=0)
-        clipped = [column.label for column, n in zip(self.columns, beyond, strict=True) if n]
-        n_missing, n_beyond = sum(missing.values()), int(beyond.sum())
+        n_beyond_of_column = ((rows < self._numbers("low")) | (rows > self._numbers("high"))).sum(axis=0)
+        clipped = [column.label for column, n in zip(self.columns, n_beyond_of_column, strict=True) if n]
+        n_missing, n_beyond = sum(n_missing_of_column.values()), int(n_beyond_of_column.sum())
         return noted(
             (
                 "not-scored",
-                without,
-                f"{without} outputs are not rated, because they have no score by any metric of the combined metric",
+                n_without,
+                f"{n_without} outputs are not rated, because they have no score by any metric of the combined metric",
             ),
-            ("missing-scores", n_missing, f"{n_missing} scores are missing ({listed(most)}){how}"),
+            ("missing-scores", n_missing, f"{n_missing} scores are missing ({listed(missing_texts)}){handling_text}"),
             (
                 "clipped",
                 n_beyond,
@@ -318,7 +318,7 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
             ),
             (
                 "fitted-on",
-                fitted_on,
+                is_fitted_on,
                 "the model was fitted to these ratings, so agreement with them is overestimated; use the "
                 "held-out ratings",
             ),

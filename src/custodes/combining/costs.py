@@ -37,50 +37,57 @@ def costs_of(of: Task, costs: Costs | None) -> tuple[Floats, list[Note]]:
     """
     if costs is None:
         frame = of.study.raters.only(of.metrics.raters).frame
-        declared = frame["cost"].cast(pl.Float64).fill_null(np.nan).to_numpy()
-        useful = np.isfinite(declared) & (declared > 0)
-        unlike = _unlike_units(of.metrics.names, frame["cost_unit"].fill_null("").to_list())
-        if useful.all() and not unlike:
-            return declared, []
-        if useful.all():
-            why = f"their units differ ({unlike}); give all costs in one unit with costs= (--costs FILE)"
+        declared_costs = frame["cost"].cast(pl.Float64).fill_null(np.nan).to_numpy()
+        is_positive = np.isfinite(declared_costs) & (declared_costs > 0)
+        unlike_units_text = _unlike_units(of.metrics.names, frame["cost_unit"].fill_null("").to_list())
+        if is_positive.all() and not unlike_units_text:
+            return declared_costs, []
+        if is_positive.all():
+            reason = f"their units differ ({unlike_units_text}); give all costs in one unit with costs= (--costs FILE)"
         else:
-            without = [of.metrics.names[i] for i in np.flatnonzero(~useful)]
-            why = f"some metrics have no positive cost: {listed(without)}"
-        message = f"the costs of the raters file are not used, because {why}"
-        return np.ones(len(useful)), noted(("costs-not-used", bool(useful.any()), message))
-    unit: dict[str, str] = {}
+            metrics_without_cost = [of.metrics.names[i] for i in np.flatnonzero(~is_positive)]
+            reason = f"some metrics have no positive cost: {listed(metrics_without_cost)}"
+        message = f"the costs of the raters file are not used, because {reason}"
+        return np.ones(len(is_positive)), noted(("costs-not-used", bool(is_positive.any()), message))
+    unit_of_metric: dict[str, str] = {}
     if isinstance(costs, str):
-        frame, where = keyed(costs, "metric", "cost", number_column, other="rater", beside=["cost_unit"])
+        frame, source_name = keyed(costs, "metric", "cost", number_column, other="rater", beside=["cost_unit"])
         cost_by_name = dict(frame.select("metric", "cost").iter_rows())
-        unit = dict(frame.select("metric", "cost_unit").iter_rows())
+        unit_of_metric = dict(frame.select("metric", "cost_unit").iter_rows())
     else:
         try:
-            cost_by_name, where = {str(name): float(cost) for name, cost in costs.items()}, "costs"
+            cost_by_name, source_name = {str(name): float(cost) for name, cost in costs.items()}, "costs"
         except (TypeError, ValueError) as problem:
             raise OptionError(f"costs: give a number for each metric ({problem})") from None
     names, raters = of.metrics.names, of.metrics.raters
-    strangers = [name for name in cost_by_name if name not in (*names, *raters)]
-    if strangers and len(strangers) == len(cost_by_name):
+    unknown_metrics = [name for name in cost_by_name if name not in (*names, *raters)]
+    if unknown_metrics and len(unknown_metrics) == len(cost_by_name):
         raise OptionError(
-            f"{where}: no metric of the table is in the data ({listed(strangers)}); metrics: "
-            f"{listed(names)}{suggestion(strangers[0], names)}"
+            f"{source_name}: no metric of the table is in the data ({listed(unknown_metrics)}); metrics: "
+            f"{listed(names)}{suggestion(unknown_metrics[0], names)}"
         )
-    price = np.array(
+    metric_costs = np.array(
         [cost_by_name.get(n, cost_by_name.get(r)) for n, r in zip(names, raters, strict=True)], dtype=np.float64
     )
-    without, bad = ([names[i] for i in np.flatnonzero(fault)] for fault in (~np.isfinite(price), price <= 0))
-    if without:
+    metrics_without_cost, metrics_with_bad_cost = (
+        [names[i] for i in np.flatnonzero(is_fault)] for is_fault in (~np.isfinite(metric_costs), metric_costs <= 0)
+    )
+    if metrics_without_cost:
         raise InputError(
-            f"{where}: there is no cost of {listed(without)}; give a cost for each metric, or exclude these "
+            f"{source_name}: there is no cost of {listed(metrics_without_cost)}; give a cost for each metric, or "
+            "exclude these "
             f"metrics with metrics="
         )
-    if bad:
-        raise InputError(f"{where}: the cost of {listed(bad)} is not positive; give positive numbers")
-    unlike = _unlike_units(names, [unit.get(n, unit.get(r, "")) for n, r in zip(names, raters, strict=True)])
-    if unlike:
-        raise InputError(f"{where}: units of costs differ ({unlike}); use one unit")
-    return price, []
+    if metrics_with_bad_cost:
+        raise InputError(
+            f"{source_name}: the cost of {listed(metrics_with_bad_cost)} is not positive; give positive numbers"
+        )
+    unlike_units_text = _unlike_units(
+        names, [unit_of_metric.get(n, unit_of_metric.get(r, "")) for n, r in zip(names, raters, strict=True)]
+    )
+    if unlike_units_text:
+        raise InputError(f"{source_name}: units of costs differ ({unlike_units_text}); use one unit")
+    return metric_costs, []
 
 
 def _unlike_units(names: Sequence[str], units: Sequence[str]) -> str:
@@ -89,7 +96,7 @@ def _unlike_units(names: Sequence[str], units: Sequence[str]) -> str:
     return "; ".join(f"{unit or 'no unit'}: {listed(metrics)}" for unit, metrics in rows) if len(rows) > 1 else ""
 
 
-def path_columns(trial: Trial, price: Floats) -> dict[str, Any]:
+def path_columns(trial: Trial, metric_costs: Floats) -> dict[str, Any]:
     """Return columns with the metrics in the order of held-out gain per cost, and the score after each added metric.
 
     The gain is that of ridge regression. The order is determined on all data. For the score of a step, metrics are
@@ -104,19 +111,19 @@ def path_columns(trial: Trial, price: Floats) -> dict[str, Any]:
         groups=of.design.units[rows // len(of.design.systems)],
         included=np.zeros(0, dtype=np.intp),
         steps=STEPS,
-        costs=price,
+        costs=metric_costs,
     )
-    grid = np.full((len(path.predicted), of.human.size), np.nan)
-    grid[:, rows] = path.predicted
-    stepwise = replace(trial, predicted=grid.reshape(1, -1, *of.human.shape), folds=[fold])
+    predictions = np.full((len(path.predicted), of.human.size), np.nan)
+    predictions[:, rows] = path.predicted
+    stepwise_trial = replace(trial, predicted=predictions.reshape(1, -1, *of.human.shape), folds=[fold])
     return {
         "step": np.arange(1, len(path.order) + 1),
         "metric": [of.metrics.names[i] for i in path.order],
-        "cost": price[path.order],
-        "total_cost": np.cumsum(price[path.order]),
+        "cost": metric_costs[path.order],
+        "total_cost": np.cumsum(metric_costs[path.order]),
         **with_interval(
             "score",
-            stepwise.scores()[:, 1:],
+            stepwise_trial.scores()[:, 1:],
             trial.terms.confidence,
             clusters=trial.n_clusters,
             bounds=CORRELATION,

@@ -61,42 +61,42 @@ def generalised(trial: Trial, rng: np.random.Generator, progress: Progress) -> G
 
     The setting `unseen` selects these methods.
     """
-    terms, others = trial.terms, [method for method in trial.terms.methods if method.name != BEST.name]
-    if not others:
+    terms, combining_methods = trial.terms, [method for method in trial.terms.methods if method.name != BEST.name]
+    if not combining_methods:
         return Generalisation({}, [])
-    systems: WithoutSystems | None = None
-    used = np.asarray((trial.folds[0] >= 0).any(axis=1))
-    order = np.array([*(terms.methods.index(method) for method in others), len(terms.methods)])
+    system_predictions: WithoutSystems | None = None
+    is_used_item = np.asarray((trial.folds[0] >= 0).any(axis=1))
+    method_indices = np.array([*(terms.methods.index(method) for method in combining_methods), len(terms.methods)])
     rows = [
         _rows(
             ITEMS if terms.folds == "item" else terms.folds,
-            others,
-            trial.moves.minus(order),
-            seen=np.full(len(others), np.nan),
+            combining_methods,
+            trial.moves.minus(method_indices),
+            seen=np.full(len(combining_methods), np.nan),
             over="units",
-            n=len(np.unique(trial.of.design.units[used])),
+            n=len(np.unique(trial.of.design.units[is_used_item])),
             folds=(trial.n_folds, 0),
             confidence=terms.confidence,
         )
     ]
     reasons: list[tuple[str, int, str]] = []
     if terms.folds == "item" and terms.unseen != "none":
-        tried = tuple(method for method in others if method.fast or terms.unseen == "all")
-        slow = [method.name for method in others if method not in tried]
+        tested_methods = tuple(method for method in combining_methods if method.fast or terms.unseen == "all")
+        slow_methods = [method.name for method in combining_methods if method not in tested_methods]
         message = (
             "fits of {} are slow, so these methods are not tested on unseen systems and data sets; to test them, set "
             "unseen='all'"
         )
-        reasons.append(("unseen-not-tried", len(slow), message.format(", ".join(slow))))
-        if tried:
-            held_out = without_systems(trial, (*tried, BEST), rng, progress)
-            systems = None if isinstance(held_out, str) else held_out
-            parts = [held_out if isinstance(held_out, str) else _systems(trial, tried, held_out)]
-            parts += [_groups(column, trial, tried, rng, progress) for column in GROUPS]
+        reasons.append(("unseen-not-tried", len(slow_methods), message.format(", ".join(slow_methods))))
+        if tested_methods:
+            held_out = without_systems(trial, (*tested_methods, BEST), rng, progress)
+            system_predictions = None if isinstance(held_out, str) else held_out
+            parts = [held_out if isinstance(held_out, str) else _systems(trial, tested_methods, held_out)]
+            parts += [_groups(column, trial, tested_methods, rng, progress) for column in GROUPS]
             rows += [part for part in parts if not isinstance(part, str)]
             reasons += [("unseen-not-tested", 1, part) for part in parts if isinstance(part, str) and part]
     columns = {name: np.concatenate([np.asarray(table[name]) for table in rows]) for name in rows[0]}
-    return Generalisation(columns, noted(*reasons, aspect=aspect_of(trial.of.target)), systems)
+    return Generalisation(columns, noted(*reasons, aspect=aspect_of(trial.of.target)), system_predictions)
 
 
 def _rows(
@@ -143,37 +143,42 @@ def without_systems(
     If this is not possible, return the reason.
     """
     of = trial.of
-    rated = np.flatnonzero(of.rated.any(axis=0))
+    rated_systems = np.flatnonzero(of.rated.any(axis=0))
     if of.verdicts:
         return (
             "unseen systems are not tested, because with verdicts the win rate of an output depends on the "
             "held-out systems"
         )
-    if len(rated) < LEAST_SYSTEMS:
+    if len(rated_systems) < LEAST_SYSTEMS:
         return (
-            f"unseen systems are not tested: {LEAST_SYSTEMS} systems are needed, and annotators rated only {len(rated)}"
+            f"unseen systems are not tested: {LEAST_SYSTEMS} systems are needed, and annotators rated only "
+            f"{len(rated_systems)}"
         )
-    n_held = min(len(rated), MOST_FOLDS)
-    held = np.full(len(of.design.systems), -1, dtype=np.intp)
-    held[rated] = np.arange(n_held) if n_held == len(rated) else grouped_folds(rated, n_folds=n_held, rng=rng)
-    model = np.where(of.rated, held, -1)
+    n_held = min(len(rated_systems), MOST_FOLDS)
+    fold_of_system = np.full(len(of.design.systems), -1, dtype=np.intp)
+    fold_of_system[rated_systems] = (
+        np.arange(n_held) if n_held == len(rated_systems) else grouped_folds(rated_systems, n_folds=n_held, rng=rng)
+    )
+    model_of_output = np.where(of.rated, fold_of_system, -1)
     predicted = np.full((len(trial.folds), len(methods), n_held, *of.human.shape), np.nan)
     jobs = [(*job, k) for job in trial.jobs for k in range(n_held)]
     parts = [without(trial.folds[repeat], out, str((repeat, out, k))) for repeat, out, k in jobs]
-    parts = [part._replace(train=part.train & (model != k)) for part, (*_, k) in zip(parts, jobs, strict=True)]
+    parts = [
+        part._replace(train=part.train & (model_of_output != k)) for part, (*_, k) in zip(parts, jobs, strict=True)
+    ]
     fits = fitted(of, trial.terms, methods, parts, rng=rng, progress=progress, desc="unseen systems")
     for (repeat, _, k), part, fit in zip(jobs, parts, fits, strict=True):
         predicted[repeat].reshape(len(methods), n_held, -1)[:, k, part.held] = fit.predicted
-    return WithoutSystems(tuple(method.name for method in methods), predicted, held)
+    return WithoutSystems(tuple(method.name for method in methods), predicted, fold_of_system)
 
 
 def _systems(trial: Trial, methods: Sequence[Method], held_out: WithoutSystems) -> dict[str, Any]:
     """Return table rows for unseen systems: each output is predicted by a model without its item and its system."""
-    model = np.where(trial.of.rated, held_out.fold, -1)
+    model_of_output = np.where(trial.of.rated, held_out.fold, -1)
     return _rows(
         SYSTEMS,
         methods,
-        trial.compared(held_out.predicted, model, within=trial.folds, block=trial.folds),
+        trial.compared(held_out.predicted, model_of_output, within=trial.folds, block=trial.folds),
         seen=trial.moves.value[[trial.terms.methods.index(method) for method in methods]],
         over="systems",
         n=int((held_out.fold >= 0).sum()),
@@ -191,34 +196,35 @@ def _groups(
     """
     of, name = trial.of, GROUPS[column]
     labels = {"dataset": of.design.dataset, "group": of.design.group}[column]
-    present = {label for label, is_rated in zip(labels, np.asarray(of.rated.any(axis=1)), strict=True) if is_rated}
-    if len(present - {""}) < 2 or (column == "group" and _alike(of.design.dataset, labels)):
+    rated_labels = {label for label, is_rated in zip(labels, np.asarray(of.rated.any(axis=1)), strict=True) if is_rated}
+    if len(rated_labels - {""}) < 2 or (column == "group" and _alike(of.design.dataset, labels)):
         return ""
     try:
-        group = labelled_folds(of, labels, f"unseen {name}")
+        fold_of_output = labelled_folds(of, labels, f"unseen {name}")
     except OptionError as reason:
         return f"the gain is not tested on {reason}"
-    every = (*methods, BEST)
-    predicted = np.full((len(every), 1, *of.human.shape), np.nan)
-    parts = [without(group, k, str(k)) for k in range(int(group.max()) + 1)]
-    fits = fitted(of, trial.terms, every, parts, rng=rng, progress=progress, desc=f"unseen {name}")
+    methods_and_best = (*methods, BEST)
+    predicted = np.full((len(methods_and_best), 1, *of.human.shape), np.nan)
+    parts = [without(fold_of_output, k, str(k)) for k in range(int(fold_of_output.max()) + 1)]
+    fits = fitted(of, trial.terms, methods_and_best, parts, rng=rng, progress=progress, desc=f"unseen {name}")
     for part, fit in zip(parts, fits, strict=True):
-        predicted.reshape(len(every), -1)[:, part.held] = fit.predicted
+        predicted.reshape(len(methods_and_best), -1)[:, part.held] = fit.predicted
     # Both columns of scores use comparisons within folds of items, so that they are based on the same comparisons.
-    used = [(group >= 0) & (fold >= 0) for fold in trial.folds]
-    design: dict[str, Any] = {
+    is_used = [(fold_of_output >= 0) & (fold >= 0) for fold in trial.folds]
+    comparison_folds: dict[str, Any] = {
         "within": [
-            np.where(mask, group * len(trial.jobs) + fold, -1) for mask, fold in zip(used, trial.folds, strict=True)
+            np.where(mask, fold_of_output * len(trial.jobs) + fold, -1)
+            for mask, fold in zip(is_used, trial.folds, strict=True)
         ],
-        "block": [np.where(mask, group, -1) for mask in used],
+        "block": [np.where(mask, fold_of_output, -1) for mask in is_used],
     }
-    one = np.zeros_like(group)
-    ours = trial.predicted[:, [trial.terms.methods.index(method) for method in methods], np.newaxis]
+    same_model = np.zeros_like(fold_of_output)
+    method_predictions = trial.predicted[:, [trial.terms.methods.index(method) for method in methods], np.newaxis]
     return _rows(
         name,
         methods,
-        trial.compared([predicted] * len(used), one, **design),
-        seen=trial.compared(ours, one, **design).value,
+        trial.compared([predicted] * len(is_used), same_model, **comparison_folds),
+        seen=trial.compared(method_predictions, same_model, **comparison_folds).value,
         over="blocks",
         n=len(parts),
         folds=(len(parts), len(parts)),

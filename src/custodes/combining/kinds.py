@@ -52,21 +52,21 @@ def kinds_of(study: Study, design: Design, rated: Bools, column: str) -> Kinds:
     system are of one kind.
     """
     values = _values(study, design.items, design.systems, column)
-    of_rated = values.filter(pl.Series(rated.ravel()))
-    edges = quartiles(of_rated)
-    names = slice_names(of_rated, edges, column, option=OPTION)
-    position = slice_positions(values, edges, names).reshape(rated.shape)
+    rated_values = values.filter(pl.Series(rated.ravel()))
+    edges = quartiles(rated_values)
+    names = slice_names(rated_values, edges, column, option=OPTION)
+    kind_of_output = slice_positions(values, edges, names).reshape(rated.shape)
     if len(names) < 2:
         raise OptionError(
             f"{OPTION}={column!r}: all rated outputs are of one kind; give a column with at least two values"
         )
-    present = [np.unique(kinds[used]) for kinds, used in zip(position.T, rated.T, strict=True)]
-    if all(len(kinds) <= 1 for kinds in present):
+    kinds_of_system = [np.unique(kinds[is_used]) for kinds, is_used in zip(kind_of_output.T, rated.T, strict=True)]
+    if all(len(kinds) <= 1 for kinds in kinds_of_system):
         raise OptionError(
             f"{OPTION}={column!r}: all outputs of each system are of one kind, so a calibration would favour "
             f"systems; choose a column that varies within systems"
         )
-    return Kinds(column, edges, names, position)
+    return Kinds(column, edges, names, kind_of_output)
 
 
 def _values(study: Study, items: Sequence[str], systems: Sequence[str], column: str) -> pl.Series:

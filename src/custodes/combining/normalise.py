@@ -140,8 +140,8 @@ class Normalisation:
         [[0.25, 0.5], [1.0, 0.5], [nan, nan]]
         """
         width = self.high - self.low
-        above = np.clip(x, self.low, self.high) - self.low
-        return np.where((width == 0) & ~np.isnan(x), 0.5, above / np.where(width == 0, 1.0, width))
+        distance_from_low = np.clip(x, self.low, self.high) - self.low
+        return np.where((width == 0) & ~np.isnan(x), 0.5, distance_from_low / np.where(width == 0, 1.0, width))
 
 
 def normalisation(
@@ -190,12 +190,12 @@ def contradictions(names: Sequence[str], directions: Sequence[float] | Floats, *
     >>> contradictions(["BLEU", "MetricX", "metricx-24"], [1, 1, 1], x=np.array([[30.0, 4.0, -4.0]]))
     ['MetricX']
     """
-    columns = np.zeros((len(names), 0)) if x is None else (x * np.asarray(directions)).T
+    raw_columns = np.zeros((len(names), 0)) if x is None else (x * np.asarray(directions)).T
     return [
         name
-        for name, direction, raw in zip(names, directions, columns, strict=True)
+        for name, direction, raw_scores in zip(names, directions, raw_columns, strict=True)
         if (scales := known_scales(name))
-        and (direction > 0) != (scales[0].higher_is_better != _mirrored(scales, raw[~np.isnan(raw)]))
+        and (direction > 0) != (scales[0].higher_is_better != _mirrored(scales, raw_scores[~np.isnan(raw_scores)]))
     ]
 
 
@@ -207,15 +207,15 @@ def known_scales(name: str) -> tuple[KnownScale, ...]:
     (KnownScale(pattern='xcomet', low=0, high=1, higher_is_better=True),)
     """
     words = re.sub(r"[\W_]+", " ", name.rpartition("/")[2].lower()).strip()
-    rows = [scale for scale in KNOWN if any(fnmatchcase(words, scale.pattern + end) for end in ("", " *"))]
-    return tuple(scale for scale in rows if scale.pattern == rows[0].pattern)
+    matching_scales = [scale for scale in KNOWN if any(fnmatchcase(words, scale.pattern + end) for end in ("", " *"))]
+    return tuple(scale for scale in matching_scales if scale.pattern == matching_scales[0].pattern)
 
 
-def _mirrored(scales: Sequence[KnownScale], raw: Floats) -> bool:
+def _mirrored(scales: Sequence[KnownScale], raw_scores: Floats) -> bool:
     """Return whether raw scores (without NaN) are on a known scale that was multiplied by -1."""
-    if not len(raw):
+    if not len(raw_scores):
         return False
-    low, high, mean = min(scale.low for scale in scales), max(scale.high for scale in scales), float(raw.mean())
+    low, high, mean = min(scale.low for scale in scales), max(scale.high for scale in scales), float(raw_scores.mean())
     return not low <= mean <= high and low <= -mean <= high
 
 
@@ -223,13 +223,17 @@ def _found(name: str, scores: Floats) -> _Limits:
     """Return the known scale that fits the scores (without NaN); if none fits, return the range of the scores."""
     if not len(scores):
         return np.nan, np.nan, "fitted"
-    least, largest = float(scores.min()), float(scores.max())
+    smallest, largest = float(scores.min()), float(scores.max())
     for scale in known_scales(name):
         low, high = _turned(scale.low, scale.high, up=scale.higher_is_better)
-        slack = _ROUNDING * (high - low)
-        if low - slack <= least and largest <= high + slack and largest - least >= LEAST_USED * (high - low):
+        tolerance = _ROUNDING * (high - low)
+        if (
+            low - tolerance <= smallest
+            and largest <= high + tolerance
+            and largest - smallest >= LEAST_USED * (high - low)
+        ):
             return low, high, "known"
-    return least, largest, "fitted"
+    return smallest, largest, "fitted"
 
 
 def _turned(low: float, high: float, *, up: bool) -> tuple[float, float]:

@@ -38,10 +38,10 @@ class Terms:
                 "time; choose another objective"
             )
         between("confidence", self.confidence, 0, 1)
-        even_handed = EVEN_HANDED in self.methods
+        has_even_handed = EVEN_HANDED in self.methods
         if self.max_partiality is not None:
             between("max_partiality", self.max_partiality, 0, 100)
-            if not even_handed:
+            if not has_even_handed:
                 raise OptionError("max_partiality applies only to the method even-handed; add even-handed to method")
         for name, least in (("repeats", 1), ("top", 1)):
             if getattr(self, name) is not None:

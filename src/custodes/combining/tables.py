@@ -28,14 +28,14 @@ REFITS = 100
 """Number of bootstrap refits for the intervals of weights."""
 
 
-def comparison_columns(trial: Trial, repeats: Sequence[Floats]) -> dict[str, Any]:
-    """Return the columns of the comparison of methods; `repeats` has the scores (folds, methods) of each repeat."""
+def comparison_columns(trial: Trial, scores_of_repeats: Sequence[Floats]) -> dict[str, Any]:
+    """Return the columns of the comparison; `scores_of_repeats` has the scores (folds, methods) of each repeat."""
     data: dict[str, Any] = {"method": trial.methods}
     for name in STATISTICS:
         data |= with_interval(
             name, trial.scores(name), trial.terms.confidence, clusters=trial.n_clusters, bounds=CORRELATION
         )
-    means = np.ma.stack([np.ma.masked_invalid(scores).mean(axis=0) for scores in repeats]).filled(np.nan)
+    means = np.ma.stack([np.ma.masked_invalid(scores).mean(axis=0) for scores in scores_of_repeats]).filled(np.nan)
     spread = means.std(axis=0, ddof=1) if len(means) > 1 else np.full(len(trial.methods), np.nan)
     return data | {"spread": spread, "seconds": trial.seconds, "metrics_used": trial.used}
 
@@ -43,12 +43,12 @@ def comparison_columns(trial: Trial, repeats: Sequence[Floats]) -> dict[str, Any
 def difference_columns(trial: Trial) -> dict[str, Any]:
     """Return columns with the differences in the objective between methods on the same folds."""
     first, second = np.triu_indices(len(trial.methods), 1)
-    gap = trial.moves.minus(first, second)
-    low, high = gap.interval("units", confidence=trial.terms.confidence, folds=(trial.n_folds, 0))
+    differences = trial.moves.minus(first, second)
+    low, high = differences.interval("units", confidence=trial.terms.confidence, folds=(trial.n_folds, 0))
     return {
         "method_a": [trial.methods[i] for i in first],
         "method_b": [trial.methods[i] for i in second],
-        "difference": gap.value,
+        "difference": differences.value,
         "difference_low": low,
         "difference_high": high,
     }
@@ -56,22 +56,24 @@ def difference_columns(trial: Trial) -> dict[str, Any]:
 
 def group_columns(trial: Trial) -> dict[str, Any]:
     """Return columns with the objective within each group of items; no rows if there are fewer than two groups."""
-    rated, labels = np.asarray(trial.of.rated.any(axis=1)), np.array(trial.of.design.group)
-    inside = {name: labels == name for name in sorted({*trial.of.design.group} - {""})}
-    parts = {
+    is_rated_item, labels = np.asarray(trial.of.rated.any(axis=1)), np.array(trial.of.design.group)
+    is_in_group = {name: labels == name for name in sorted({*trial.of.design.group} - {""})}
+    trial_of_group = {
         name: replace(trial, folds=[np.where(mask[:, np.newaxis], fold, -1) for fold in trial.folds])
-        for name, mask in inside.items()
-        if len(inside) > 1
+        for name, mask in is_in_group.items()
+        if len(is_in_group) > 1
     }
-    parts = {name: part for name, part in parts.items() if any((fold >= 0).any() for fold in part.folds)}
-    n = len(trial.methods)
+    trial_of_group = {
+        name: part for name, part in trial_of_group.items() if any((fold >= 0).any() for fold in part.folds)
+    }
+    n_methods = len(trial.methods)
     return {
-        "method": trial.methods * len(parts),
-        "group": [name for name in parts for _ in range(n)],
-        "items": [int(rated[inside[name]].sum()) for name in parts for _ in range(n)],
+        "method": trial.methods * len(trial_of_group),
+        "group": [name for name in trial_of_group for _ in range(n_methods)],
+        "items": [int(is_rated_item[is_in_group[name]].sum()) for name in trial_of_group for _ in range(n_methods)],
         **with_interval(
             "score",
-            np.concatenate([trial.times[:, :0], *(part.scores() for part in parts.values())], axis=1),
+            np.concatenate([trial.times[:, :0], *(part.scores() for part in trial_of_group.values())], axis=1),
             trial.terms.confidence,
             clusters=trial.n_clusters,
             bounds=CORRELATION,
@@ -109,35 +111,37 @@ def favoritism_columns(trial: Trial, ratings: Ratings, rng: np.random.Generator)
     )
     if reason:
         return {}, noted(("no-favoritism", True, reason), aspect=aspect_of(of.target))
-    people = _long(of, HUMAN, of.human)
+    human_scores = _long(of, HUMAN, of.human)
     study = Study(
-        ratings=Ratings.make(pl.concat([people, ratings.frame.select(people.columns)]))[0],
+        ratings=Ratings.make(pl.concat([human_scores, ratings.frame.select(human_scores.columns)]))[0],
         raters=Raters.infer({HUMAN: "human", **dict.fromkeys(trial.methods, METRIC)}),
         items=of.study.items,
         name=of.study.name,
     )
-    (part,) = counted(study, {})
-    columns = mean_columns(part, confidence=terms.confidence, resamples=terms.resamples, rng=rng)
+    (comparison,) = counted(study, {})
+    columns = mean_columns(comparison, confidence=terms.confidence, resamples=terms.resamples, rng=rng)
     return {"method": columns.pop("metric"), **columns}, []
 
 
 def weight_columns(
-    trial: Trial, formula: Formula, base: Method, training: TrainingData, rng: np.random.Generator
+    trial: Trial, formula: Formula, base_method: Method, training: TrainingData, rng: np.random.Generator
 ) -> dict[str, Any]:
     """Return columns with the weights of normalised metrics, with intervals from refits on resampled clusters.
 
     If the model consists only of trees, the weights are importances. Importances are never negative and increase with
     repeated rows, so that a bootstrap gives no valid interval for importances.
     """
-    weights = formula.importance if base.family == "importances" else formula.weights
-    refits = min(trial.terms.resamples, REFITS) if base.refits else 0
-    draws = [base.refits(training.resampled(rng)).weights for _ in range(refits) if base.refits]
+    weights = formula.importance if base_method.family == "importances" else formula.weights
+    n_refits = min(trial.terms.resamples, REFITS) if base_method.refits else 0
+    refitted_weights = [
+        base_method.refits(training.resampled(rng)).weights for _ in range(n_refits) if base_method.refits
+    ]
     order = np.argsort(-up_to_rounding(np.abs(weights)), kind="stable")
     return {
         "metric": [trial.of.metrics.names[i] for i in order],
         **with_interval(
             "weight",
-            np.stack([weights, *draws])[:, order],
+            np.stack([weights, *refitted_weights])[:, order],
             trial.terms.confidence,
             clusters=trial.n_clusters,
             bounds=ANY,

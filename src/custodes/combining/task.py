@@ -101,62 +101,68 @@ def task(chosen: Study, target: str | None) -> Task:
     aspects = aspects_of(target, chosen.aspects)
     if set(aspects) != set(chosen.aspects):
         chosen = chosen.select(aspect=list(aspects))
-    who = select_rater_scores(chosen, chosen, "aspects")
-    for name, kind, aspect in zip(who.names, who.kinds, who.rater_aspects, strict=True):
-        if kind != METRIC and name in who.constant:
+    rater_scores = select_rater_scores(chosen, chosen, "aspects")
+    for name, kind, aspect in zip(rater_scores.names, rater_scores.kinds, rater_scores.rater_aspects, strict=True):
+        if kind != METRIC and name in rater_scores.constant:
             raise InputError(
                 f"{chosen.name}: human ratings{label_of(aspect)} are constant, so nothing can be learned; "
                 "select another aspect"
             )
-    human, verdicts = _ratings(chosen, who, aspects)
-    rated = np.isfinite(human)
-    clusters = len(np.unique(who.design.units[rated.any(axis=1)]))
-    if clusters < N_FOLDS:
+    human, verdicts = _ratings(chosen, rater_scores, aspects)
+    is_rated = np.isfinite(human)
+    n_clusters = len(np.unique(rater_scores.design.units[is_rated.any(axis=1)]))
+    if n_clusters < N_FOLDS:
         raise InputError(
-            f"{chosen.name}: annotators rated {clusters} items (or clusters) with metric scores; "
+            f"{chosen.name}: annotators rated {n_clusters} items (or clusters) with metric scores; "
             f"cross-validation needs at least {N_FOLDS}"
         )
-    if np.ptp(human[rated]) == 0:
+    if np.ptp(human[is_rated]) == 0:
         raise InputError(
-            f"{chosen.name}: human ratings of the target are all {human[rated][0]:g}, so nothing can "
+            f"{chosen.name}: human ratings of the target are all {human[is_rated][0]:g}, so nothing can "
             "be learned; select another target"
         )
-    of_metrics = who.of_kind(METRIC)
-    scores = who.scores[of_metrics][:, rated]
-    varies = np.fmax.reduce(scores, axis=1) > np.fmin.reduce(scores, axis=1)
-    if not varies.any():
+    metric_indices = rater_scores.of_kind(METRIC)
+    scores = rater_scores.scores[metric_indices][:, is_rated]
+    has_varying_scores = np.fmax.reduce(scores, axis=1) > np.fmin.reduce(scores, axis=1)
+    if not has_varying_scores.any():
         raise InputError(
             f"{chosen.name}: no metric has varying scores of rated outputs, so there is nothing to combine; add metrics"
         )
-    metrics = _only(who, of_metrics[varies])
+    metrics = _only(rater_scores, metric_indices[has_varying_scores])
     name = aspects[0] if len(aspects) == 1 else MEAN + ",".join(aspects)
-    stuck, n, missing = (
-        [who.names[i] for i in of_metrics[~varies]],
-        int(varies.sum()),
-        int(np.isnan(scores[varies]).sum()),
+    constant_metrics, n_metrics, n_missing = (
+        [rater_scores.names[i] for i in metric_indices[~has_varying_scores]],
+        int(has_varying_scores.sum()),
+        int(np.isnan(scores[has_varying_scores]).sum()),
     )
-    unscored = [f"{name} ({why})" for name, why in who.left_out if name in chosen.metrics and name not in who.constant]
-    remarks = noted(
+    unscored_texts = [
+        f"{name} ({why})"
+        for name, why in rater_scores.left_out
+        if name in chosen.metrics and name not in rater_scores.constant
+    ]
+    metric_notes = noted(
         (
             "no-scores-of-outputs",
-            len(unscored),
-            f"metrics without scores of single outputs cannot be combined and are excluded: {listed(unscored)}",
+            len(unscored_texts),
+            f"metrics without scores of single outputs cannot be combined and are excluded: {listed(unscored_texts)}",
         ),
         (
             "not-on-rated",
-            len(stuck),
-            f"metrics whose scores of the rated outputs are missing or constant are excluded: {listed(stuck)}",
+            len(constant_metrics),
+            "metrics whose scores of the rated outputs are missing or constant are excluded: "
+            f"{listed(constant_metrics)}",
         ),
         (
             "missing-metric-scores",
-            missing,
-            f"{missing} metric scores of rated outputs are missing; linear methods replace them by the training "
+            n_missing,
+            f"{n_missing} metric scores of rated outputs are missing; linear methods replace them by the training "
             f"mean, and XGBoost handles missing scores itself",
         ),
         (
             "more-features-than-rows",
-            n if n >= rated.sum() else 0,
-            f"there are {n} metrics and only {rated.sum()} rated outputs, so there is at most one output per metric",
+            n_metrics if n_metrics >= is_rated.sum() else 0,
+            f"there are {n_metrics} metrics and only {is_rated.sum()} rated outputs, so there is at most one "
+            "output per metric",
         ),
         aspect=aspect_of(name),
     )
@@ -165,7 +171,7 @@ def task(chosen: Study, target: str | None) -> Task:
         study=chosen,
         target=name,
         human=human,
-        rated=rated,
+        rated=is_rated,
         verdicts=verdicts,
         metrics=metrics,
         directions=np.array([direction[rater] for rater in metrics.raters]),
@@ -175,54 +181,67 @@ def task(chosen: Study, target: str | None) -> Task:
             if rater in bounds
         },
         notes=(
-            *(note for note in who.notes if note.rule != "missing-scores"),
+            *(note for note in rater_scores.notes if note.rule != "missing-scores"),
             *noted(
-                ("weights-unused", who.design.item_weights is not None, "item weights do not affect combined metrics")
+                (
+                    "weights-unused",
+                    rater_scores.design.item_weights is not None,
+                    "item weights do not affect combined metrics",
+                )
             ),
-            *remarks,
+            *metric_notes,
         ),
     )
 
 
-def _only(who: RaterScores, places: NDArray[np.intp]) -> RaterScores:
-    """Return the scores of the raters at the positions `places`."""
+def _only(rater_scores: RaterScores, rater_indices: NDArray[np.intp]) -> RaterScores:
+    """Return the scores of the raters at the positions `rater_indices`."""
 
-    def kept(values: tuple[Any, ...]) -> tuple[Any, ...]:
-        return tuple(values[i] for i in places)
+    def select_values(values: tuple[Any, ...]) -> tuple[Any, ...]:
+        return tuple(values[i] for i in rater_indices)
 
     return replace(
-        who,
-        names=kept(who.names),
-        raters=kept(who.raters),
-        kinds=kept(who.kinds),
-        rater_aspects=kept(who.rater_aspects),
-        scores=who.scores[places],
-        dates=kept(who.dates),
+        rater_scores,
+        names=select_values(rater_scores.names),
+        raters=select_values(rater_scores.raters),
+        kinds=select_values(rater_scores.kinds),
+        rater_aspects=select_values(rater_scores.rater_aspects),
+        scores=rater_scores.scores[rater_indices],
+        dates=select_values(rater_scores.dates),
     )
 
 
-def sampled(of: Task, rng: np.random.Generator) -> Task:
+def sampled(full_task: Task, rng: np.random.Generator) -> Task:
     """Return the task on random clusters with about `MOST_OUTPUTS` rated outputs, with a note.
 
     If the task has at most `MOST_OUTPUTS` rated outputs, it is returned unchanged.
     """
-    design, total = of.design, int(of.rated.sum())
-    if total <= MOST_OUTPUTS:
-        return of
-    size = np.bincount(design.units, weights=of.rated.sum(axis=1), minlength=design.n_units)
-    clusters = rng.permutation(np.flatnonzero(size))
-    drawn = clusters[: max(LEAST_CLUSTERS, np.count_nonzero(np.cumsum(size[clusters]) <= MOST_OUTPUTS))]
-    if len(drawn) == len(clusters):
-        return of
-    items = np.flatnonzero(np.isin(design.units, drawn) & of.rated.any(axis=1))
-    rated = of.rated[items]
+    design, n_rated = full_task.design, int(full_task.rated.sum())
+    if n_rated <= MOST_OUTPUTS:
+        return full_task
+    n_rated_of_cluster = np.bincount(design.units, weights=full_task.rated.sum(axis=1), minlength=design.n_units)
+    clusters = rng.permutation(np.flatnonzero(n_rated_of_cluster))
+    sampled_clusters = clusters[
+        : max(LEAST_CLUSTERS, np.count_nonzero(np.cumsum(n_rated_of_cluster[clusters]) <= MOST_OUTPUTS))
+    ]
+    if len(sampled_clusters) == len(clusters):
+        return full_task
+    items = np.flatnonzero(np.isin(design.units, sampled_clusters) & full_task.rated.any(axis=1))
+    is_rated = full_task.rated[items]
     message = (
-        f"to limit the time, methods are fitted and tested on {rated.sum()} of {total} rated outputs, from "
-        f"{len(drawn)} of {len(clusters)} items (or clusters), drawn at random"
+        f"to limit the time, methods are fitted and tested on {is_rated.sum()} of {n_rated} rated outputs, from "
+        f"{len(sampled_clusters)} of {len(clusters)} items (or clusters), drawn at random"
     )
-    notes = (*of.notes, *noted((SAMPLED, True, message), aspect=aspect_of(of.target)))
-    kinds = of.kinds and of.kinds._replace(position=of.kinds.position[items])
-    return replace(of, human=of.human[items], rated=rated, metrics=of.metrics.on(items), kinds=kinds, notes=notes)
+    notes = (*full_task.notes, *noted((SAMPLED, True, message), aspect=aspect_of(full_task.target)))
+    kinds = full_task.kinds and full_task.kinds._replace(position=full_task.kinds.position[items])
+    return replace(
+        full_task,
+        human=full_task.human[items],
+        rated=is_rated,
+        metrics=full_task.metrics.on(items),
+        kinds=kinds,
+        notes=notes,
+    )
 
 
 def aspect_of(target: str) -> str:
@@ -239,8 +258,8 @@ def aspects_of(target: str | None, aspects: tuple[str, ...]) -> tuple[str, ...]:
                 f"such as target='{MEAN}{','.join(aspects[:2])}'"
             )
         return aspects
-    mean = target.startswith(MEAN)
-    selected = tuple(part.strip() for part in target.removeprefix(MEAN).split(",")) if mean else (target,)
+    is_mean = target.startswith(MEAN)
+    selected = tuple(part.strip() for part in target.removeprefix(MEAN).split(",")) if is_mean else (target,)
     for aspect in selected:
         if aspect not in aspects:
             if aspects == ("",):
@@ -254,34 +273,39 @@ def aspects_of(target: str | None, aspects: tuple[str, ...]) -> tuple[str, ...]:
     return selected
 
 
-def _ratings(chosen: Study, who: RaterScores, aspects: tuple[str, ...]) -> tuple[Floats, bool]:
+def _ratings(chosen: Study, rater_scores: RaterScores, aspects: tuple[str, ...]) -> tuple[Floats, bool]:
     """Return the human ratings (items, systems), and whether these come from verdicts."""
-    people = {who.rater_aspects[i]: who.scores[i] for i, kind in enumerate(who.kinds) if kind != METRIC}
-    missing = [aspect for aspect in aspects if aspect not in people]
-    if not missing:
+    human_scores = {
+        rater_scores.rater_aspects[i]: rater_scores.scores[i]
+        for i, kind in enumerate(rater_scores.kinds)
+        if kind != METRIC
+    }
+    aspects_with_verdicts = [aspect for aspect in aspects if aspect not in human_scores]
+    if not aspects_with_verdicts:
         for aspect in aspects[1:]:
-            if not Scale.seen(people[aspect]).comparable(Scale.seen(people[aspects[0]])):
+            if not Scale.seen(human_scores[aspect]).comparable(Scale.seen(human_scores[aspects[0]])):
                 raise OptionError(
                     f"annotators rated {aspects[0]!r} and {aspect!r} on different scales, which cannot be "
                     "averaged; choose one aspect"
                 )
-        grids = np.stack([people[aspect] for aspect in aspects])
+        grids = np.stack([human_scores[aspect] for aspect in aspects])
         return without_float_noise(
             np.where(np.isfinite(grids).all(axis=0), mean_of_defined(grids, axis=0), np.nan)
         ), False
     if len(aspects) > 1:
         raise OptionError(
-            f"human ratings of {listed(missing)} are verdicts, which cannot be averaged over aspects; choose one aspect"
+            f"human ratings of {listed(aspects_with_verdicts)} are verdicts, which cannot be averaged over "
+            "aspects; choose one aspect"
         )
     (comparison,) = compared(chosen, {})
     signs = comparison.human_signs
-    n, wins = np.zeros((2, len(comparison.systems), len(comparison.items)))
-    for side, place in zip((1, -1), comparison.design.pairs.T, strict=True):
-        np.add.at(wins, place, side * np.where(signs == ABSENT, 0, signs))
-        np.add.at(n, place, signs != ABSENT)
-    rating = np.where(n > 0, wins / np.maximum(n, 1), np.nan).T
-    items = label_codes(pl.Series(who.design.items, dtype=pl.String), comparison.items)
-    systems = label_codes(pl.Series(who.design.systems, dtype=pl.String), comparison.systems)
+    n_comparisons, wins = np.zeros((2, len(comparison.systems), len(comparison.items)))
+    for side, system_of_pair in zip((1, -1), comparison.design.pairs.T, strict=True):
+        np.add.at(wins, system_of_pair, side * np.where(signs == ABSENT, 0, signs))
+        np.add.at(n_comparisons, system_of_pair, signs != ABSENT)
+    rating = np.where(n_comparisons > 0, wins / np.maximum(n_comparisons, 1), np.nan).T
+    items = label_codes(pl.Series(rater_scores.design.items, dtype=pl.String), comparison.items)
+    systems = label_codes(pl.Series(rater_scores.design.systems, dtype=pl.String), comparison.systems)
     return rating[items][:, systems], True
 
 
@@ -294,41 +318,43 @@ def outer_folds(of: Task, by: str, *, repeats: int, rng: np.random.Generator) ->
     design = of.design
     if by == "item":
         units = np.repeat(design.units, of.rated.sum(axis=1))
-        dealt = np.full((repeats, design.n_units), -1, dtype=np.intp)
-        for fold in dealt:
+        folds_of_unit = np.full((repeats, design.n_units), -1, dtype=np.intp)
+        for fold in folds_of_unit:
             fold[units] = grouped_folds(units, n_folds=N_FOLDS, rng=rng)
-        return [np.where(of.rated, fold[design.units][:, np.newaxis], -1) for fold in dealt]
+        return [np.where(of.rated, fold[design.units][:, np.newaxis], -1) for fold in folds_of_unit]
     if by == "system":
         return [np.where(of.rated, np.arange(len(design.systems)), -1)]
     if by in ("dataset", "group"):
-        labels, where = {"dataset": design.dataset, "group": design.group}[by], f"folds={by!r}"
+        labels, option_text = {"dataset": design.dataset, "group": design.group}[by], f"folds={by!r}"
         if not all(labels):
-            raise OptionError(f"{where}: some items have no {by}; give every item a {by} in the items file")
+            raise OptionError(f"{option_text}: some items have no {by}; give every item a {by} in the items file")
     else:
-        labels, where = _from_file(design, by), by
-    return [labelled_folds(of, labels, where)]
+        labels, option_text = _from_file(design, by), by
+    return [labelled_folds(of, labels, option_text)]
 
 
 def labelled_folds(of: Task, labels: tuple[str, ...], where: str) -> NDArray[np.intp]:
     """Return folds (items, systems) with one fold for each label; items with the label '' are not used."""
-    any_rated = np.asarray(of.rated.any(axis=1))
-    present = sorted({label for label, is_rated in zip(labels, any_rated, strict=True) if is_rated and label})
-    if len(present) < 2:
-        raise OptionError(f"{where}: there is only {len(present)} fold ({listed(present)}); give at least two folds")
-    code = np.where(any_rated, label_codes(pl.Series(labels, dtype=pl.String), present), -1)
-    unit, fold = np.unique(np.stack([of.design.units, code])[:, code >= 0], axis=1)
+    is_rated_item = np.asarray(of.rated.any(axis=1))
+    fold_labels = sorted({label for label, is_rated in zip(labels, is_rated_item, strict=True) if is_rated and label})
+    if len(fold_labels) < 2:
+        raise OptionError(
+            f"{where}: there is only {len(fold_labels)} fold ({listed(fold_labels)}); give at least two folds"
+        )
+    fold_of_item = np.where(is_rated_item, label_codes(pl.Series(labels, dtype=pl.String), fold_labels), -1)
+    unit, fold = np.unique(np.stack([of.design.units, fold_of_item])[:, fold_of_item >= 0], axis=1)
     if len(np.unique(unit)) < len(unit):
         raise OptionError(
             f"{where}: items of one cluster are in different folds, so training data leak into "
             f"the held-out data; put each cluster into one fold"
         )
-    for k, label in enumerate(present):
+    for k, label in enumerate(fold_labels):
         if np.count_nonzero(fold != k) < 2:
             raise OptionError(
                 f"{where}: without fold {label!r} only one item (or cluster) is left for training; at least two are "
                 f"needed"
             )
-    return np.where(of.rated, code[:, np.newaxis], -1)
+    return np.where(of.rated, fold_of_item[:, np.newaxis], -1)
 
 
 def _from_file(design: Design, path: str) -> tuple[str, ...]:
@@ -355,11 +381,17 @@ def keyed(
     `other` is an alternative name of the key column. `beside` are text columns that are also read; their missing values
     are ''.
     """
-    table = load_table(Path(path))
-    columns = table.frame.columns
-    frame = table.frame.rename({other: key}) if other in columns and key not in columns else table.frame
-    check_columns(frame, where=table.name, required=(key, column), optional=beside)
-    more = (label_column(frame, name, where=table.name, empty=True) for name in beside)
-    rows = pl.DataFrame([label_column(frame, key, where=table.name), read(frame, column, where=table.name), *more])
-    check_unique(rows, [key], where=table.name, what=key, hint=f"one row for each {key}")
-    return rows, table.name
+    loaded_table = load_table(Path(path))
+    columns = loaded_table.frame.columns
+    frame = loaded_table.frame.rename({other: key}) if other in columns and key not in columns else loaded_table.frame
+    check_columns(frame, where=loaded_table.name, required=(key, column), optional=beside)
+    further_columns = (label_column(frame, name, where=loaded_table.name, empty=True) for name in beside)
+    rows = pl.DataFrame(
+        [
+            label_column(frame, key, where=loaded_table.name),
+            read(frame, column, where=loaded_table.name),
+            *further_columns,
+        ]
+    )
+    check_unique(rows, [key], where=loaded_table.name, what=key, hint=f"one row for each {key}")
+    return rows, loaded_table.name

@@ -35,8 +35,8 @@ def partiality_columns(trial: Trial, unseen: WithoutSystems | None) -> dict[str,
     of = trial.of
     if of.verdicts or trial.terms.folds == "system" or not (of.rated.sum(axis=1) > 1).any():
         return {}
-    n = len(trial.methods)
-    rates = np.full((2, 3, n, len(of.design.systems)), np.nan)
+    n_methods = len(trial.methods)
+    rates = np.full((2, 3, n_methods, len(of.design.systems)), np.nan)
     rates[0] = _rates(of, trial.predicted[0], trial.terms.confidence)
     if unseen is not None:
         rates_unseen = _unseen_rates(of, unseen, trial.terms.confidence)
@@ -58,30 +58,32 @@ def trade_off_columns(
     if trial.terms.folds == "system":
         return {}, []
     terms = replace(trial.terms, methods=STEPS, max_partiality=None)
-    others = rng.spawn(1)[0]
-    steps = tried(trial.of, terms, deepcopy(rng), progress)
+    unseen_rng = rng.spawn(1)[0]
+    trial_of_steps = tried(trial.of, terms, deepcopy(rng), progress)
     unseen = None
     if terms.folds == "item" and terms.unseen != "none":
-        held_out = without_systems(steps, STEPS, others, progress)
+        held_out = without_systems(trial_of_steps, STEPS, unseen_rng, progress)
         unseen = None if isinstance(held_out, str) else held_out
-    partiality = partiality_columns(steps, unseen)
+    partiality = partiality_columns(trial_of_steps, unseen)
     if not partiality:
         return {}, _notes(trial, np.nan)
     all_steps = np.arange(len(STEPS))
-    loss = steps.moves.minus(np.zeros_like(all_steps), all_steps)
-    low, high = loss.interval("units", confidence=terms.confidence, folds=(steps.n_folds, 0))
+    loss = trial_of_steps.moves.minus(np.zeros_like(all_steps), all_steps)
+    low, high = loss.interval("units", confidence=terms.confidence, folds=(trial_of_steps.n_folds, 0))
     del partiality["method"]
-    chosen = STRENGTHS.index(strength)
+    chosen_step = STRENGTHS.index(strength)
     columns = {
         "penalty": STRENGTHS,
-        "chosen": np.arange(len(STRENGTHS)) == chosen,
-        **with_interval("score", steps.scores(), terms.confidence, clusters=steps.n_clusters, bounds=CORRELATION),
+        "chosen": np.arange(len(STRENGTHS)) == chosen_step,
+        **with_interval(
+            "score", trial_of_steps.scores(), terms.confidence, clusters=trial_of_steps.n_clusters, bounds=CORRELATION
+        ),
         "loss": loss.value,
         "loss_low": low,
         "loss_high": high,
         **partiality,
     }
-    return columns, _notes(trial, float(partiality["largest_partiality"][chosen]))
+    return columns, _notes(trial, float(partiality["largest_partiality"][chosen_step]))
 
 
 def _notes(trial: Trial, size: float) -> list[Note]:
@@ -106,8 +108,8 @@ def _notes(trial: Trial, size: float) -> list[Note]:
 
 def _rates(of: Task, predicted: Floats, confidence: float, systems: Sequence[int] | None = None) -> Floats:
     """Return the partiality (3, m, systems) of predictions (m, items, systems), as in `rate_partiality`."""
-    people = ScoredPeople(of.persons, units=of.design.units)
-    placements = [people.placement(values) for values in predicted]
+    human_ratings = ScoredPeople(of.persons, units=of.design.units)
+    placements = [human_ratings.placement(values) for values in predicted]
     return rate_partiality(placements, confidence=confidence, systems=systems)
 
 
@@ -124,9 +126,9 @@ def _columns(of: Task, rates: Floats) -> dict[str, Any]:
     """Return the columns for rates (2, 3, rows, systems); the first axis is for seen systems and unseen systems."""
     labels = np.array([*of.design.systems, ""], dtype=object)  # the last one for the position -1
     columns: dict[str, Any] = {}
-    for prefix, values in zip((SEEN, UNSEEN), rates, strict=True):
-        size, low, high, system = largest(100 * values)
-        ends = zip(("", "_low", "_high"), (size, low, high), strict=True)
-        columns |= {f"{prefix}largest_partiality{end}": bound for end, bound in ends}
+    for prefix, partialities in zip((SEEN, UNSEEN), rates, strict=True):
+        size, low, high, system = largest(100 * partialities)
+        values_by_suffix = zip(("", "_low", "_high"), (size, low, high), strict=True)
+        columns |= {f"{prefix}largest_partiality{end}": column_values for end, column_values in values_by_suffix}
         columns[f"{prefix}system"] = labels[system].tolist()
     return columns

@@ -91,8 +91,10 @@ class Trial:
     @cached_property
     def moves(self) -> Moves:
         """Objective, with influence values, of each method and, last, of the best single metric."""
-        both = np.concatenate([self.predicted, self.single[:, np.newaxis]], axis=1)
-        return self.compared(both[:, :, np.newaxis], np.zeros_like(self.folds[0]), within=self.folds, block=self.folds)
+        predictions_and_single = np.concatenate([self.predicted, self.single[:, np.newaxis]], axis=1)
+        return self.compared(
+            predictions_and_single[:, :, np.newaxis], np.zeros_like(self.folds[0]), within=self.folds, block=self.folds
+        )
 
     def compared(
         self, predicted: Iterable[Floats], model: Ints, *, within: Sequence[NDArray[Any]], block: Sequence[NDArray[Any]]
@@ -121,51 +123,61 @@ class Trial:
     def repeat_scores(self) -> list[Floats]:
         """Return the objective (folds, methods) in each fold for every repeat; NaN if it is undefined."""
         human, n_systems = self.of.human.ravel(), len(self.of.design.systems)
-        result = []
+        scores_of_repeats = []
         for predictions, fold in zip(self.predicted.reshape(*self.predicted.shape[:2], -1), self.folds, strict=True):
-            parts = [np.flatnonzero(fold.ravel() == f) for f in np.unique(fold[fold >= 0])]
-            measures = [objective(self.terms.objective, human[cells], items=cells // n_systems) for cells in parts]
-            result.append(
-                np.stack([measure(predictions[:, cells]) for measure, cells in zip(measures, parts, strict=True)])
+            cells_of_folds = [np.flatnonzero(fold.ravel() == f) for f in np.unique(fold[fold >= 0])]
+            measures = [
+                objective(self.terms.objective, human[cells], items=cells // n_systems) for cells in cells_of_folds
+            ]
+            scores_of_repeats.append(
+                np.stack(
+                    [measure(predictions[:, cells]) for measure, cells in zip(measures, cells_of_folds, strict=True)]
+                )
             )
-        return result
+        return scores_of_repeats
 
 
 def tried(of: Task, terms: Terms, rng: np.random.Generator, progress: Progress) -> Trial:
     """Return the cross-validation: every method is fitted without each fold, and then predicts this fold."""
-    outputs = of.human.size * (3 + len(terms.methods))
-    check_memory("repeats", terms.repeats, float(terms.repeats) * outputs)
-    at_first = deepcopy(rng)
+    n_predictions = of.human.size * (3 + len(terms.methods))
+    check_memory("repeats", terms.repeats, float(terms.repeats) * n_predictions)
+    initial_rng = deepcopy(rng)
     folds = outer_folds(of, terms.folds, repeats=terms.repeats, rng=rng)
     jobs = jobs_of(folds)
     names = [method.name for method in terms.methods]
     methods = terms.methods if BEST.name in names else (*terms.methods, BEST)
     predicted = np.full((len(folds), len(methods), *of.human.shape), np.nan)
-    among = tuple(dict.fromkeys(part for method in terms.methods for part in method.among))
-    (aside,) = rng.spawn(1)  # a separate generator, so that choices of one method do not change other methods
-    of_items = terms.folds == "item"
-    inner = choices.in_pairs(of, terms, folds, among, aside, progress) if among and of_items else {}
+    candidate_methods = tuple(dict.fromkeys(part for method in terms.methods for part in method.among))
+    (inner_rng,) = rng.spawn(1)  # a separate generator, so that choices of one method do not change other methods
+    is_by_item = terms.folds == "item"
+    inner = (
+        choices.in_pairs(of, terms, folds, candidate_methods, inner_rng, progress)
+        if candidate_methods and is_by_item
+        else {}
+    )
 
     parts = [without(folds[repeat], k, str((repeat, k)), inner.get((repeat, k), {})) for repeat, k in jobs]
     fits = fitted(of, terms, methods, parts, rng=rng, progress=progress, desc="combine")
     for (repeat, _), part, fit in zip(jobs, parts, fits, strict=True):
         predicted[repeat].reshape(len(methods), -1)[:, part.held] = fit.predicted
-    n = len(terms.methods)
+    n_methods = len(terms.methods)
     outer_predictions = (
-        {method.name: grid for method, grid in zip(methods, predicted[0], strict=True)} if of_items else {}
+        {method.name: grid for method, grid in zip(methods, predicted[0], strict=True)} if is_by_item else {}
     )
     # The model fitted to all outputs does not depend on the type of the folds or on the number of repeats.
-    dealt = folds[0] if of_items else outer_folds(of, "item", repeats=1, rng=at_first)[0]
+    inner_fold = folds[0] if is_by_item else outer_folds(of, "item", repeats=1, rng=initial_rng)[0]
     return Trial(
         of=of,
         terms=terms,
         folds=folds,
-        predicted=predicted[:, :n],
+        predicted=predicted[:, :n_methods],
         single=predicted[:, [method.name for method in methods].index(BEST.name)],
-        seconds=np.mean([fit.seconds for fit in fits], axis=0)[:n],
-        used=np.mean([fit.used for fit in fits], axis=0)[:n],
+        seconds=np.mean([fit.seconds for fit in fits], axis=0)[:n_methods],
+        used=np.mean([fit.used for fit in fits], axis=0)[:n_methods],
         times=of.design.counted(terms.resamples, rng),
-        inner=choices.of_all(of, terms, dealt, among, outer_predictions, aside, progress) if among else {},
+        inner=choices.of_all(of, terms, inner_fold, candidate_methods, outer_predictions, inner_rng, progress)
+        if candidate_methods
+        else {},
     )
 
 

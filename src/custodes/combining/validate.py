@@ -132,14 +132,16 @@ def validate(
     >>> cu.validate(study, model=path, aspect="coherence").gains["rater"].unique(maintain_order=True).to_list()
     ['best single', 'best in hindsight']
     """
-    combined = CombinedMetric.load(model)
-    by = one_of("objective", objective or combined.objective, OBJECTIVES)
-    named = _renamed(study, rename)
+    combined_metric = CombinedMetric.load(model)
+    statistic_name = one_of("objective", objective or combined_metric.objective, OBJECTIVES)
+    renamed_study = _renamed(study, rename)
     parts, notes = [], list[Note]()
-    for target in _targets(named, combined, selection):
-        part, remarks = _validated(named, combined, target, by, scales, confidence, {**selection, "aspect": None})
+    for target in _targets(renamed_study, combined_metric, selection):
+        part, part_notes = _validated(
+            renamed_study, combined_metric, target, statistic_name, scales, confidence, {**selection, "aspect": None}
+        )
         parts.append(part)
-        notes += remarks
+        notes += part_notes
     return Validate.of(parts, notes)
 
 
@@ -165,12 +167,12 @@ def _renamed(study: Study, rename: Rename) -> Study:
         raise OptionError(
             f"rename: two raters would get the same name ({listed((f'{old}={new}' for old, new in pairs))})"
         )
-    to = pl.col("rater").replace(dict(pairs))
+    renamed_column = pl.col("rater").replace(dict(pairs))
     return replace(
         study,
-        ratings=Ratings(frame=study.ratings.frame.with_columns(to)),
-        preferences=Preferences(frame=study.preferences.frame.with_columns(to)),
-        raters=Raters(frame=study.raters.frame.with_columns(to)),
+        ratings=Ratings(frame=study.ratings.frame.with_columns(renamed_column)),
+        preferences=Preferences(frame=study.preferences.frame.with_columns(renamed_column)),
+        raters=Raters(frame=study.raters.frame.with_columns(renamed_column)),
         digest=study.fingerprint(),
     )
 
@@ -191,8 +193,8 @@ def _targets(study: Study, combined: CombinedMetric, selection: Mapping[str, Any
     chosen = study.select(human=selection.get("human"), aspect=patterns)
     if patterns is not None:
         return list(chosen.aspects)
-    theirs = combined.target.removeprefix(MEAN).split(",")
-    if set(theirs) <= set(chosen.aspects):
+    model_aspects = combined.target.removeprefix(MEAN).split(",")
+    if set(model_aspects) <= set(chosen.aspects):
         return [combined.target]
     if len(chosen.aspects) == 1:
         return list(chosen.aspects)
@@ -215,53 +217,58 @@ def _validated(
     study: Study,
     combined: CombinedMetric,
     target: str,
-    by: Objective,
+    objective_name: Objective,
     scales: Scales,
     confidence: float,
     selection: Selection,
 ) -> tuple[dict[str, pl.DataFrame], list[Note]]:
-    of = task(study.select(**selection), target)
-    items, systems = of.design.items, of.design.systems
+    target_task = task(study.select(**selection), target)
+    items, systems = target_task.design.items, target_task.design.systems
     rows = combined.rows(study, items, systems)
     if scales == "data":
         rows = _rescaled(combined, rows)
     else:
-        _check_scales(study, combined, rows[of.rated.ravel()])
-    scored = np.isfinite(rows).any(axis=1)
-    ours = np.full(of.human.size, np.nan)
+        _check_scales(study, combined, rows[target_task.rated.ravel()])
+    is_scored = np.isfinite(rows).any(axis=1)
+    combined_scores = np.full(target_task.human.size, np.nan)
     kinds = combined.kinds(study, items, systems)
-    ours[scored] = combined.predict(rows[scored], None if kinds is None else kinds[scored])
-    rivals, reason = _rivals(study, combined, of, by)
-    everyone = np.stack([ours.reshape(of.human.shape), *(rival.scores for rival in rivals)])
-    human = np.where(np.isfinite(everyone).all(axis=0), of.human, np.nan)
-    n, lost = int(np.isfinite(human).sum()), int((of.rated & ~np.isfinite(human)).sum())
-    if n < 2:
+    combined_scores[is_scored] = combined.predict(rows[is_scored], None if kinds is None else kinds[is_scored])
+    rivals, reason = _rivals(study, combined, target_task, objective_name)
+    compared_scores = np.stack([combined_scores.reshape(target_task.human.shape), *(rival.scores for rival in rivals)])
+    human = np.where(np.isfinite(compared_scores).all(axis=0), target_task.human, np.nan)
+    n_outputs, n_excluded = int(np.isfinite(human).sum()), int((target_task.rated & ~np.isfinite(human)).sum())
+    if n_outputs < 2:
         raise InputError(
             f"{study.name}: there is no output with ratings by annotators, the combined metric and {rivals[0].name!r}"
         )
-    compared = {name: _moves(of, human, everyone, name) for name in {*STATISTICS, by}}  # type: ignore[arg-type]
+    moves_of_statistic = {
+        name: _moves(target_task, human, compared_scores, name)  # type: ignore[arg-type]
+        for name in {*STATISTICS, objective_name}
+    }
     tables = Validate.part(
         target,
-        comparison=_comparison(combined, rivals, compared, n, confidence),
-        gains=_gains(rivals, compared[by], of, human, confidence),
+        comparison=_comparison(combined, rivals, moves_of_statistic, n_outputs, confidence),
+        gains=_gains(rivals, moves_of_statistic[objective_name], target_task, human, confidence),
     )
-    remarks = noted(
+    comparison_notes = noted(
         ("no-best-single", bool(reason), reason),
         (
             "not-in-common",
-            lost,
-            f"{lost} outputs with human ratings are excluded, because some of the compared "
+            n_excluded,
+            f"{n_excluded} outputs with human ratings are excluded, because some of the compared "
             f"metrics have no score for them",
         ),
         aspect=aspect_of(target),
     )
-    units = len(np.unique(of.design.units[np.isfinite(human).any(axis=1)]))
-    chosen_notes = [note for note in of.notes if note.rule not in ("missing-metric-scores", "more-features-than-rows")]
+    n_clusters = len(np.unique(target_task.design.units[np.isfinite(human).any(axis=1)]))
+    chosen_notes = [
+        note for note in target_task.notes if note.rule not in ("missing-metric-scores", "more-features-than-rows")
+    ]
     return tables, [
         *chosen_notes,
-        *combined.notes_on(study, rows[of.rated.ravel()], items),
-        *remarks,
-        *few_clusters_notes(units, 1),
+        *combined.notes_on(study, rows[target_task.rated.ravel()], items),
+        *comparison_notes,
+        *few_clusters_notes(n_clusters, 1),
     ]
 
 
@@ -271,30 +278,33 @@ def _check_scales(study: Study, combined: CombinedMetric, rows: Floats) -> None:
         finite = scores[np.isfinite(scores)]
         if not len(finite):
             continue
-        beyond = float(((finite < column.low) | (finite > column.high)).mean())
+        share_beyond = float(((finite < column.low) | (finite > column.high)).mean())
         spread = float(np.ptp(finite))
-        if beyond >= ELSEWHERE or 0 < spread < LEAST_USED * (column.high - column.low):
-            side = 1.0 if column.higher_is_better else -1.0
-            here, there = (
-                sorted(side * end for end in ends) for ends in ((finite.min(), finite.max()), (column.low, column.high))
+        if share_beyond >= ELSEWHERE or 0 < spread < LEAST_USED * (column.high - column.low):
+            sign = 1.0 if column.higher_is_better else -1.0
+            data_bounds, model_bounds = (
+                sorted(sign * end for end in ends) for ends in ((finite.min(), finite.max()), (column.low, column.high))
             )
             raise InputError(
-                f"{study.name}: the scale of {column.label!r} is {here[0]:.3g} to {here[1]:.3g} here, but "
-                f"{there[0]:.3g} to {there[1]:.3g} in the model; use scales='data' to take the bounds "
+                f"{study.name}: the scale of {column.label!r} is {data_bounds[0]:.3g} to {data_bounds[1]:.3g} "
+                "here, but "
+                f"{model_bounds[0]:.3g} to {model_bounds[1]:.3g} in the model; use scales='data' to take the bounds "
                 f"from these data, or fit a model without this metric"
             )
 
 
 def _rescaled(combined: CombinedMetric, rows: Floats) -> Floats:
     """Return scores (outputs, columns) rescaled so that their range in these data becomes the range in the model."""
-    here = scaling(rows)
-    low, high = np.fmax(np.nanmin(rows, axis=0), here.low), np.fmin(np.nanmax(rows, axis=0), here.high)
-    there = np.array([(column.low, column.high) for column in combined.columns]).T
+    data_scale = scaling(rows)
+    low, high = np.fmax(np.nanmin(rows, axis=0), data_scale.low), np.fmin(np.nanmax(rows, axis=0), data_scale.high)
+    model_bounds = np.array([(column.low, column.high) for column in combined.columns]).T
     width = np.where(high > low, high - low, 1.0)
-    return np.asarray(there[0] + (np.clip(rows, low, high) - low) / width * (there[1] - there[0]))
+    return np.asarray(model_bounds[0] + (np.clip(rows, low, high) - low) / width * (model_bounds[1] - model_bounds[0]))
 
 
-def _rivals(study: Study, combined: CombinedMetric, of: Task, by: Objective) -> tuple[list[_Rival], str]:
+def _rivals(
+    study: Study, combined: CombinedMetric, target_task: Task, objective_name: Objective
+) -> tuple[list[_Rival], str]:
     """Return the single metrics for the comparison, and a reason if the best single metric of the fit is missing.
 
     The metrics are the best single metric of the fit, if it is known and in these data, and the best single metric on
@@ -307,79 +317,90 @@ def _rivals(study: Study, combined: CombinedMetric, of: Task, by: Objective) -> 
     else:
         metric, aspect = str(single["metric"]), str(single["aspect"])
         name = name_of(metric, aspect)
-        raw = raw_scores(study, metric, aspect, of.design.items, of.design.systems)
-        if raw is None:
+        single_scores = raw_scores(study, metric, aspect, target_task.design.items, target_task.design.systems)
+        if single_scores is None:
             reason = (
                 f"{name!r}, the best single metric of the fit, is not in these data; if it has another "
                 f"name here, use rename"
             )
         else:
-            rivals.append(_Rival(SINGLE, name, raw if single["higher_is_better"] else -raw))
-    rows = np.flatnonzero(of.rated.ravel())
-    item, system = np.divmod(rows, len(of.design.systems))
+            rivals.append(_Rival(SINGLE, name, single_scores if single["higher_is_better"] else -single_scores))
+    rows = np.flatnonzero(target_task.rated.ravel())
+    item, system = np.divmod(rows, len(target_task.design.systems))
     training = TrainingData(
-        x=of.rows(rows),
-        y=of.human.ravel()[rows],
+        x=target_task.rows(rows),
+        y=target_task.human.ravel()[rows],
         items=item,
         systems=system,
-        groups=of.design.units[item],
-        by=by,
+        groups=target_task.design.units[item],
+        by=objective_name,
         rng=np.random.default_rng(0),
     )
-    top = int(np.argmax(np.nan_to_num(training.score(training.filled[0].T), nan=-np.inf)))
-    rivals.append(_Rival(HINDSIGHT, of.metrics.names[top], of.metrics.scores[top]))
+    best_index = int(np.argmax(np.nan_to_num(training.score(training.filled[0].T), nan=-np.inf)))
+    rivals.append(_Rival(HINDSIGHT, target_task.metrics.names[best_index], target_task.metrics.scores[best_index]))
     return rivals, reason
 
 
-def _moves(of: Task, human: Floats, everyone: Floats, by: Objective) -> Moves:
-    one = np.zeros(human.shape, dtype=np.intp)
+def _moves(target_task: Task, human: Floats, compared_scores: Floats, objective_name: Objective) -> Moves:
+    same_model = np.zeros(human.shape, dtype=np.intp)
     return moves(
-        by,
+        objective_name,
         human,
-        everyone[:, np.newaxis],
-        model=one,
-        within=one,
-        block=one,
-        units=of.design.units,
-        n_units=of.design.n_units,
+        compared_scores[:, np.newaxis],
+        model=same_model,
+        within=same_model,
+        block=same_model,
+        units=target_task.design.units,
+        n_units=target_task.design.n_units,
     )
 
 
 def _comparison(
-    combined: CombinedMetric, rivals: Sequence[_Rival], compared: Mapping[str, Moves], n: int, confidence: float
+    combined: CombinedMetric,
+    rivals: Sequence[_Rival],
+    moves_of_statistic: Mapping[str, Moves],
+    n_outputs: int,
+    confidence: float,
 ) -> dict[str, Any]:
     data: dict[str, Any] = {
         "rater": [COMBINED, *(rival.part for rival in rivals)],
         "metric": [combined.name, *(rival.name for rival in rivals)],
-        "n": n,
+        "n": n_outputs,
     }
     for name in STATISTICS:
-        low, high = compared[name].interval("units", confidence=confidence)
-        data |= {name: compared[name].value, f"{name}_low": low, f"{name}_high": high}
+        low, high = moves_of_statistic[name].interval("units", confidence=confidence)
+        data |= {name: moves_of_statistic[name].value, f"{name}_low": low, f"{name}_high": high}
     return data
 
 
-def _gains(rivals: Sequence[_Rival], compared: Moves, of: Task, human: Floats, confidence: float) -> dict[str, Any]:
+def _gains(
+    rivals: Sequence[_Rival], objective_moves: Moves, target_task: Task, human: Floats, confidence: float
+) -> dict[str, Any]:
     """Return columns with the gain over each single metric, with an interval over items and one over systems and items.
 
     If there are fewer than `LEAST_SYSTEMS` systems, the bounds of the second interval are NaN.
     """
-    used = np.isfinite(human)
-    others = np.arange(1, len(rivals) + 1)
-    gain = compared.minus(np.zeros_like(others), others)
-    sizes = {ITEMS: len(np.unique(of.design.units[used.any(axis=1)])), SYSTEMS: int(used.any(axis=0).sum())}
+    is_used = np.isfinite(human)
+    rival_indices = np.arange(1, len(rivals) + 1)
+    gain = objective_moves.minus(np.zeros_like(rival_indices), rival_indices)
+    sizes = {
+        ITEMS: len(np.unique(target_task.design.units[is_used.any(axis=1)])),
+        SYSTEMS: int(is_used.any(axis=0).sum()),
+    }
     bounds = [gain.interval(over, confidence=confidence) for over in ("units", "systems")]
     low, high = np.array(bounds).transpose(1, 2, 0)  # (rivals, items or systems) each
     if sizes[SYSTEMS] < LEAST_SYSTEMS:
         low[:, 1] = high[:, 1] = np.nan
-    parts = np.repeat([rival.part for rival in rivals], 2)
+    rival_parts = np.repeat([rival.part for rival in rivals], 2)
     return {
-        "rater": parts,
+        "rater": rival_parts,
         "metric": np.repeat([rival.name for rival in rivals], 2),
         "unseen": [*sizes] * len(rivals),
         "n": [*sizes.values()] * len(rivals),
         "gain": np.repeat(gain.value, 2),
         "gain_low": low.ravel(),
         "gain_high": high.ravel(),
-        "conclusion": [conclusion(end) if part == SINGLE else None for part, end in zip(parts, low.flat, strict=True)],
+        "conclusion": [
+            conclusion(bound) if part == SINGLE else None for part, bound in zip(rival_parts, low.flat, strict=True)
+        ],
     }

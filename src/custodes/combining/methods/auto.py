@@ -31,18 +31,25 @@ def automatic(methods: Sequence[Method]) -> Method:
     It chooses the better of two blends. If another method is better than this blend by more than `CLEARLY` standard
     errors of the paired difference, this method is chosen instead.
     """
-    among = tuple(method for method in methods if method.by_default or method is HALF_BLEND)
-    blends = [among.index(method) for method in (BLEND, HALF_BLEND)]
+    candidates = tuple(method for method in methods if method.by_default or method is HALF_BLEND)
+    blends = [candidates.index(method) for method in (BLEND, HALF_BLEND)]
 
     def fit(training: TrainingData) -> Formula:
-        inner_scores = training.inner or scored(training, among)
-        scores = np.stack([np.nan_to_num(inner_scores[method.name], nan=-1.0) for method in among])
-        base = max(blends, key=lambda place: scores[place].mean())
-        lead = scores - scores[base]
-        mean, error = lead.mean(axis=1), lead.std(axis=1, ddof=1) / np.sqrt(lead.shape[1])
-        clear = mean > CLEARLY * error
-        chosen = among[int(np.argmax(np.where(clear, mean, 0.0)))] if clear.any() else among[base]
-        return replace(training.learn(chosen)[1], chosen=chosen.name)
+        inner_scores = training.inner or scored(training, candidates)
+        scores = np.stack([np.nan_to_num(inner_scores[method.name], nan=-1.0) for method in candidates])
+        base_index = max(blends, key=lambda blend_index: scores[blend_index].mean())
+        score_differences = scores - scores[base_index]
+        mean, error = (
+            score_differences.mean(axis=1),
+            score_differences.std(axis=1, ddof=1) / np.sqrt(score_differences.shape[1]),
+        )
+        is_clearly_better = mean > CLEARLY * error
+        chosen_method = (
+            candidates[int(np.argmax(np.where(is_clearly_better, mean, 0.0)))]
+            if is_clearly_better.any()
+            else candidates[base_index]
+        )
+        return replace(training.learn(chosen_method)[1], chosen=chosen_method.name)
 
     return Method(
         name="auto",
@@ -53,7 +60,7 @@ def automatic(methods: Sequence[Method]) -> Method:
         ),
         family=BLEND.family,
         fit=fit,
-        among=among,
+        among=candidates,
         by_default=True,
     )
 
@@ -62,9 +69,9 @@ def scored(training: TrainingData, among: Sequence[Method]) -> dict[str, Floats]
     """Return the scores (folds,) of methods on held-out folds of a training part, by name of the method."""
     fold = training.inner_folds()
     predicted = {method.name: np.full(len(training.y), np.nan) for method in among if not method.mean_of}
-    for train, held in splits(fold):
-        part = training.part(train)
+    for is_train, is_held in splits(fold):
+        training_part = training.part(is_train)
         for method in among:
             if not method.mean_of:
-                predicted[method.name][held] = part.learn(method)[1].predict(training.x[held])
+                predicted[method.name][is_held] = training_part.learn(method)[1].predict(training.x[is_held])
     return {name: training.fold_scores(method, fold) for name, method in with_means(among, predicted).items()}

@@ -38,10 +38,10 @@ def even_handed(training: TrainingData) -> Formula:
     """
     fold = training.inner_folds()
     predicted = np.full((len(STRENGTHS), len(training.y)), np.nan)
-    for train, held in splits(fold):
-        part = training.part(train)
+    for is_train, is_held in splits(fold):
+        training_part = training.part(is_train)
         for step in range(len(STRENGTHS)):
-            predicted[step, held] = of_strength(step, part).predict(training.x[held])
+            predicted[step, is_held] = of_strength(step, training_part).predict(training.x[is_held])
     partiality = np.nan_to_num(_largest_partiality(training, predicted), nan=np.inf)
     if training.max_partiality is None:
         score = np.array([mean_of_defined(training.fold_scores(values, fold)) for values in predicted])

@@ -12,14 +12,14 @@ from custodes.stats.learning.pairwise import pairwise_logistic
 def best(training: TrainingData) -> Formula:
     """Return the single metric with the highest objective on the training data."""
     scores = training.score(training.filled[0].T)
-    top = int(np.argmax(np.nan_to_num(scores, nan=-np.inf)))
-    return training.calibrated((np.arange(len(scores)) == top).astype(np.float64))
+    best_index = int(np.argmax(np.nan_to_num(scores, nan=-np.inf)))
+    return training.calibrated((np.arange(len(scores)) == best_index).astype(np.float64))
 
 
 def equal(training: TrainingData) -> Formula:
     """Return the mean of all normalised metrics with varying scores."""
-    varies = np.ptp(training.filled[0], axis=0) > 0
-    return training.calibrated(varies / max(1, varies.sum()))
+    has_varying_scores = np.ptp(training.filled[0], axis=0) > 0
+    return training.calibrated(has_varying_scores / max(1, has_varying_scores.sum()))
 
 
 def linear(training: TrainingData) -> Formula:
@@ -32,11 +32,14 @@ def on_bounds(training: TrainingData, line: ridge.Linear) -> Formula:
 
     The limits at which the regression clips scores become bounds of the metrics.
     """
-    by, weights, intercept = line
+    column_bounds, weights, intercept = line
     # No score lies outside [0, 1], and the bounds in the model file must not be wider than the scale.
-    low, high, mean = (np.nan_to_num(np.clip(values, 0.0, 1.0), nan=0.0) for values in (by.low, by.high, by.mean))
+    low, high, mean = (
+        np.nan_to_num(np.clip(values, 0.0, 1.0), nan=0.0)
+        for values in (column_bounds.low, column_bounds.high, column_bounds.mean)
+    )
     width = np.where(high > low, high - low, 1.0)
-    slopes = np.nan_to_num(weights / by.scale, nan=0.0)
+    slopes = np.nan_to_num(weights / column_bounds.scale, nan=0.0)
     formula = Formula(
         weights=slopes * width,
         fill=(mean - low) / width,

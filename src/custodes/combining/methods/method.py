@@ -58,14 +58,16 @@ class Formula:
 
         The prediction of a row is bitwise independent of other rows.
         """
-        scaled = narrowed(x, self.low, self.high)
-        used = np.flatnonzero(self.weights)
-        terms = np.where(np.isfinite(scaled), scaled, self.fill)[:, used] * self.weights[used]
+        clipped = narrowed(x, self.low, self.high)
+        used_columns = np.flatnonzero(self.weights)
+        weighted_scores = (
+            np.where(np.isfinite(clipped), clipped, self.fill)[:, used_columns] * self.weights[used_columns]
+        )
         # The order of summation depends on the memory layout, which is therefore fixed.
-        line = np.asarray(np.ascontiguousarray(terms).sum(axis=1) + self.intercept)
+        linear_prediction = np.asarray(np.ascontiguousarray(weighted_scores).sum(axis=1) + self.intercept)
         if self.trees is None:
-            return line
-        return np.asarray(line + self.share * self.trees.predict(scaled))
+            return linear_prediction
+        return np.asarray(linear_prediction + self.share * self.trees.predict(clipped))
 
 
 def shifted(predicted: Floats, shifts: Floats | float, kinds: Ints | None) -> Floats:
@@ -127,14 +129,16 @@ class TrainingData:
     def resampled(self, rng: np.random.Generator) -> TrainingData:
         """Return a bootstrap sample of clusters; copies of a cluster stay in the same inner fold."""
         group, size = np.unique(self.groups, return_inverse=True, return_counts=True)[1:]
-        ordered, start = np.argsort(group, kind="stable"), np.cumsum(size) - size
-        drawn = rng.choice(len(size), size=len(size))
-        copy = np.repeat(np.arange(len(drawn)), size[drawn])
-        before = np.cumsum(size[drawn]) - size[drawn]  # number of rows of the preceding copies
-        part = self.part(ordered[(start[drawn] - before)[copy] + np.arange(len(copy))])
-        item = np.unique(part.items, return_inverse=True)[1]
-        items = np.unique(copy * (item.max() + 1) + item, return_inverse=True)[1]
-        return replace(part, items=items, rng=rng)
+        rows_by_group, group_start = np.argsort(group, kind="stable"), np.cumsum(size) - size
+        sampled_groups = rng.choice(len(size), size=len(size))
+        copy_of_row = np.repeat(np.arange(len(sampled_groups)), size[sampled_groups])
+        rows_before = np.cumsum(size[sampled_groups]) - size[sampled_groups]  # number of rows of the preceding copies
+        sample = self.part(
+            rows_by_group[(group_start[sampled_groups] - rows_before)[copy_of_row] + np.arange(len(copy_of_row))]
+        )
+        item = np.unique(sample.items, return_inverse=True)[1]
+        items = np.unique(copy_of_row * (item.max() + 1) + item, return_inverse=True)[1]
+        return replace(sample, items=items, rng=rng)
 
     @cached_property
     def score(self) -> Callable[[Floats], Floats]:
@@ -147,16 +151,16 @@ class TrainingData:
 
         The mean of a column without values is 0.5.
         """
-        present = np.isfinite(self.x)
-        n = present.sum(axis=0)
-        fill = np.where(n > 0, np.where(present, self.x, 0.0).sum(axis=0) / np.maximum(n, 1), 0.5)
-        return np.where(present, self.x, fill), fill
+        is_present = np.isfinite(self.x)
+        n = is_present.sum(axis=0)
+        fill = np.where(n > 0, np.where(is_present, self.x, 0.0).sum(axis=0) / np.maximum(n, 1), 0.5)
+        return np.where(is_present, self.x, fill), fill
 
     def with_top(self, n: int) -> TrainingData:
         """Return training data in which only the n metrics with the highest objective have scores."""
         scores = np.nan_to_num(self.score(self.filled[0].T), nan=-np.inf)
-        others = np.argsort(-scores, kind="stable")[n:]
-        return replace(self, x=np.where(np.isin(np.arange(len(scores)), others), np.nan, self.x))
+        dropped_metrics = np.argsort(-scores, kind="stable")[n:]
+        return replace(self, x=np.where(np.isin(np.arange(len(scores)), dropped_metrics), np.nan, self.x))
 
     @cached_property
     def target(self) -> Floats:
@@ -207,10 +211,10 @@ class TrainingData:
     def shifts(self, formula: Formula) -> Floats:
         """Return the mean residual (n_kinds,) of each kind of output, with `SHRINKAGE` outputs of residual 0 added."""
         assert self.kinds is not None
-        inside = self.kinds >= 0
-        residual = (self.y - formula.predict(self.x))[inside]
-        n = np.bincount(self.kinds[inside], minlength=self.n_kinds)
-        return np.asarray(np.bincount(self.kinds[inside], residual, minlength=self.n_kinds) / (n + SHRINKAGE))
+        has_kind = self.kinds >= 0
+        residual = (self.y - formula.predict(self.x))[has_kind]
+        n = np.bincount(self.kinds[has_kind], minlength=self.n_kinds)
+        return np.asarray(np.bincount(self.kinds[has_kind], residual, minlength=self.n_kinds) / (n + SHRINKAGE))
 
     def inner_folds(self) -> NDArray[np.intp]:
         """Return inner folds (rows,) of whole clusters, in which choices are made."""

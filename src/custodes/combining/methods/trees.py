@@ -29,7 +29,7 @@ def trees_on(
     values[:, columns] = narrowed(training.x, low, high)[:, columns]
     target, mean, spread = training.standardised
     trees, importance = boost.boosted(values, target, seed=SEED, **boost.SETTINGS)
-    splits = bool(importance.any())
+    has_splits = bool(importance.any())
     formula = Formula(
         weights=np.zeros(len(importance)),
         fill=training.filled[1],
@@ -37,8 +37,8 @@ def trees_on(
         high=high,
         importance=importance,
         intercept=mean,
-        trees=trees if splits else None,
-        share=spread if splits else 0.0,
+        trees=trees if has_splits else None,
+        share=spread if has_splits else 0.0,
     )
     return training.fitted_to_target(formula)
 
@@ -70,25 +70,26 @@ def blended(training: TrainingData, share: float, *, with_trees: bool) -> Formul
     The weight of the best single metric is `share`; ridge regression and boosted trees have half of the remaining
     weight each. If `with_trees` is false, the trees are left out.
     """
-    single, line = training.learn(BEST)[1], training.learn(RIDGE)[1]
-    low, width = np.asarray(line.low), np.subtract(line.high, line.low)
-    rest = (1 - share) / 2
+    best_single, ridge_formula = training.learn(BEST)[1], training.learn(RIDGE)[1]
+    low, width = np.asarray(ridge_formula.low), np.subtract(ridge_formula.high, ridge_formula.low)
+    other_share = (1 - share) / 2
     formula = replace(
-        line,
-        weights=rest * line.weights + share * single.weights * width,
-        intercept=rest * line.intercept + share * (single.intercept + float(single.weights @ low)),
+        ridge_formula,
+        weights=other_share * ridge_formula.weights + share * best_single.weights * width,
+        intercept=other_share * ridge_formula.intercept
+        + share * (best_single.intercept + float(best_single.weights @ low)),
     )
     if not with_trees:
         return formula
-    columns = np.flatnonzero(line.weights)
+    columns = np.flatnonzero(ridge_formula.weights)
     if not len(columns):
-        return single
-    trees = trees_on(training, columns, line.low, line.high)
+        return best_single
+    trees = trees_on(training, columns, ridge_formula.low, ridge_formula.high)
     return replace(
         formula,
-        intercept=formula.intercept + rest * trees.intercept,
+        intercept=formula.intercept + other_share * trees.intercept,
         trees=trees.trees,
-        share=rest * trees.share,
+        share=other_share * trees.share,
         importance=trees.importance,
     )
 

@@ -97,60 +97,64 @@ def annotator_answers(chosen: Study, raters: Sequence[str]) -> tuple[list[Annota
 
     Second opinions are included. Each rater has one answer per task.
     """
-    ours = pl.col("rater").is_in(list(raters))
-    first, second = chosen.preferences.asked.where(ours), chosen.second.where(ours)
-    both = Preferences(frame=pl.concat([first.frame, second.frame]), missing=pl.concat([first.missing, second.missing]))
-    verdicts, order_notes = both.settled("mean")
-    rated = pl.concat([chosen.ratings.frame, chosen.second_ratings.frame])
-    scores = rated.filter(ours & (pl.col("item") != ""))
-    key = ["item", "system", "rater", "aspect"]
-    single = scores.group_by(key).agg(pl.col("score").sort_by("repeat").first())
-    again = scores.height - single.height
-    aspects = pl.concat([verdicts["aspect"], single["aspect"]]).unique(maintain_order=True)
-    result = []
+    is_selected = pl.col("rater").is_in(list(raters))
+    first, second = chosen.preferences.asked.where(is_selected), chosen.second.where(is_selected)
+    all_preferences = Preferences(
+        frame=pl.concat([first.frame, second.frame]), missing=pl.concat([first.missing, second.missing])
+    )
+    verdicts, order_notes = all_preferences.settled("mean")
+    all_ratings = pl.concat([chosen.ratings.frame, chosen.second_ratings.frame])
+    scores = all_ratings.filter(is_selected & (pl.col("item") != ""))
+    output_columns = ["item", "system", "rater", "aspect"]
+    first_scores = scores.group_by(output_columns).agg(pl.col("score").sort_by("repeat").first())
+    n_repeated = scores.height - first_scores.height
+    aspects = pl.concat([verdicts["aspect"], first_scores["aspect"]]).unique(maintain_order=True)
+    answers_by_part = []
     for aspect in sorted(aspects):
-        settled = verdicts.filter(pl.col("aspect") == aspect)
-        if settled.height:
-            result.append(_verdicts(chosen, aspect, settled, both.frame.filter(pl.col("aspect") == aspect)))
-        rated = single.filter(pl.col("aspect") == aspect)
-        if rated.height:
-            result.append(_ratings(chosen, aspect, rated))
-    message = f"{again} repeated scores of an output by the same annotator are excluded; the first score counts"
-    return result, [*order_notes, *noted(("scored-again", again, message))]
+        aspect_verdicts = verdicts.filter(pl.col("aspect") == aspect)
+        if aspect_verdicts.height:
+            answers_by_part.append(
+                _verdicts(chosen, aspect, aspect_verdicts, all_preferences.frame.filter(pl.col("aspect") == aspect))
+            )
+        all_ratings = first_scores.filter(pl.col("aspect") == aspect)
+        if all_ratings.height:
+            answers_by_part.append(_ratings(chosen, aspect, all_ratings))
+    message = f"{n_repeated} repeated scores of an output by the same annotator are excluded; the first score counts"
+    return answers_by_part, [*order_notes, *noted(("scored-again", n_repeated, message))]
 
 
 def _verdicts(study: Study, aspect: str, rows: pl.DataFrame, raw: pl.DataFrame) -> AnnotatorAnswers:
-    pair = pl.struct("system_a", "system_b")
+    pair_struct = pl.struct("system_a", "system_b")
     raters = tuple(rows["rater"].unique().sort())
-    ordered = raw.with_columns(shown=SHOWN_FIRST.cast(pl.Int8))
-    ordered = ordered.filter((pl.col("shown") != 0) & (pl.col("preference") != 0))
-    seconds = dict(raw.group_by("rater").agg(pl.col("seconds").median()).iter_rows())
+    ordered_verdicts = raw.with_columns(shown=SHOWN_FIRST.cast(pl.Int8))
+    ordered_verdicts = ordered_verdicts.filter((pl.col("shown") != 0) & (pl.col("preference") != 0))
+    seconds_of_rater = dict(raw.group_by("rater").agg(pl.col("seconds").median()).iter_rows())
     return _answers(
         study,
         rows.with_columns(_value=pl.col("preference").cast(pl.Float64), _label=1 - pl.col("preference").cast(pl.Int64)),
-        group=pair,
+        group=pair_struct,
         n_labels=len(OUTCOMES),
         aspect=aspect,
         what=VERDICTS,
         raters=raters,
         labels=(1.0, 0.0, -1.0),
-        seconds=np.array([seconds[name] for name in raters], dtype=np.float64),
-        sided_worker=label_codes(ordered["rater"], raters),
-        sided_pair=ordered.select(pair.rank("dense") - 1).to_series().to_numpy().astype(np.int64),
-        sign=ordered["preference"].to_numpy(),
-        order=ordered["shown"].to_numpy(),
+        seconds=np.array([seconds_of_rater[name] for name in raters], dtype=np.float64),
+        sided_worker=label_codes(ordered_verdicts["rater"], raters),
+        sided_pair=ordered_verdicts.select(pair_struct.rank("dense") - 1).to_series().to_numpy().astype(np.int64),
+        sign=ordered_verdicts["preference"].to_numpy(),
+        order=ordered_verdicts["shown"].to_numpy(),
     )
 
 
 def _ratings(study: Study, aspect: str, rows: pl.DataFrame) -> AnnotatorAnswers:
     raters = tuple(rows["rater"].unique().sort())
-    points = rows["score"].unique().sort()
-    labels = tuple(points) if points.len() <= MOST_LABELS else ()
-    code = points.search_sorted(rows["score"]) if labels else pl.lit(0)
+    distinct_scores = rows["score"].unique().sort()
+    labels = tuple(distinct_scores) if distinct_scores.len() <= MOST_LABELS else ()
+    code_column = distinct_scores.search_sorted(rows["score"]) if labels else pl.lit(0)
     scale = study.labels.get(aspect)
     return _answers(
         study,
-        rows.with_columns(system_a=pl.lit(""), system_b=pl.lit(""), _value="score", _label=code),
+        rows.with_columns(system_a=pl.lit(""), system_b=pl.lit(""), _value="score", _label=code_column),
         group=pl.col("system"),
         n_labels=max(1, len(labels)),
         aspect=aspect,
@@ -158,7 +162,7 @@ def _ratings(study: Study, aspect: str, rows: pl.DataFrame) -> AnnotatorAnswers:
         raters=raters,
         labels=labels,
         seconds=np.full(len(raters), np.nan),
-        words=tuple(scale.words[int(code)] if scale else f"{code:g}" for code in labels),
+        words=tuple(scale.words[int(code_column)] if scale else f"{code_column:g}" for code_column in labels),
         nominal=not is_ordered(study, aspect),
     )
 
@@ -167,19 +171,21 @@ def _answers(
     study: Study, rows: pl.DataFrame, *, group: pl.Expr, n_labels: int, raters: tuple[str, ...], **columns: Any
 ) -> AnnotatorAnswers:
     """Return the answers in `rows` (with `_value` and `_label`), with codes for tasks, annotators and clusters."""
-    names = [name for name in ("item", "system_a", "system_b", "system") if name in rows.columns]
-    tasks = rows.select(names).unique().sort(names).with_row_index("_task")
+    task_columns = [name for name in ("item", "system_a", "system_b", "system") if name in rows.columns]
+    tasks = rows.select(task_columns).unique().sort(task_columns).with_row_index("_task")
     worker = pl.Series(label_codes(rows["rater"], raters))
-    placed = rows.with_columns(_worker=worker).join(tasks, on=names, how="left").sort("_task", "_worker", "_label")
+    coded = (
+        rows.with_columns(_worker=worker).join(tasks, on=task_columns, how="left").sort("_task", "_worker", "_label")
+    )
     items = tuple(tasks["item"].unique().sort())
     design = Design.of(study, items=items, systems=()).in_blocks()
     item = label_codes(tasks["item"], items)
-    codes = (placed[name].to_numpy() for name in ("_task", "_worker", "_label"))
+    codes = (coded[name].to_numpy() for name in ("_task", "_worker", "_label"))
     return AnnotatorAnswers(
         raters=raters,
         tasks=tasks.drop("_task"),
         answers=AnnotatorLabels.of(*codes, n_tasks=tasks.height, n_workers=len(raters), n_labels=n_labels),
-        value=placed["_value"].to_numpy(),
+        value=coded["_value"].to_numpy(),
         unit=design.units[item],
         n_units=design.n_units,
         group=tasks.select(group.rank("dense") - 1).to_series().to_numpy().astype(np.int64),
@@ -197,22 +203,22 @@ def persons(study: Study, raters: Sequence[str], annotator_type: AnnotatorType) 
     """
     if annotator_type != "auto":
         return frozenset(raters if annotator_type == "persons" else ()), []
-    names = study.raters.frame.filter(pl.col("person"))["rater"]
-    declared = frozenset(raters) & frozenset(names)
-    slots = _slots(study, [name for name in raters if name not in declared])
-    assumed = sorted(frozenset(raters) - declared - slots)
-    how = "declare this with annotator_type='persons' or 'slots', or in the column 'person' of a raters table"
+    declared_names = study.raters.frame.filter(pl.col("person"))["rater"]
+    declared_persons = frozenset(raters) & frozenset(declared_names)
+    slots = _slots(study, [name for name in raters if name not in declared_persons])
+    assumed_persons = sorted(frozenset(raters) - declared_persons - slots)
+    advice = "declare this with annotator_type='persons' or 'slots', or in the column 'person' of a raters table"
     return frozenset(raters) - slots, noted(
         (
             "slots",
             len(slots),
             f"{listed(sorted(slots))} answered the same tasks and were read as slots that several persons "
-            f"share. Slots are not evaluated one by one; {how}",
+            f"share. Slots are not evaluated one by one; {advice}",
         ),
         (
             "assumed-persons",
-            len(assumed),
-            f"{listed(assumed, limit=3)}: each rater is read as one person; if a rater is a slot, {how}",
+            len(assumed_persons),
+            f"{listed(assumed_persons, limit=3)}: each rater is read as one person; if a rater is a slot, {advice}",
         ),
     )
 
@@ -228,9 +234,9 @@ def is_numbered(name: str) -> bool:
 
 def _slots(study: Study, raters: Sequence[str]) -> frozenset[str]:
     """Return the raters with numbered names that answered nearly the same tasks as all similarly named raters."""
-    likely = [name for name in raters if is_numbered(name)]
-    ours = pl.col("rater").is_in(likely)
-    scores, verdicts = study.ratings.frame.filter(ours), study.preferences.frame.filter(ours)
+    numbered_raters = [name for name in raters if is_numbered(name)]
+    is_numbered_rater = pl.col("rater").is_in(numbered_raters)
+    scores, verdicts = study.ratings.frame.filter(is_numbered_rater), study.preferences.frame.filter(is_numbered_rater)
     rows = pl.concat(
         [
             scores.select("rater", "aspect", "item", "system", system_b=pl.lit("")),
@@ -239,10 +245,12 @@ def _slots(study: Study, raters: Sequence[str]) -> frozenset[str]:
             ),
         ]
     ).unique()
-    names = {name: "_".join(stem(part) for part in parts(name) if len(stem(part)) > 1) for name in likely}
-    rows = rows.with_columns(like=pl.col("rater").replace_strict(names, return_dtype=pl.String))
-    tasks = rows.select(pl.exclude("rater")).unique().group_by("like").len("tasks")
-    numbers = rows.group_by("like", "rater").len("own").join(tasks, on="like")
-    several = numbers.filter(pl.len().over("like") > 1)
-    whole = several.filter((pl.col("own") >= MOST_OF_TASKS * pl.col("tasks")).all().over("like"))
-    return frozenset(whole["rater"])
+    stem_of_rater = {
+        name: "_".join(stem(part) for part in parts(name) if len(stem(part)) > 1) for name in numbered_raters
+    }
+    rows = rows.with_columns(like=pl.col("rater").replace_strict(stem_of_rater, return_dtype=pl.String))
+    n_tasks_of_stem = rows.select(pl.exclude("rater")).unique().group_by("like").len("tasks")
+    n_tasks_of_rater = rows.group_by("like", "rater").len("own").join(n_tasks_of_stem, on="like")
+    similar_raters = n_tasks_of_rater.filter(pl.len().over("like") > 1)
+    slot_rows = similar_raters.filter((pl.col("own") >= MOST_OF_TASKS * pl.col("tasks")).all().over("like"))
+    return frozenset(slot_rows["rater"])

@@ -65,164 +65,184 @@ SCALES: tuple[Scale, ...] = ("nominal", "ordinal")
 
 
 def annotator_columns(
-    part: AnnotatorAnswers, persons: Bools, *, times: Floats, confidence: float
+    part: AnnotatorAnswers, is_person: Bools, *, times: Floats, confidence: float
 ) -> tuple[dict[str, Any], Tests]:
     """Return the columns of the table `annotators` except competence and flags, and the tests behind the flags.
 
     Statistics that describe a person are NaN for slots.
     """
-    answers, n = part.answers, len(part.raters)
-    number = np.bincount(answers.worker, minlength=n)
-    unknown = np.where(persons, 1.0, np.nan)
-    sided = position_tests(part.sided_worker, part.sided_pair, part.sign, part.order, n_workers=n)
+    answers, n_raters = part.answers, len(part.raters)
+    n_answers = np.bincount(answers.worker, minlength=n_raters)
+    nan_if_slot = np.where(is_person, 1.0, np.nan)
+    position_result = position_tests(part.sided_worker, part.sided_pair, part.sign, part.order, n_workers=n_raters)
     agreement = _agreement(part, times, confidence)
-    little, chance, untested = _compared(part, trusted=~(sided.p_value <= LEVEL))
-    ties = np.bincount(answers.worker, weights=part.value == 0, minlength=n)
+    p_careless, p_chance, untested_reason = _compared(part, is_trusted=~(position_result.p_value <= LEVEL))
+    n_ties = np.bincount(answers.worker, weights=part.value == 0, minlength=n_raters)
     columns = {
         "answer_type": part.what,
         "rater": list(part.raters),
-        "is_person": persons,
-        "answers": number,
-        "proportion": ratio(number, number.sum()),
-        "n_multiply_rated": np.bincount(answers.worker[part.both], minlength=n),
-        **{name: values * unknown for name, values in agreement.items()},
-        "decided": sided.decided,
-        "first_rate": sided.share * unknown,
-        "tie_rate": ratio(ties, number) if part.what == VERDICTS else np.nan,
-        "seconds": part.seconds * unknown,
-        "p_chance": chance * unknown,
-        "untested_reason": np.where(persons, untested, ""),
+        "is_person": is_person,
+        "answers": n_answers,
+        "proportion": ratio(n_answers, n_answers.sum()),
+        "n_multiply_rated": np.bincount(answers.worker[part.both], minlength=n_raters),
+        **{name: values * nan_if_slot for name, values in agreement.items()},
+        "decided": position_result.decided,
+        "first_rate": position_result.share * nan_if_slot,
+        "tie_rate": ratio(n_ties, n_answers) if part.what == VERDICTS else np.nan,
+        "seconds": part.seconds * nan_if_slot,
+        "p_chance": p_chance * nan_if_slot,
+        "untested_reason": np.where(is_person, untested_reason, ""),
     }
-    return columns, (sided.p_value * unknown, little * unknown, sided.share > 0.5)
+    return columns, (position_result.p_value * nan_if_slot, p_careless * nan_if_slot, position_result.share > 0.5)
 
 
 def _agreement(part: AnnotatorAnswers, times: Floats, confidence: float) -> dict[str, Floats]:
     """Return the mean proportion of other annotators with the same answer, and an interval over items."""
-    drawn = np.full((len(times), len(part.raters)), np.nan)
+    resampled_agreement = np.full((len(times), len(part.raters)), np.nan)
     if not part.continuous:
         answers = part.answers
-        same = ratio(answers.votes[answers.task, answers.label] - 1, answers.n_votes[answers.task] - 1)
-        for some, sums, counts in _by_unit(part, same):
-            drawn[:, some] = ratio(bootstrap.weighted_sums(times, sums), bootstrap.weighted_sums(times, counts))
+        agreement_of_answer = ratio(answers.votes[answers.task, answers.label] - 1, answers.n_votes[answers.task] - 1)
+        for rater_slice, sums, counts in _by_unit(part, agreement_of_answer):
+            resampled_agreement[:, rater_slice] = ratio(
+                bootstrap.weighted_sums(times, sums), bootstrap.weighted_sums(times, counts)
+            )
     low, high = intervals.cluster_intervals(
-        drawn, part.clusters, confidence=confidence, bounds=intervals.SHARE, fewest=FEWEST
+        resampled_agreement, part.clusters, confidence=confidence, bounds=intervals.SHARE, fewest=FEWEST
     )
-    estimate = np.where(part.clusters >= FEWEST, drawn[0], np.nan)
+    estimate = np.where(part.clusters >= FEWEST, resampled_agreement[0], np.nan)
     return {"agreement": estimate, "agreement_low": low, "agreement_high": high}
 
 
 def _by_unit(part: AnnotatorAnswers, values: Floats) -> Iterator[tuple[slice, Floats, Floats]]:
     """Yield blocks of workers, with the sum and the number of the defined `values` (n,), both (workers, units)."""
-    defined = np.isfinite(values)
-    worker, unit = part.answers.worker[defined], part.unit[part.answers.task[defined]]
-    values = values[defined]
-    for some in chunks(len(part.raters), part.n_units):
-        inside = (worker >= some.start) & (worker < some.stop)
-        size = (some.stop - some.start, part.n_units)
-        codes = worker[inside] - some.start, unit[inside]
-        sums = table_sums(*codes, shape=size, weights=values[inside])
-        yield some, sums, table_sums(*codes, shape=size).astype(np.float64)
+    is_defined = np.isfinite(values)
+    worker, unit = part.answers.worker[is_defined], part.unit[part.answers.task[is_defined]]
+    values = values[is_defined]
+    for rater_slice in chunks(len(part.raters), part.n_units):
+        is_in_slice = (worker >= rater_slice.start) & (worker < rater_slice.stop)
+        shape = (rater_slice.stop - rater_slice.start, part.n_units)
+        codes = worker[is_in_slice] - rater_slice.start, unit[is_in_slice]
+        sums = table_sums(*codes, shape=shape, weights=values[is_in_slice])
+        yield rater_slice, sums, table_sums(*codes, shape=shape).astype(np.float64)
 
 
-def _compared(part: AnnotatorAnswers, *, trusted: Bools) -> tuple[Floats, Floats, NDArray[np.str_]]:
-    """Compare each annotator (workers,) with the `trusted` other annotators on the same tasks.
+def _compared(part: AnnotatorAnswers, *, is_trusted: Bools) -> tuple[Floats, Floats, NDArray[np.str_]]:
+    """Compare each annotator (workers,) with the other annotators that are trusted (`is_trusted`) on the same tasks.
 
     Return p-values of 'agrees at least half as much as the other annotators', p-values of 'agrees no more than random
     answers', and the reason why the first hypothesis is not tested.
     """
     answers = part.answers
-    peers = peer_agreement(answers.task, answers.worker, part.value, n_tasks=answers.n_tasks, trusted=trusted)
-    clusters, others = _positive(part, peers.others)
-    _, chance = _positive(part, peers.agreement)
-    _, little = _positive(part, HALF * peers.others - peers.agreement)
-    equal = np.isnan(peers.spread) & (part.clusters >= FEWEST)
-    few, disagree = clusters < FEWEST, ~(others <= LEVEL)
-    above = chance <= LEVEL
-    reason = np.select([equal, few, disagree, above], [ALL_EQUAL, FEW_TASKS, NO_AGREEMENT, ABOVE_CHANCE], "")
-    return np.where(reason == "", little, np.nan), np.where(equal | few | disagree, np.nan, chance), reason
+    peers = peer_agreement(answers.task, answers.worker, part.value, n_tasks=answers.n_tasks, trusted=is_trusted)
+    clusters, p_others = _positive(part, peers.others)
+    _, p_chance = _positive(part, peers.agreement)
+    _, p_careless = _positive(part, HALF * peers.others - peers.agreement)
+    is_all_equal = np.isnan(peers.spread) & (part.clusters >= FEWEST)
+    is_too_few, is_disagreement = clusters < FEWEST, ~(p_others <= LEVEL)
+    is_above_chance = p_chance <= LEVEL
+    reason = np.select(
+        [is_all_equal, is_too_few, is_disagreement, is_above_chance],
+        [ALL_EQUAL, FEW_TASKS, NO_AGREEMENT, ABOVE_CHANCE],
+        "",
+    )
+    return (
+        np.where(reason == "", p_careless, np.nan),
+        np.where(is_all_equal | is_too_few | is_disagreement, np.nan, p_chance),
+        reason,
+    )
 
 
 def _positive(part: AnnotatorAnswers, values: Floats) -> tuple[Ints, Floats]:
     """Return, for each annotator, the number of clusters with a value, and a p-value of 'the mean is not positive'."""
     clusters, p_value = np.zeros(len(part.raters), dtype=np.int64), np.full(len(part.raters), np.nan)
-    for some, sums, counts in _by_unit(part, values):
+    for rater_slice, sums, counts in _by_unit(part, values):
         test = slot_test(sums, counts, wider=np.ones(len(sums)), confidence=0.95)
-        clusters[some] = (counts > 0).sum(axis=1)
-        p_value[some] = np.where(test.estimate > 0, test.p_value / 2, 1 - test.p_value / 2)
+        clusters[rater_slice] = (counts > 0).sum(axis=1)
+        p_value[rater_slice] = np.where(test.estimate > 0, test.p_value / 2, 1 - test.p_value / 2)
     return clusters, p_value
 
 
 def agreement_columns(part: AnnotatorAnswers, *, times: Floats, confidence: float) -> dict[str, Any]:
     """Return the row of the table `agreement`."""
-    answers, both = part.answers, part.both
-    doubled = int(part.doubled.sum())
-    units = len(np.unique(part.unit[part.doubled]))
-    ends: dict[str, Any] = {"confidence": confidence, "clusters": units, "bounds": intervals.CORRELATION}
-    enough = doubled >= FEW_DOUBLES
+    answers, is_multiply_rated = part.answers, part.both
+    n_multiply_rated = int(part.doubled.sum())
+    n_clusters = len(np.unique(part.unit[part.doubled]))
+    interval_options: dict[str, Any] = {
+        "confidence": confidence,
+        "clusters": n_clusters,
+        "bounds": intervals.CORRELATION,
+    }
+    has_enough = n_multiply_rated >= FEW_DOUBLES
     undefined = np.full(len(times), np.nan)
     coincidence = coincidences(answers, units=part.unit, n_units=part.n_units)
-    of_labels = bootstrap.weighted_sums(times, np.moveaxis(coincidence, 0, -1))
+    coincidence_sums = bootstrap.weighted_sums(times, np.moveaxis(coincidence, 0, -1))
     moment_sums = moments(answers.task, part.value, units=part.unit, n_units=part.n_units)
-    of_numbers = bootstrap.weighted_sums(times, moment_sums.T)
-    scales = () if part.continuous or not enough else SCALES[:1] if part.nominal else SCALES
-    drawn = {name: alpha(of_labels, scale=name) if name in scales else undefined for name in SCALES}
-    numbers = enough and not part.nominal
+    resampled_moments = bootstrap.weighted_sums(times, moment_sums.T)
+    scales = () if part.continuous or not has_enough else SCALES[:1] if part.nominal else SCALES
+    alpha_of_scale = {name: alpha(coincidence_sums, scale=name) if name in scales else undefined for name in SCALES}
+    is_numeric = has_enough and not part.nominal
     return {
         "answer_type": part.what,
         "annotators": len(part.raters),
         "tasks": answers.n_tasks,
-        "n_multiply_rated": doubled,
-        "answers": int(both.sum()),
+        "n_multiply_rated": n_multiply_rated,
+        "answers": int(is_multiply_rated.sum()),
         **{
             name: value
-            for scale, values in drawn.items()
-            for name, value in with_interval(f"alpha_{scale}", values, **ends).items()
+            for scale, values in alpha_of_scale.items()
+            for name, value in with_interval(f"alpha_{scale}", values, **interval_options).items()
         },
-        **with_interval("alpha_interval", interval_alpha(of_numbers) if numbers else undefined, **ends),
-        "reason": TOO_FEW.format(FEW_DOUBLES) if not enough else WITHOUT_ORDER if part.nominal else "",
+        **with_interval(
+            "alpha_interval", interval_alpha(resampled_moments) if is_numeric else undefined, **interval_options
+        ),
+        "reason": TOO_FEW.format(FEW_DOUBLES) if not has_enough else WITHOUT_ORDER if part.nominal else "",
     }
 
 
-def concentration_columns(part: AnnotatorAnswers, *, slots: int, confidence: float) -> dict[str, Any]:
+def concentration_columns(part: AnnotatorAnswers, *, n_slots: int, confidence: float) -> dict[str, Any]:
     """Return the row of the table `concentration`."""
     answers = part.answers
-    counts = np.bincount(answers.worker, minlength=len(part.raters))
-    tastes = taste(part.group[answers.task], part.item[answers.task], answers.worker, part.value)
-    reach = intervals.student_quantile(confidence, len(part.raters)) * tastes.error
-    are_persons, several = not slots, len(part.raters) >= FEWEST_ANNOTATORS
-    icc = tastes.icc if are_persons and not part.nominal else np.nan
+    n_answers = np.bincount(answers.worker, minlength=len(part.raters))
+    taste_result = taste(part.group[answers.task], part.item[answers.task], answers.worker, part.value)
+    half_width = intervals.student_quantile(confidence, len(part.raters)) * taste_result.error
+    are_persons, has_several_annotators = not n_slots, len(part.raters) >= FEWEST_ANNOTATORS
+    icc = taste_result.icc if are_persons and not part.nominal else np.nan
     return {
         "answer_type": part.what,
         "annotators": len(part.raters),
         "answers": len(answers),
-        "largest_proportion": float(counts.max() / counts.sum()),
-        "gini": gini(counts),
-        "effective_annotators": effective_number(counts) if are_persons else np.nan,
+        "largest_proportion": float(n_answers.max() / n_answers.sum()),
+        "gini": gini(n_answers),
+        "effective_annotators": effective_number(n_answers) if are_persons else np.nan,
         "icc": icc,
-        "icc_low": max(icc - reach, -1.0) if np.isfinite(reach) and are_persons and several else np.nan,
-        "icc_high": min(icc + reach, 1.0) if np.isfinite(reach) and are_persons and several else np.nan,
-        "answers_per_annotator": tastes.answers_per_annotator,
-        "design_effect": tastes.effect if are_persons and not part.nominal else np.nan,
+        "icc_low": max(icc - half_width, -1.0)
+        if np.isfinite(half_width) and are_persons and has_several_annotators
+        else np.nan,
+        "icc_high": min(icc + half_width, 1.0)
+        if np.isfinite(half_width) and are_persons and has_several_annotators
+        else np.nan,
+        "answers_per_annotator": taste_result.answers_per_annotator,
+        "design_effect": taste_result.effect if are_persons and not part.nominal else np.nan,
     }
 
 
-def pair_columns(part: AnnotatorAnswers, *, slots: int, confidence: float) -> dict[str, Any]:
+def pair_columns(part: AnnotatorAnswers, *, n_slots: int, confidence: float) -> dict[str, Any]:
     """Return the rows of the table `pairs`. There are no rows for ratings, or if a rater is a slot."""
-    if part.what != VERDICTS or slots:
+    if part.what != VERDICTS or n_slots:
         return {}
     answers = part.answers
-    _, first = np.unique(part.group, return_index=True)
+    _, first_task_of_pair = np.unique(part.group, return_index=True)
     margins = clustered_margins(
-        part.group[answers.task], answers.worker, part.value, pairs=len(first), confidence=confidence
+        part.group[answers.task], answers.worker, part.value, pairs=len(first_task_of_pair), confidence=confidence
     )
     return {
-        "system_a": part.tasks["system_a"].gather(first),
-        "system_b": part.tasks["system_b"].gather(first),
-        "answers": np.bincount(part.group[answers.task], minlength=len(first)),
+        "system_a": part.tasks["system_a"].gather(first_task_of_pair),
+        "system_b": part.tasks["system_b"].gather(first_task_of_pair),
+        "answers": np.bincount(part.group[answers.task], minlength=len(first_task_of_pair)),
         "annotators": margins.people,
         "effective_annotators": margins.effective,
         "margin": margins.margin,
         "margin_low": margins.low,
         "margin_high": margins.high,
-        "reason": ["" if enough else TOO_FEW_ANNOTATORS for enough in margins.people >= FEWEST_SAMPLED],
+        "reason": ["" if is_enough else TOO_FEW_ANNOTATORS for is_enough in margins.people >= FEWEST_SAMPLED],
     }

@@ -287,8 +287,8 @@ def annotators(
     if not chosen.humans:
         for note in chosen.notes:
             if note.rule == "annotators-without-ratings":
-                silent = note.message.partition(":")[0]
-                raise InputError(f"{study.name}: {silent}; add their ratings, or use the leaderboard of metrics")
+                raters_text = note.message.partition(":")[0]
+                raise InputError(f"{study.name}: {raters_text}; add their ratings, or use the leaderboard of metrics")
         raise OptionError(study.advice_on_annotators())
     parts, data_notes = annotator_answers(chosen, chosen.humans)
     if not parts:
@@ -296,7 +296,7 @@ def annotators(
             f"{study.name}: the selected annotators gave no score or verdict "
             f"({listed(chosen.humans, limit=3)}); select other annotators"
         )
-    person_names, who = persons(chosen, chosen.humans, annotator_type)
+    person_names, person_notes = persons(chosen, chosen.humans, annotator_type)
     generator = np.random.default_rng(rng)
     answer = partial(_answer, person_names=person_names, method=method, resamples=resamples, confidence=confidence)
     answers = list(
@@ -309,18 +309,18 @@ def annotators(
             label=lambda part: part.aspect + part.what,
         )
     )
-    for (columns, _, _), claims in zip(answers, _claims([tests for _, tests, _ in answers], alpha), strict=True):
-        columns["annotators"] |= claims
+    for (columns, _, _), claim_columns in zip(answers, _claims([tests for _, tests, _ in answers], alpha), strict=True):
+        columns["annotators"] |= claim_columns
     tables = [Annotators.part(part.aspect, **columns) for part, (columns, *_) in zip(parts, answers, strict=True)]
-    notes = [*chosen.notes, *data_notes, *who, *(note for *_, of_part in answers for note in of_part)]
+    notes = [*chosen.notes, *data_notes, *person_notes, *(note for *_, part_notes in answers for note in part_notes)]
     return Annotators.of(tables, notes)
 
 
 def _shown(rows: pl.DataFrame) -> pl.DataFrame:
     """Return the rows of flagged annotators, and of the annotators with the most answers."""
-    named = pl.col("flags").list.len() > 0
-    most = pl.col("answers").rank("ordinal", descending=True).over("aspect", "answer_type") <= MOST_SHOWN
-    return rows.filter(named | most)
+    is_flagged = pl.col("flags").list.len() > 0
+    is_largest = pl.col("answers").rank("ordinal", descending=True).over("aspect", "answer_type") <= MOST_SHOWN
+    return rows.filter(is_flagged | is_largest)
 
 
 def _answer(
@@ -334,88 +334,105 @@ def _answer(
 ) -> tuple[dict[str, dict[str, Any]], Tests, list[Note]]:
     times = bootstrap.bootstrap_weights(part.n_units, resamples if part.n_units > 1 else 0, rng)
     is_person = np.array([name in person_names for name in part.raters])
-    slots = int((~is_person).sum())
+    n_slots = int((~is_person).sum())
     columns, tests = annotator_columns(part, is_person, times=times, confidence=confidence)
-    chosen, why = chosen_method(part, method, slots=bool(slots)) if not part.continuous else ("", "")
+    method_name, method_reason = (
+        chosen_method(part, method, has_slots=bool(n_slots)) if not part.continuous else ("", "")
+    )
     reason = (
         f"more than {MOST_LABELS} different scores count as numeric ratings, not as labels" if part.continuous else ""
     )
-    together, ends, reasons = {}, np.full((3, len(part.raters)), np.nan), np.full(len(part.raters), reason)
-    if chosen:
+    consensus_labels, competence_and_bounds, reasons = (
+        {},
+        np.full((3, len(part.raters)), np.nan),
+        np.full(len(part.raters), reason),
+    )
+    if method_name:
         # A separate generator: estimates do not depend on the number of resamples.
-        model = consensus(part, chosen, times=times, confidence=confidence, rng=rng.spawn(1)[0])
+        model = consensus(part, method_name, times=times, confidence=confidence, rng=rng.spawn(1)[0])
         reason = model.reason
-        few = (part.clusters < FEWEST) | ((columns["n_multiply_rated"] < FEWEST_SHARED) & (chosen != "majority"))
-        ends = np.where(is_person & ~few, np.stack([model.competence, model.low, model.high]), np.nan)
-        no_variation = np.isnan(model.competence) & (chosen != "majority")
-        reasons = np.where(
-            few,
-            FEW_SHARED,
-            np.where(no_variation, ALIKE, np.where(part.clusters < FEWEST_UNITS, reason or FEW_ITEMS, reason)),
+        has_few_shared = (part.clusters < FEWEST) | (
+            (columns["n_multiply_rated"] < FEWEST_SHARED) & (method_name != "majority")
         )
-        together = label_columns(part, model)
-    columns |= dict(zip(("competence", "competence_low", "competence_high"), ends, strict=True))
+        competence_and_bounds = np.where(
+            is_person & ~has_few_shared, np.stack([model.competence, model.low, model.high]), np.nan
+        )
+        is_constant = np.isnan(model.competence) & (method_name != "majority")
+        reasons = np.where(
+            has_few_shared,
+            FEW_SHARED,
+            np.where(is_constant, ALIKE, np.where(part.clusters < FEWEST_UNITS, reason or FEW_ITEMS, reason)),
+        )
+        consensus_labels = label_columns(part, model)
+    columns |= dict(zip(("competence", "competence_low", "competence_high"), competence_and_bounds, strict=True))
     columns["reason"] = np.where(is_person, reasons, SLOT)
     tables = {
         "annotators": columns,
         "agreement": agreement_columns(part, times=times, confidence=confidence),
-        "concentration": concentration_columns(part, slots=slots, confidence=confidence),
-        "pairs": pair_columns(part, slots=slots, confidence=confidence),
-        "labels": together,
+        "concentration": concentration_columns(part, n_slots=n_slots, confidence=confidence),
+        "pairs": pair_columns(part, n_slots=n_slots, confidence=confidence),
+        "labels": consensus_labels,
     }
-    untested = Counter(columns["untested_reason"].tolist())
-    return tables, tests, _notes(part, chosen, why, reason, slots, untested)
+    n_untested_of = Counter(columns["untested_reason"].tolist())
+    return tables, tests, _notes(part, method_name, method_reason, reason, n_slots, n_untested_of)
 
 
 def _claims(tests: list[Tests], alpha: float) -> Iterator[dict[str, Any]]:
     """Yield the adjusted p-values and the flags of every part; the adjustment covers all tests of the study."""
-    flat = np.concatenate([p_values for side, little, _ in tests for p_values in (side, little)])
-    adjusted = iter(np.split(adjust(flat, correction="holm"), np.cumsum([len(p) for *both, _ in tests for p in both])))
-    for _, _, first in tests:
-        side, little = next(adjusted), next(adjusted)
+    all_p_values = np.concatenate(
+        [p_values for p_position, p_careless, _ in tests for p_values in (p_position, p_careless)]
+    )
+    adjusted = iter(
+        np.split(adjust(all_p_values, correction="holm"), np.cumsum([len(p) for *p_lists, _ in tests for p in p_lists]))
+    )
+    for _, _, prefers_first in tests:
+        p_position, p_careless = next(adjusted), next(adjusted)
         flags = [
             [FIRST if is_first else SECOND] * bool(p_side <= alpha) + [LITTLE] * bool(p_little <= alpha)
-            for p_side, p_little, is_first in zip(side, little, first, strict=True)
+            for p_side, p_little, is_first in zip(p_position, p_careless, prefers_first, strict=True)
         ]
-        yield {"p_position": side, "p_careless": little, "flags": flags}
+        yield {"p_position": p_position, "p_careless": p_careless, "flags": flags}
 
 
 def _notes(
-    part: AnnotatorAnswers, method: str, why: str, reason: str, slots: int, untested: Counter[str]
+    part: AnnotatorAnswers, method: str, method_reason: str, reason: str, n_slots: int, n_untested_of: Counter[str]
 ) -> list[Note]:
-    of, n = f"{label_of(part.aspect)}", len(part.raters)
-    doubled = int(part.doubled.sum())
+    aspect_text, n_annotators = f"{label_of(part.aspect)}", len(part.raters)
+    n_multiply_rated = int(part.doubled.sum())
     return noted(
-        ("method", bool(method), f"{part.what}{of} are combined by {method}, because {why}"),
-        ("numbers", part.continuous, f"{part.what}{of}: {reason}, so there are no labels and no competence"),
+        ("method", bool(method), f"{part.what}{aspect_text} are combined by {method}, because {method_reason}"),
+        ("numbers", part.continuous, f"{part.what}{aspect_text}: {reason}, so there are no labels and no competence"),
         (
             "few-annotators",
-            n < FEW_ANNOTATORS and not slots,
-            f"results for {part.what}{of} describe only these {n} annotators: intervals are over items and do not "
+            n_annotators < FEW_ANNOTATORS and not n_slots,
+            f"results for {part.what}{aspect_text} describe only these {n_annotators} annotators: intervals are "
+            "over items and do not "
             "extend to other annotators",
         ),
         (
             "few-doubled",
-            doubled if doubled < FEW_DOUBLES else 0,
-            f"{part.what}{of}: only {doubled} tasks were answered by several annotators, which is too few to "
+            n_multiply_rated if n_multiply_rated < FEW_DOUBLES else 0,
+            f"{part.what}{aspect_text}: only {n_multiply_rated} tasks were answered by several annotators, which "
+            "is too few to "
             "estimate agreement; have more tasks annotated twice",
         ),
         (
             "none-doubled",
-            doubled == 0,
-            f"{part.what}{of}: no task has answers of two annotators, so agreement is unknown",
+            n_multiply_rated == 0,
+            f"{part.what}{aspect_text}: no task has answers of two annotators, so agreement is unknown",
         ),
         (
             "few-triples",
-            untested[FEW_TASKS] if doubled else 0,
-            f"{part.what}{of}: the agreement of {untested[FEW_TASKS]} annotators is not tested, because "
+            n_untested_of[FEW_TASKS] if n_multiply_rated else 0,
+            f"{part.what}{aspect_text}: the agreement of {n_untested_of[FEW_TASKS]} annotators is not tested, because "
             f"{FEW_TASKS}. With two answers per task, careless annotators and hard tasks cannot be "
             "distinguished",
         ),
         (
             "no-agreement",
-            untested[NO_AGREEMENT],
-            f"{part.what}{of}: the data cannot show whether {untested[NO_AGREEMENT]} annotators are careless, "
+            n_untested_of[NO_AGREEMENT],
+            f"{part.what}{aspect_text}: the data cannot show whether {n_untested_of[NO_AGREEMENT]} annotators are "
+            "careless, "
             f"because {NO_AGREEMENT}",
         ),
         aspect=part.aspect,

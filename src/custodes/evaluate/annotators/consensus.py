@@ -67,28 +67,31 @@ class Consensus(NamedTuple):
     reason: str
 
 
-def chosen_method(part: AnnotatorAnswers, method: Method, *, slots: bool) -> tuple[str, str]:
+def chosen_method(part: AnnotatorAnswers, method: Method, *, has_slots: bool) -> tuple[str, str]:
     """Return the method to use, and the reason for this choice."""
-    counts = np.bincount(part.answers.worker[part.both], minlength=len(part.raters))
-    doubled = int(part.doubled.sum())
+    n_shared = np.bincount(part.answers.worker[part.both], minlength=len(part.raters))
+    n_multiply_rated = int(part.doubled.sum())
     if method != "auto":
-        if method != "majority" and not doubled:
+        if method != "majority" and not n_multiply_rated:
             raise OptionError(
                 f"method={method!r}: no task was answered twice{label_of(part.aspect)}, so competence cannot be "
                 "estimated; use method='majority'"
             )
         return method, "this method was requested"
-    if slots:
+    if has_slots:
         return "majority", "names such as annotator1 are slots that several persons may share"
-    if len(part.raters) < FEWEST_ANNOTATORS or doubled < FEWEST_DOUBLED:
+    if len(part.raters) < FEWEST_ANNOTATORS or n_multiply_rated < FEWEST_DOUBLED:
         return "majority", (
             f"there are fewer than {FEWEST_ANNOTATORS} annotators, or fewer than {FEWEST_DOUBLED} tasks answered by "
             "several annotators"
         )
-    middle = float(np.median(counts))
-    if middle >= ENOUGH:
-        return "dawid-skene", f"half of the annotators share {middle:g} or more answered tasks with other annotators"
-    return "mace", f"half of the annotators share at most {middle:g} answered tasks with other annotators"
+    median_shared = float(np.median(n_shared))
+    if median_shared >= ENOUGH:
+        return (
+            "dawid-skene",
+            f"half of the annotators share {median_shared:g} or more answered tasks with other annotators",
+        )
+    return "mace", f"half of the annotators share at most {median_shared:g} answered tasks with other annotators"
 
 
 def consensus(
@@ -99,83 +102,95 @@ def consensus(
     `times` (1 + B, units) are bootstrap weights of clusters of items. Competence is Cohen's kappa of an annotator's
     answers with the consensus: 1 for perfect answers, 0 for random answers.
     """
-    nobody = np.full(len(part.raters), np.nan)
+    nan_per_rater = np.full(len(part.raters), np.nan)
     if method == "majority":
-        share = vote_shares(part.answers)
-        return Consensus(method, share, nobody, nobody, nobody, NOTHING)
-    several = part.doubled.astype(np.float64)
-    answers = replace(part.answers, weight=several)
+        shares = vote_shares(part.answers)
+        return Consensus(method, shares, nan_per_rater, nan_per_rater, nan_per_rater, NOTHING)
+    is_multiply_rated = part.doubled.astype(np.float64)
+    answers = replace(part.answers, weight=is_multiply_rated)
     if method == "mace":
         posterior = mace(answers, restarts=RESTARTS, iterations=ITERATIONS, rng=rng).posterior
-        return Consensus(method, posterior, _kappa(answers, posterior, least=LEAST), nobody, nobody, BY_MACE)
+        return Consensus(
+            method, posterior, _kappa(answers, posterior, least_errors=LEAST), nan_per_rater, nan_per_rater, BY_MACE
+        )
     model = dawid_skene(answers, iterations=MOST_STEPS)
-    competence = _kappa(answers, model.posterior, least=LEAST)
+    competence = _kappa(answers, model.posterior, least_errors=LEAST)
     if not _enough(part):
-        return Consensus(method, model.posterior, competence, nobody, nobody, SPARSE)
+        return Consensus(method, model.posterior, competence, nan_per_rater, nan_per_rater, SPARSE)
 
-    def resampled(drawn: Floats) -> Floats:
-        weight = several * drawn[part.unit]
+    def resampled_competence(resample_counts: Floats) -> Floats:
+        weight = is_multiply_rated * resample_counts[part.unit]
         weighted = replace(answers, weight=weight)
         fit = dawid_skene(weighted, iterations=ITERATIONS, start=model.posterior)
-        return _kappa(weighted, fit.posterior, least=0.0)
+        return _kappa(weighted, fit.posterior, least_errors=0.0)
 
-    draws = [resampled(drawn) for drawn in times[1 : 1 + MOST_RESAMPLES]]
+    competence_draws = [resampled_competence(resample_counts) for resample_counts in times[1 : 1 + MOST_RESAMPLES]]
     low, high = intervals.cluster_intervals(
-        np.stack([competence, *draws]),
+        np.stack([competence, *competence_draws]),
         part.clusters,
         confidence=confidence,
         bounds=intervals.CORRELATION,
         fewest=FEWEST_UNITS,
     )
-    unknown = np.isnan(competence)
-    low, high = (np.where(unknown, np.nan, end) for end in (low, high))
+    is_unknown = np.isnan(competence)
+    low, high = (np.where(is_unknown, np.nan, end) for end in (low, high))
     return Consensus(method, model.posterior, competence, low, high, "")
 
 
 def _enough(part: AnnotatorAnswers) -> bool:
     """Whether annotators share enough tasks for intervals of competence."""
-    clusters = part.clusters
-    each = np.median(part.answers.n_votes[part.doubled])
-    return bool(each >= ENOUGH_EACH or np.median(clusters[clusters > 0]) >= FEWEST_UNITS)
+    n_clusters_of_rater = part.clusters
+    median_answers = np.median(part.answers.n_votes[part.doubled])
+    return bool(
+        median_answers >= ENOUGH_EACH or np.median(n_clusters_of_rater[n_clusters_of_rater > 0]) >= FEWEST_UNITS
+    )
 
 
-def _kappa(answers: AnnotatorLabels, posterior: Floats, *, least: float) -> Floats:
+def _kappa(answers: AnnotatorLabels, posterior: Floats, *, least_errors: float) -> Floats:
     """(workers,): Cohen's kappa of each annotator with the consensus.
 
     The value is NaN if neither the annotator nor the consensus varies, or if random answers would give fewer than
-    `least` wrong answers.
+    `least_errors` wrong answers.
     """
-    counts = answers.confusion(posterior)
-    total = counts.sum(axis=(1, 2))
-    same = ratio(np.trace(counts, axis1=1, axis2=2), total)
-    by_chance = ratio((counts.sum(axis=1) * counts.sum(axis=2)).sum(axis=1), total**2)
-    varies = (1 - by_chance) * total >= max(least, 1e-9)
-    return ratio(same - by_chance, np.where(varies, 1 - by_chance, 0.0)).round(12) + 0.0
+    confusion = answers.confusion(posterior)
+    n_answers = confusion.sum(axis=(1, 2))
+    observed_agreement = ratio(np.trace(confusion, axis1=1, axis2=2), n_answers)
+    chance_agreement = ratio((confusion.sum(axis=1) * confusion.sum(axis=2)).sum(axis=1), n_answers**2)
+    has_enough_errors = (1 - chance_agreement) * n_answers >= max(least_errors, 1e-9)
+    return (
+        ratio(observed_agreement - chance_agreement, np.where(has_enough_errors, 1 - chance_agreement, 0.0)).round(12)
+        + 0.0
+    )
 
 
 def label_columns(part: AnnotatorAnswers, model: Consensus) -> dict[str, Any]:
     """Return the columns of the table `labels`."""
-    n_answers, best = part.answers.n_votes, majority_label(np.nan_to_num(model.posterior))
-    undecided = best == UNKNOWN
-    verdicts = part.what == VERDICTS
-    if verdicts:
-        best = np.where(undecided, OUTCOMES.index("tie"), best)
-    chances = model.posterior.T if verdicts else np.full((3, len(n_answers)), np.nan)
-    at = np.maximum(best, 0)
+    n_answers, label_codes = part.answers.n_votes, majority_label(np.nan_to_num(model.posterior))
+    is_undecided = label_codes == UNKNOWN
+    is_verdicts = part.what == VERDICTS
+    if is_verdicts:
+        label_codes = np.where(is_undecided, OUTCOMES.index("tie"), label_codes)
+    outcome_probabilities = model.posterior.T if is_verdicts else np.full((3, len(n_answers)), np.nan)
+    label_index = np.maximum(label_codes, 0)
     values = np.array(part.labels)
     tasks = part.tasks
     blank = [None] * tasks.height
     return {
         "answer_type": part.what,
         "item": tasks["item"].to_list(),
-        **{name: tasks[name].to_list() if verdicts else blank for name in ("system_a", "system_b")},
-        "system": blank if verdicts else tasks["system"].to_list(),
-        "label": [part.words[k] if verdicts or not open_ else None for k, open_ in zip(at, undecided, strict=True)],
+        **{name: tasks[name].to_list() if is_verdicts else blank for name in ("system_a", "system_b")},
+        "system": blank if is_verdicts else tasks["system"].to_list(),
+        "label": [
+            part.words[k] if is_verdicts or not is_open else None
+            for k, is_open in zip(label_index, is_undecided, strict=True)
+        ],
         "probability": np.where(
-            undecided & ~np.full(len(at), verdicts), np.nan, model.posterior[np.arange(len(at)), at]
+            is_undecided & ~np.full(len(label_index), is_verdicts),
+            np.nan,
+            model.posterior[np.arange(len(label_index)), label_index],
         ),
-        **dict(zip(("p_a", "p_tie", "p_b"), chances, strict=True)),
-        "expected_value": np.full(len(at), np.nan) if part.nominal else model.posterior @ values,
+        **dict(zip(("p_a", "p_tie", "p_b"), outcome_probabilities, strict=True)),
+        "expected_value": np.full(len(label_index), np.nan) if part.nominal else model.posterior @ values,
         "answers": n_answers,
         "method": model.method,
     }

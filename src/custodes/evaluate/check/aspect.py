@@ -52,24 +52,24 @@ def compared_problems(
 ) -> list[Problem]:
     """Return the problems of metrics that are compared with annotators; lower is better for the raters in `lower`."""
     human = comparison.preferences.of_rater(0)
-    joint = [comparison.preferences.joint(0, 1 + metric) for metric in range(len(comparison.metrics))]
-    shared = [np.asarray(both.item[both.by_all]) for both in joint]  # items rated by both
+    joint_comparisons = [comparison.preferences.joint(0, 1 + metric) for metric in range(len(comparison.metrics))]
+    items_of_metric = [np.asarray(both.item[both.by_all]) for both in joint_comparisons]  # items rated by both
     return [
         *_of_people(comparison, human),
         *_against_people(comparison, lower=lower, resamples=resamples),
         *(Problem("warning", note.rule, note.message) for note in comparison.notes if note.rule in SERIOUS_NOTES),
-        *_coverage(comparison, shared),
+        *_coverage(comparison, items_of_metric),
         *_common_items(comparison, human),
     ]
 
 
 def _of_people(comparison: RaterComparison, human: Comparisons) -> Iterator[Problem]:
-    n_items, sides = len(np.unique(human.item)), set(human.sign[human.sign != 0].tolist())
+    n_items, signs = len(np.unique(human.item)), set(human.sign[human.sign != 0].tolist())
     if n_items < FEW_ITEMS:
         yield problem("few-items", few=f"annotators compared outputs of only {n_items} items", fewest=FEW_ITEMS)
-    declared = any(note.rule == "sides" for note in comparison.notes)
-    if len(comparison.systems) == 2 and len(sides) == 1 and not declared:
-        yield problem("one-sided-annotators", side=comparison.systems[0 if 1 in sides else 1])
+    is_declared = any(note.rule == "sides" for note in comparison.notes)
+    if len(comparison.systems) == 2 and len(signs) == 1 and not is_declared:
+        yield problem("one-sided-annotators", side=comparison.systems[0 if 1 in signs else 1])
 
 
 def _against_people(comparison: RaterComparison, *, lower: Set[str], resamples: int) -> Iterator[Problem]:
@@ -80,18 +80,21 @@ def _against_people(comparison: RaterComparison, *, lower: Set[str], resamples: 
     scores = comparison.scores
     if not (np.isfinite(scores.human) & np.isfinite(scores.metrics)).any():
         return
-    outputs = scores.metrics.reshape(len(scores.metrics), -1)
-    if comparison.design.item_weights is None and not (correlation.kendall(scores.human.ravel(), outputs) < 0).any():
+    metric_scores = scores.metrics.reshape(len(scores.metrics), -1)
+    if (
+        comparison.design.item_weights is None
+        and not (correlation.kendall(scores.human.ravel(), metric_scores) < 0).any()
+    ):
         return  # the tests below take several times as long
-    no_draws = np.empty((0, comparison.design.n_units), dtype=np.int8)
-    sample = Sample(comparison=comparison, times=with_point(no_draws), flips=no_draws)
+    no_resamples = np.empty((0, comparison.design.n_units), dtype=np.int8)
+    sample = Sample(comparison=comparison, times=with_point(no_resamples), flips=no_resamples)
     n_flips = resamples if resamples >= FEWEST_FLIPS else 0
     tester = Tester.of(sample, n=n_flips, confidence=AGAINST_CONFIDENCE, alpha=alpha)
     tests = chance_tests(tester, "kendall_global")
-    clear = tests.significant(alpha) & (tests.estimate < 0)
-    against = [name for name, below in zip(comparison.metrics, clear, strict=True) if below]
+    is_negative = tests.significant(alpha) & (tests.estimate < 0)
+    negative_metrics = [name for name, is_below in zip(comparison.metrics, is_negative, strict=True) if is_below]
     for is_lower, advice in ADVICE.items():
-        if metrics := [name for name in against if (name in lower) is is_lower]:
+        if metrics := [name for name in negative_metrics if (name in lower) is is_lower]:
             yield problem("negative-agreement", metrics, alpha=alpha, metrics=listed(metrics), advice=advice)
 
 
@@ -105,43 +108,49 @@ ADVICE = {
 """Advice on metrics with negative agreement; the key is whether lower is declared as better."""
 
 
-def _coverage(comparison: RaterComparison, shared: Sequence[Ints]) -> Iterator[Problem]:
+def _coverage(comparison: RaterComparison, items_of_metric: Sequence[Ints]) -> Iterator[Problem]:
     """Yield metrics that rated fewer of the human-rated outputs than other metrics."""
-    rated = {name: len(items) for name, items in zip(comparison.metrics, shared, strict=True)}
-    most = max(rated.values())
-    low = {name: n / most for name, n in rated.items() if 0 < n < (1 - COVERAGE_GAP - ROUNDING) * most}
-    if low:
-        metrics = listed((f"{name} ({100 * rate:.0f} %)" for name, rate in low.items()), limit=3)
-        yield problem("coverage-differs", [*low], metrics=metrics)
+    n_rated_of_metric = {name: len(items) for name, items in zip(comparison.metrics, items_of_metric, strict=True)}
+    most_rated = max(n_rated_of_metric.values())
+    low_coverage_of_metric = {
+        name: n / most_rated
+        for name, n in n_rated_of_metric.items()
+        if 0 < n < (1 - COVERAGE_GAP - ROUNDING) * most_rated
+    }
+    if low_coverage_of_metric:
+        metrics_text = listed(
+            (f"{name} ({100 * rate:.0f} %)" for name, rate in low_coverage_of_metric.items()), limit=3
+        )
+        yield problem("coverage-differs", [*low_coverage_of_metric], metrics=metrics_text)
 
 
 def _common_items(comparison: RaterComparison, human: Comparisons) -> Iterator[Problem]:
     """Yield systems whose human-rated items differ from the human-rated items of other systems."""
     counts = _items_in_common(comparison, human)
-    joined = counts > 0
-    np.fill_diagonal(joined, False)
-    most = np.maximum.outer(counts.diagonal(), counts.diagonal())
-    differs = (joined & (counts < (1 - COVERAGE_GAP - ROUNDING) * most)).any(axis=0)
+    has_common_items = counts > 0
+    np.fill_diagonal(has_common_items, False)
+    larger_count = np.maximum.outer(counts.diagonal(), counts.diagonal())
+    is_different = (has_common_items & (counts < (1 - COVERAGE_GAP - ROUNDING) * larger_count)).any(axis=0)
     systems = np.array(comparison.systems)
-    if differs.any() and np.isfinite(comparison.scores.human).any():  # battles have no means
-        yield problem("different-items", systems[differs].tolist(), systems=listed(systems[differs], limit=4))
-    part = blocks_of(joined)
-    sets = [systems[part == k].tolist() for k in np.unique(part[counts.diagonal() > 0])]
-    if len(sets) > 1:
-        first = "; ".join(listed(group, limit=3) for group in sets[:3])
-        yield problem("disjoint-systems", [group[0] for group in sets], n=len(sets), sets=first)
+    if is_different.any() and np.isfinite(comparison.scores.human).any():  # battles have no means
+        yield problem("different-items", systems[is_different].tolist(), systems=listed(systems[is_different], limit=4))
+    block_of_system = blocks_of(has_common_items)
+    system_sets = [systems[block_of_system == k].tolist() for k in np.unique(block_of_system[counts.diagonal() > 0])]
+    if len(system_sets) > 1:
+        sets_text = "; ".join(listed(group, limit=3) for group in system_sets[:3])
+        yield problem("disjoint-systems", [group[0] for group in system_sets], n=len(system_sets), sets=sets_text)
 
 
 def _items_in_common(comparison: RaterComparison, human: Comparisons) -> NDArray[np.int64]:
     """Return the number of items for which annotators rated the outputs of both systems, (systems, systems)."""
     from scipy.sparse import csr_array
 
-    scored, system = np.nonzero(np.isfinite(comparison.scores.human))
-    item = np.concatenate([comparison.scores.items[scored], human.item, human.item])
-    system = np.concatenate([system, human.first, human.second])
+    item_row, systems = np.nonzero(np.isfinite(comparison.scores.human))
+    items = np.concatenate([comparison.scores.items[item_row], human.item, human.item])
+    systems = np.concatenate([systems, human.first, human.second])
     shape = (len(comparison.items), len(comparison.systems))
-    cells = csr_array((np.ones(len(item), dtype=bool), (item, system)), shape=shape).astype(np.int64)
-    return np.asarray((cells.T @ cells).toarray())
+    is_rated = csr_array((np.ones(len(items), dtype=bool), (items, systems)), shape=shape).astype(np.int64)
+    return np.asarray((is_rated.T @ is_rated).toarray())
 
 
 def _near_duplicates(comparison: RaterComparison) -> Iterator[Problem]:
@@ -149,54 +158,58 @@ def _near_duplicates(comparison: RaterComparison) -> Iterator[Problem]:
     names, scores = comparison.metrics, comparison.scores.metrics
     if scores.size:
         scores = scores.reshape(len(names), -1)
-    pairs = [
+    pair_names = [
         f"{names[a]} / {names[a + 1 + b]}"
         for a in range(len(names) - 1 if scores.size else 0)
         for b in np.flatnonzero(np.abs(correlation.pearson(scores[a], scores[a + 1 :])) > DUPLICATE_CORRELATION)
     ]
-    if pairs:
-        yield problem("near-duplicates", pairs, correlation=DUPLICATE_CORRELATION, pairs=listed(pairs))
+    if pair_names:
+        yield problem("near-duplicates", pair_names, correlation=DUPLICATE_CORRELATION, pairs=listed(pair_names))
 
 
 def _means_of_others(comparison: RaterComparison) -> Iterator[Problem]:
     """Yield annotators and metrics whose scores are the mean of other raters."""
-    where, (people, metrics) = label_of(comparison.aspect), (comparison.people, comparison.metrics)
-    persons, scores = comparison.scores.persons, comparison.scores.metrics
+    aspect_text, (annotators, metrics) = label_of(comparison.aspect), (comparison.people, comparison.metrics)
+    annotator_scores, metric_scores = comparison.scores.persons, comparison.scores.metrics
     # If several reasons apply to a name, the last reason is used.
-    reasons = {
-        **dict.fromkeys(_means(metrics, scores), ("metrics", metrics, ", so it is no additional judge")),
+    reason_of_rater = {
+        **dict.fromkeys(_means(metrics, metric_scores), ("metrics", metrics, ", so it is no additional judge")),
         **dict.fromkeys(
-            _means(metrics, scores, of=persons),
-            ("annotators", people, ", with whom metrics are compared; leave it out of metrics"),
+            _means(metrics, metric_scores, scores_of_others=annotator_scores),
+            ("annotators", annotators, ", with whom metrics are compared; leave it out of metrics"),
         ),
-        **dict.fromkeys(_means(people, persons), ("annotators", people, ", who count twice; leave it out of human")),
+        **dict.fromkeys(
+            _means(annotators, annotator_scores), ("annotators", annotators, ", who count twice; leave it out of human")
+        ),
     }
-    for name in dict.fromkeys((*people, *metrics)):
-        if name in reasons:
-            kind, group, end = reasons[name]
-            others = listed([other for other in group if other != name], limit=4)
-            yield problem("mean-of-others", [name], rater=name, others=f"{kind} {others}{where}{end}")
+    for name in dict.fromkeys((*annotators, *metrics)):
+        if name in reason_of_rater:
+            kind_word, rater_group, advice = reason_of_rater[name]
+            others_text = listed([other for other in rater_group if other != name], limit=4)
+            yield problem(
+                "mean-of-others", [name], rater=name, others=f"{kind_word} {others_text}{aspect_text}{advice}"
+            )
 
 
-def _means(names: Sequence[str], scores: Floats, of: Floats | None = None) -> Iterator[str]:
+def _means(names: Sequence[str], scores: Floats, scores_of_others: Floats | None = None) -> Iterator[str]:
     """Yield names of raters whose scores (raters, items, systems) are the mean of several other raters, up to rounding.
 
-    By default, the other raters are the remaining raters in `names`. If `of` is given, `of` has the scores of the other
-    raters.
+    By default, the other raters are the remaining raters in `names`. `scores_of_others` has the scores
+    of other raters instead.
     """
-    group = scores if of is None else of
-    if len(group) < 2 + (of is None) or not group.size:
+    other_scores = scores if scores_of_others is None else scores_of_others
+    if len(other_scores) < 2 + (scores_of_others is None) or not other_scores.size:
         return
-    present = np.isfinite(group)
-    total, n = np.where(present, group, 0.0).sum(axis=0), present.sum(axis=0)
-    spread = np.fmax.reduce(group) - np.fmin.reduce(group)
+    is_present = np.isfinite(other_scores)
+    total, n_scores = np.where(is_present, other_scores, 0.0).sum(axis=0), is_present.sum(axis=0)
+    ranges = np.fmax.reduce(other_scores) - np.fmin.reduce(other_scores)
     for name, values in zip(names, scores, strict=True):
-        rated = np.isfinite(values)
-        others = n - rated if of is None else n
-        both = rated & (others > 1)
-        if both.sum() < FEWEST_MEANS:
+        is_rated = np.isfinite(values)
+        n_others = n_scores - is_rated if scores_of_others is None else n_scores
+        is_comparable = is_rated & (n_others > 1)
+        if is_comparable.sum() < FEWEST_MEANS:
             continue
-        mean = (total - values if of is None else total)[both] / others[both]
-        tolerance = MEAN_ROUNDING * np.ptp(values[both]) * (1 + ROUNDING)
-        if 0 < tolerance < spread[both].max() and np.abs(values[both] - mean).max() <= tolerance:
+        mean = (total - values if scores_of_others is None else total)[is_comparable] / n_others[is_comparable]
+        tolerance = MEAN_ROUNDING * np.ptp(values[is_comparable]) * (1 + ROUNDING)
+        if 0 < tolerance < ranges[is_comparable].max() and np.abs(values[is_comparable] - mean).max() <= tolerance:
             yield name

@@ -121,44 +121,51 @@ def check(
     True
     """
     chosen = study.select(**selection_of(setting), one_side=True)
-    examined = [_examined(chosen, aspect, setting) for aspect in chosen.aspects]
-    notes = list(dict.fromkeys([note for *_, of_part, _ in examined for note in of_part] or chosen.notes))
+    examined_aspects = [_examined(chosen, aspect, setting) for aspect in chosen.aspects]
+    notes = list(
+        dict.fromkeys([note for *_, aspect_notes, _ in examined_aspects for note in aspect_notes] or chosen.notes)
+    )
     lower = {name for name, sign in chosen.raters.direction.items() if sign < 0}
-    of_metrics = each(
+    problem_lists = each(
         partial(compared_problems, lower=lower, resamples=resamples),
-        [comparison for comparison, compared, *_ in examined if compared],
+        [comparison for comparison, is_compared, *_ in examined_aspects if is_compared],
         rng=np.random.default_rng(rng),
         progress=progress,
         desc="check",
     )
-    further = iter(of_metrics)
-    parts = [
-        _part(chosen, comparison, [*problems, *(next(further) if compared else ())], comparable=comparable)
-        for comparison, compared, comparable, _, problems in examined
+    problems_of_metrics = iter(problem_lists)
+    aspect_parts = [
+        _part(
+            chosen,
+            comparison,
+            [*problems, *(next(problems_of_metrics) if is_compared else ())],
+            is_comparable=is_comparable,
+        )
+        for comparison, is_compared, is_comparable, _, problems in examined_aspects
     ]
-    frame = chosen.raters.frame
-    used = {
-        **{name: frame[name] for name in ("rater", "kind", "higher_is_better", "cost", "truncated")},
-        "lowest": frame["low"],
-        "highest": frame["high"],
-        **{name: frame[name].fill_null("") for name in ("cost_unit", "signature")},
+    rater_frame = chosen.raters.frame
+    used_columns = {
+        **{name: rater_frame[name] for name in ("rater", "kind", "higher_is_better", "cost", "truncated")},
+        "lowest": rater_frame["low"],
+        "highest": rater_frame["high"],
+        **{name: rater_frame[name].fill_null("") for name in ("cost_unit", "signature")},
     }
-    alone = texts_alone(study)
-    texts = {} if alone is None else systems_of_texts(alone).to_dict()
+    text_table = texts_alone(study)
+    text_columns = {} if text_table is None else systems_of_texts(text_table).to_dict()
     problems = [*study_problems(study, chosen, notes), *(label_problems(chosen, rng) if chosen.labels else ())]
-    everywhere = Check.part(used=used, texts=texts, problems=map(Problem._asdict, problems))
-    return Check.of([*parts, everywhere], notes)
+    study_part = Check.part(used=used_columns, texts=text_columns, problems=map(Problem._asdict, problems))
+    return Check.of([*aspect_parts, study_part], notes)
 
 
 def _part(
-    chosen: Study, comparison: RaterComparison, problems: Sequence[Problem], *, comparable: bool
+    chosen: Study, comparison: RaterComparison, problems: Sequence[Problem], *, is_comparable: bool
 ) -> dict[str, pl.DataFrame]:
-    """Return the tables of an aspect; `comparable` is False if annotators use different scales."""
-    ties = tie_rates(comparison, comparable=comparable)
+    """Return the tables of an aspect; `is_comparable` is False if annotators use different scales."""
+    ties = tie_rates(comparison, comparable=is_comparable)
     raters = raters_of(chosen, comparison, ties)
     return Check.part(
         comparison.aspect,
-        summary=summary_of(comparison, raters, ties, comparable=comparable),
+        summary=summary_of(comparison, raters, ties, comparable=is_comparable),
         raters=raters,
         problems=map(Problem._asdict, [*problems, *(() if chosen.labels else either_problems(comparison))]),
     )
@@ -172,27 +179,27 @@ def _examined(
     The first flag is whether metrics are compared with annotators; if not, a problem gives the reason. The second flag
     is whether all annotators use the same scale.
     """
-    several, why = len(chosen.systems) > 1, ""
+    has_several_systems, reason = len(chosen.systems) > 1, ""
     if chosen.labels:  # labels are examined output by output, by `rates`
         comparison = all_raters(chosen, aspect, setting)
         return comparison, False, True, chosen.notes, ()
-    if chosen.humans and chosen.metrics and several:
+    if chosen.humans and chosen.metrics and has_several_systems:
         try:
             comparison = compared_on(chosen, aspect, setting)
             return comparison, True, True, comparison.notes, ()
         except (NotComparableError, ScalesDifferError) as error:
-            why = str(error)
-    notes, comparable = [*chosen.notes], True
+            reason = str(error)
+    notes, is_comparable = [*chosen.notes], True
     try:
         (comparison,) = compared_by_any(chosen, settings(setting), [aspect])
         notes += comparison.notes
-        why = why or ("" if len(comparison.preferences) else f"{NO_COMPARISON}{label_of(aspect)}")
+        reason = reason or ("" if len(comparison.preferences) else f"{NO_COMPARISON}{label_of(aspect)}")
     except ScalesDifferError as error:
-        comparison, comparable, why = all_raters(chosen, aspect, setting), False, why or str(error)
-    problems = [problem("nothing-compared", why=why)] if why and several else []
+        comparison, is_comparable, reason = all_raters(chosen, aspect, setting), False, reason or str(error)
+    problems = [problem("nothing-compared", why=reason)] if reason and has_several_systems else []
     problems += alone_problems(comparison)
     problems += [Problem("warning", note.rule, note.message) for note in notes if note.rule in SERIOUS_NOTES]
-    return comparison, False, comparable, notes, problems
+    return comparison, False, is_comparable, notes, problems
 
 
 def tie_rates(comparison: RaterComparison, *, comparable: bool) -> dict[str, float | None]:
@@ -210,36 +217,36 @@ def tie_rates(comparison: RaterComparison, *, comparable: bool) -> dict[str, flo
 
 def raters_of(study: Study, comparison: RaterComparison, ties: Mapping[str, float | None]) -> dict[str, Any]:
     """Return the columns of the table `raters`, with one row per annotator and per metric."""
-    ours = pl.col("aspect").is_in([comparison.aspect, ""])
+    is_of_aspect = pl.col("aspect").is_in([comparison.aspect, ""])
     systems = list(comparison.systems)
-    rows = study.ratings.frame.filter(ours & pl.col("system").is_in(systems))
+    rows = study.ratings.frame.filter(is_of_aspect & pl.col("system").is_in(systems))
     if rows.height:
         rows = rows.filter(pl.col("item").is_in(pl.Series(comparison.items, dtype=pl.String).implode()))
-    inside = ours & pl.col("system_a").is_in(systems) & pl.col("system_b").is_in(systems)
-    verdicts = kept(study.preferences.frame, inside)
+    is_selected = is_of_aspect & pl.col("system_a").is_in(systems) & pl.col("system_b").is_in(systems)
+    verdicts = kept(study.preferences.frame, is_selected)
     # A cell is one output of an item; a verdict rates two cells.
-    outputs = [rows.select("rater", "item", "system")]
-    outputs += [verdicts.select("rater", "item", system=side) for side in ("system_a", "system_b")]
-    table = pl.DataFrame({"rater": [*comparison.people, *comparison.metrics]})
-    for counted in (
+    judged_outputs = [rows.select("rater", "item", "system")]
+    judged_outputs += [verdicts.select("rater", "item", system=side) for side in ("system_a", "system_b")]
+    rater_table = pl.DataFrame({"rater": [*comparison.people, *comparison.metrics]})
+    for counts in (
         rows.group_by("rater").agg(pl.len().alias("ratings"), low=pl.col("score").min(), high=pl.col("score").max()),
         verdicts.group_by("rater").agg(pl.len().alias("verdicts")),
-        distinct(pl.concat(outputs)).group_by("rater").agg(pl.len().alias("cells")),
+        distinct(pl.concat(judged_outputs)).group_by("rater").agg(pl.len().alias("cells")),
     ):
-        table = table.join(counted, on="rater", how="left", maintain_order="left")
-    cells = len(comparison.items) * len(systems)
-    seen = table["cells"].fill_null(0)
-    alone = [ties.get(HUMAN)] if len(comparison.people) == 1 else [None] * len(comparison.people)
+        rater_table = rater_table.join(counts, on="rater", how="left", maintain_order="left")
+    n_cells = len(comparison.items) * len(systems)
+    n_scored = rater_table["cells"].fill_null(0)
+    human_ties = [ties.get(HUMAN)] if len(comparison.people) == 1 else [None] * len(comparison.people)
     return {
-        "rater": table["rater"],
+        "rater": rater_table["rater"],
         "kind": ["human"] * len(comparison.people) + ["metric"] * len(comparison.metrics),
-        "ratings": table["ratings"].fill_null(0),
-        "verdicts": table["verdicts"].fill_null(0),
-        "coverage": seen / cells if cells else None,
-        "missing": cells - seen,
-        "ties": [*alone, *map(ties.get, comparison.metrics)],
-        "low": table["low"],
-        "high": table["high"],
+        "ratings": rater_table["ratings"].fill_null(0),
+        "verdicts": rater_table["verdicts"].fill_null(0),
+        "coverage": n_scored / n_cells if n_cells else None,
+        "missing": n_cells - n_scored,
+        "ties": [*human_ties, *map(ties.get, comparison.metrics)],
+        "low": rater_table["low"],
+        "high": rater_table["high"],
     }
 
 
@@ -247,19 +254,19 @@ def summary_of(
     comparison: RaterComparison, raters: Mapping[str, Any], ties: Mapping[str, float | None], *, comparable: bool
 ) -> dict[str, Any]:
     """Return the row of the table `summary` for one aspect, computed from the rows of the raters."""
-    missing, n = int(raters["missing"].sum()), len(raters["rater"])
-    cells = len(comparison.items) * len(comparison.systems) * n
+    n_missing, n_raters = int(raters["missing"].sum()), len(raters["rater"])
+    n_cells = len(comparison.items) * len(comparison.systems) * n_raters
     return {
         "items": len(comparison.items),
         "clusters": comparison.design.n_units,
         "systems": len(comparison.systems),
-        "raters": n,
+        "raters": n_raters,
         "humans": len(comparison.people),
         "metrics": len(comparison.metrics),
         "ratings": int(raters["ratings"].sum()),
         "verdicts": int(raters["verdicts"].sum()),
-        "coverage": 1 - missing / cells if cells else None,
-        "missing": missing,
+        "coverage": 1 - n_missing / n_cells if n_cells else None,
+        "missing": n_missing,
         "ties": ties.get(HUMAN),
         "unpaired": comparison.unpaired if comparable and comparison.people else 0,
     }

@@ -36,20 +36,24 @@ FEWEST_OUTPUTS = 3
 
 def copied_systems(chosen: Study) -> Iterator[Problem]:
     """Yield systems whose outputs equal the references, and systems with the same outputs as another system."""
-    by_metric: dict[str, list[str]] = {}
+    metrics_of_system: dict[str, list[str]] = {}
     scores = _metric_scores(chosen)
     for system, metric in _at_maximum(scores):
-        by_metric.setdefault(system, []).append(metric)
-    by_text = _equal_to_reference(chosen)
-    for system in dict.fromkeys([*by_text, *by_metric]):
-        metrics = list(dict.fromkeys(by_metric.get(system, ())))
-        verb = "has its" if len(metrics) == 1 else "have their"
-        why = [f"its outputs equal the references of {by_text[system]} items"] if system in by_text else []
-        why += [f"{listed(metrics, limit=4)} {verb} maximum on all items of the system"] if metrics else []
-        yield problem("reference-system", [system, *metrics], system=system, why="; ".join(why))
-    for systems, by in _identical(chosen, scores).items():
-        values = {"systems": listed(systems), "by": listed(by, limit=4), "other": systems[1]}
-        yield problem("identical-systems", systems, **values)
+        metrics_of_system.setdefault(system, []).append(metric)
+    n_items_of_system = _equal_to_reference(chosen)
+    for system in dict.fromkeys([*n_items_of_system, *metrics_of_system]):
+        metrics = list(dict.fromkeys(metrics_of_system.get(system, ())))
+        verb_text = "has its" if len(metrics) == 1 else "have their"
+        reasons = (
+            [f"its outputs equal the references of {n_items_of_system[system]} items"]
+            if system in n_items_of_system
+            else []
+        )
+        reasons += [f"{listed(metrics, limit=4)} {verb_text} maximum on all items of the system"] if metrics else []
+        yield problem("reference-system", [system, *metrics], system=system, why="; ".join(reasons))
+    for systems, evidence in _identical(chosen, scores).items():
+        message_values = {"systems": listed(systems), "by": listed(evidence, limit=4), "other": systems[1]}
+        yield problem("identical-systems", systems, **message_values)
 
 
 def _texts(chosen: Study) -> pl.DataFrame:
@@ -61,10 +65,10 @@ def _texts(chosen: Study) -> pl.DataFrame:
 
 def _metric_scores(chosen: Study) -> pl.DataFrame:
     """Return the scores of outputs by metrics; higher is better."""
-    lower = [rater for rater, direction in chosen.raters.direction.items() if direction < 0]
+    lower_is_better = [rater for rater, direction in chosen.raters.direction.items() if direction < 0]
     frame = chosen.ratings.frame.filter(pl.col("rater").is_in(list(chosen.metrics)), pl.col("item") != "")
-    sign = pl.when(pl.col("rater").is_in(lower)).then(-1.0).otherwise(1.0)
-    return frame.with_columns(score=pl.col("score") * sign) if lower else frame
+    sign = pl.when(pl.col("rater").is_in(lower_is_better)).then(-1.0).otherwise(1.0)
+    return frame.with_columns(score=pl.col("score") * sign) if lower_is_better else frame
 
 
 def _at_maximum(scores: pl.DataFrame) -> list[tuple[str, str]]:
@@ -73,23 +77,25 @@ def _at_maximum(scores: pl.DataFrame) -> list[tuple[str, str]]:
     A pair is returned only if hardly any output of other systems has the highest score. A system is excluded if at
     least as many metrics give it the lowest score on all items, because the outputs are then empty or broken.
     """
-    highest = _at_an_end(scores)
-    lowest = _at_an_end(scores.with_columns(score=-pl.col("score"))) if highest else []
-    often = [Counter(system for system, _ in pairs) for pairs in (highest, lowest)]
-    return [(system, metric) for system, metric in highest if often[0][system] > often[1][system]]
+    highest_pairs = _at_an_end(scores)
+    lowest_pairs = _at_an_end(scores.with_columns(score=-pl.col("score"))) if highest_pairs else []
+    n_of_system = [Counter(system for system, _ in pairs) for pairs in (highest_pairs, lowest_pairs)]
+    return [(system, metric) for system, metric in highest_pairs if n_of_system[0][system] > n_of_system[1][system]]
 
 
 def _at_an_end(scores: pl.DataFrame) -> list[tuple[str, str]]:
-    by = ["rater", "aspect"]
-    near = pl.col("score").max() - ROUNDING * (pl.col("score").max() - pl.col("score").min())
-    marked = scores.with_columns(top=(pl.col("score") >= near).over(by))
-    whole = marked.group_by(by).agg(tops=pl.col("top").sum(), outputs=pl.len(), values=pl.col("score").n_unique())
-    systems = marked.group_by([*by, "system"], maintain_order=True).agg(
+    rater_columns = ["rater", "aspect"]
+    top_threshold = pl.col("score").max() - ROUNDING * (pl.col("score").max() - pl.col("score").min())
+    with_tops = scores.with_columns(top=(pl.col("score") >= top_threshold).over(rater_columns))
+    totals = with_tops.group_by(rater_columns).agg(
+        tops=pl.col("top").sum(), outputs=pl.len(), values=pl.col("score").n_unique()
+    )
+    systems = with_tops.group_by([*rater_columns, "system"], maintain_order=True).agg(
         pl.col("top").all(), n=pl.len(), items=pl.col("item").n_unique()
     )
-    alone = (pl.col("tops") - pl.col("n")) <= ELSEWHERE * (pl.col("outputs") - pl.col("n"))
-    enough = (pl.col("items") >= FEWEST_ITEMS) & (pl.col("values") >= FEWEST_VALUES)
-    rows = systems.join(whole, on=by, maintain_order="left").filter("top", alone, enough)
+    is_only_top = (pl.col("tops") - pl.col("n")) <= ELSEWHERE * (pl.col("outputs") - pl.col("n"))
+    is_large_enough = (pl.col("items") >= FEWEST_ITEMS) & (pl.col("values") >= FEWEST_VALUES)
+    rows = systems.join(totals, on=rater_columns, maintain_order="left").filter("top", is_only_top, is_large_enough)
     return rows.select("system", "rater").rows()
 
 
@@ -106,9 +112,9 @@ def _equal_to_reference(chosen: Study) -> dict[str, int]:
     systems = pairs.group_by("system", maintain_order=True).agg(
         pl.col("equal").all().alias("all"), hits=pl.col("equal").sum(), n=pl.len()
     )
-    hits, n = int(systems["hits"].sum()), int(systems["n"].sum())
-    rare = (hits - pl.col("hits")) <= ELSEWHERE * (n - pl.col("n"))
-    return dict(systems.filter("all", pl.col("n") >= FEWEST_ITEMS, rare).select("system", "n").iter_rows())
+    n_equal, n_outputs = int(systems["hits"].sum()), int(systems["n"].sum())
+    is_rare_elsewhere = (n_equal - pl.col("hits")) <= ELSEWHERE * (n_outputs - pl.col("n"))
+    return dict(systems.filter("all", pl.col("n") >= FEWEST_ITEMS, is_rare_elsewhere).select("system", "n").iter_rows())
 
 
 def _identical(chosen: Study, metric_scores: pl.DataFrame) -> dict[tuple[str, ...], list[str]]:
@@ -116,39 +122,43 @@ def _identical(chosen: Study, metric_scores: pl.DataFrame) -> dict[tuple[str, ..
 
     The systems of a set have equal texts, or equal scores by a metric or by all annotators.
     """
-    human = pl.col("rater").is_in(list(chosen.humans)) & (pl.col("item") != "")
-    people = chosen.ratings.frame.filter(human).with_columns(by=pl.lit("all annotators"))
-    parts = [
-        (people, ("rater", "aspect", "repeat", "score")),
+    is_human_score = pl.col("rater").is_in(list(chosen.humans)) & (pl.col("item") != "")
+    human_scores = chosen.ratings.frame.filter(is_human_score).with_columns(by=pl.lit("all annotators"))
+    evidence_parts = [
+        (human_scores, ("rater", "aspect", "repeat", "score")),
         (metric_scores.with_columns(by="rater"), ("aspect", "repeat", "score")),
     ]
     if chosen.outputs is not None:
-        parts.append((_texts(chosen).with_columns(by=pl.lit("their texts")), ("text",)))
-    sets: dict[tuple[str, ...], list[str]] = {}
-    for rows, values in parts:
-        systems = rows.group_by("by", "system").agg(own=fingerprint("item", *values))
-        equal = systems.filter(pl.struct("by", "own").is_duplicated())["by"].unique()
-        outputs = rows.filter(pl.col("by").is_in(equal.implode())).group_by("by", "item", "system", maintain_order=True)
-        for (by,), of_rater in outputs.agg(score=fingerprint(*values)).group_by("by", maintain_order=True):
+        evidence_parts.append((_texts(chosen).with_columns(by=pl.lit("their texts")), ("text",)))
+    evidence_of_systems: dict[tuple[str, ...], list[str]] = {}
+    for rows, value_columns in evidence_parts:
+        systems = rows.group_by("by", "system").agg(own=fingerprint("item", *value_columns))
+        raters_with_equal_systems = systems.filter(pl.struct("by", "own").is_duplicated())["by"].unique()
+        grouped_outputs = rows.filter(pl.col("by").is_in(raters_with_equal_systems.implode())).group_by(
+            "by", "item", "system", maintain_order=True
+        )
+        for (rater,), of_rater in grouped_outputs.agg(score=fingerprint(*value_columns)).group_by(
+            "by", maintain_order=True
+        ):
             for copies in _equal_systems(of_rater):
-                sets.setdefault(copies, []).append(str(by))
-    return sets
+                evidence_of_systems.setdefault(copies, []).append(str(rater))
+    return evidence_of_systems
 
 
 def _equal_systems(rows: pl.DataFrame) -> Iterator[tuple[str, ...]]:
     """Yield sets of systems with the same `score` on the same items, if equal scores of systems are not common."""
-    whole = rows.group_by("system", maintain_order=True).agg(
+    system_rows = rows.group_by("system", maintain_order=True).agg(
         own=fingerprint("item", "score"), n=pl.len(), distinct=pl.col("score").n_unique()
     )
-    enough = (pl.col("n") >= FEWEST_ITEMS) & (pl.col("distinct") >= FEWEST_DISTINCT)
-    varied = whole.filter(enough, pl.col("distinct") >= DISTINCT * pl.col("n"))
-    for systems in varied.group_by("own", "n", maintain_order=True).agg("system")["system"].to_list():
-        if len(systems) < 2 or len(systems) == len(whole) > 2:
+    is_large_enough = (pl.col("n") >= FEWEST_ITEMS) & (pl.col("distinct") >= FEWEST_DISTINCT)
+    varied_systems = system_rows.filter(is_large_enough, pl.col("distinct") >= DISTINCT * pl.col("n"))
+    for systems in varied_systems.group_by("own", "n", maintain_order=True).agg("system")["system"].to_list():
+        if len(systems) < 2 or len(systems) == len(system_rows) > 2:
             continue
-        others = rows.filter(~pl.col("system").is_in(systems))
-        both = rows.filter(pl.col("system") == systems[0]).join(others, on="item", suffix="_other")
-        ties = both.select((pl.col("score") == pl.col("score_other")).mean()).item()
-        if ties is None or ties <= COMMON_TIES:
+        other_rows = rows.filter(~pl.col("system").is_in(systems))
+        paired_rows = rows.filter(pl.col("system") == systems[0]).join(other_rows, on="item", suffix="_other")
+        tie_rate = paired_rows.select((pl.col("score") == pl.col("score_other")).mean()).item()
+        if tie_rate is None or tie_rate <= COMMON_TIES:
             yield tuple(sorted(systems))
 
 
@@ -159,12 +169,12 @@ def texts_alone(study: Study) -> pl.DataFrame | None:
 
 def systems_of_texts(texts: pl.DataFrame) -> pl.DataFrame:
     """Return the table `texts`: numbers of outputs, missing outputs and duplicates, and mean length of each system."""
-    words = pl.col("text").str.strip_chars()
-    filled = texts.with_columns(blank=words == "", n=words.str.count_matches(r"\S+"))
-    equal = (pl.len().over("item", "text") > 1) & ~pl.col("blank")
+    stripped_text = pl.col("text").str.strip_chars()
+    with_word_counts = texts.with_columns(blank=stripped_text == "", n=stripped_text.str.count_matches(r"\S+"))
+    is_duplicate = (pl.len().over("item", "text") > 1) & ~pl.col("blank")
     n_items = pl.lit(texts["item"].n_unique(), dtype=pl.Int64)
     return (
-        filled.with_columns(equal=equal)
+        with_word_counts.with_columns(equal=is_duplicate)
         .group_by("system", maintain_order=True)
         .agg(
             items=n_items,
@@ -183,17 +193,19 @@ def constant_outputs(study: Study) -> Iterator[Problem]:
     if study.outputs is None:
         return
     rows = systems_of_texts(study.outputs.texts)
-    constant = rows.filter(pl.col("distinct") == 1, pl.col("outputs") >= FEWEST_OUTPUTS)["system"].to_list()
-    if constant:
-        yield problem("constant-outputs", constant, systems=listed(constant))
+    constant_systems = rows.filter(pl.col("distinct") == 1, pl.col("outputs") >= FEWEST_OUTPUTS)["system"].to_list()
+    if constant_systems:
+        yield problem("constant-outputs", constant_systems, systems=listed(constant_systems))
 
 
 def text_problems(texts: pl.DataFrame) -> Iterator[Problem]:
     """Yield problems of texts: missing outputs and duplicates."""
     rows = systems_of_texts(texts)
-    for rule, name in (("missing-outputs", "missing"), ("duplicate-outputs", "duplicates")):
-        counts = dict(rows.filter(pl.col(name) > 0).select("system", name).iter_rows())
-        if counts:
-            systems = listed((f"{system} ({n})" for system, n in counts.items()), limit=5)
-            yield problem(rule, [*counts], n=sum(counts.values()), cells=rows["items"].sum(), systems=systems)
+    for rule, count_column in (("missing-outputs", "missing"), ("duplicate-outputs", "duplicates")):
+        n_of_system = dict(rows.filter(pl.col(count_column) > 0).select("system", count_column).iter_rows())
+        if n_of_system:
+            systems_text = listed((f"{system} ({n})" for system, n in n_of_system.items()), limit=5)
+            yield problem(
+                rule, [*n_of_system], n=sum(n_of_system.values()), cells=rows["items"].sum(), systems=systems_text
+            )
     yield problem("texts-only", n=rows.height, items=texts["item"].n_unique())

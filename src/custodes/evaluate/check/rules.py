@@ -176,10 +176,10 @@ def of_all_aspects(problems: pl.DataFrame) -> pl.DataFrame:
     """Return the problems; problems that differ only in the aspect become one row with all aspects."""
     if "aspect" not in problems.columns or problems.is_empty():
         return problems
-    joined = problems.with_columns(pl.col("examples").list.join("\n")).group_by(
+    grouped_problems = problems.with_columns(pl.col("examples").list.join("\n")).group_by(
         *[name for name in problems.columns if name != "aspect"], maintain_order=True
     )
-    rows = joined.agg(pl.col("aspect").unique(maintain_order=True).str.join(", "))
+    rows = grouped_problems.agg(pl.col("aspect").unique(maintain_order=True).str.join(", "))
     return rows.with_columns(pl.col("examples").str.split("\n")).select(problems.columns)
 
 

@@ -48,8 +48,8 @@ def study_problems(study: Study, chosen: Study, notes: Sequence[Note]) -> Iterat
         yield problem("no-metrics", why=NO_METRIC)
     elif not chosen.humans and SILENT not in {note.rule for note in chosen.notes}:
         kinds = chosen.raters.kind
-        unknown = "no-annotators" if set(kinds.values()) != {"metric"} else "no-human-ratings"
-        yield problem(unknown, why=chosen.advice_on_annotators(), metrics=listed(kinds))
+        rule = "no-annotators" if set(kinds.values()) != {"metric"} else "no-human-ratings"
+        yield problem(rule, why=chosen.advice_on_annotators(), metrics=listed(kinds))
     if len(chosen.systems) < 2 and texts is None and not chosen.labels:
         yield problem("nothing-compared", why=too_few(chosen, "a comparison needs two systems"))
     yield from _look_alikes(study)
@@ -69,82 +69,97 @@ def study_problems(study: Study, chosen: Study, notes: Sequence[Note]) -> Iterat
 def _beyond_declared(study: Study) -> Iterator[Problem]:
     """Yield raters with many scores outside the range that the raters file declares; the range may be wrong."""
     rounding = ROUNDING * pl.max_horizontal(pl.col("low", "high").abs())
-    within = pl.col("score").is_between(pl.col("low") - rounding, pl.col("high") + rounding)
-    bounded = study.ratings.frame.join(study.raters.frame.drop_nulls(["low", "high"]), on="rater")
-    rates = bounded.group_by("rater", maintain_order=True).agg(rate=(~within).mean()).filter(pl.col("rate") > BEYOND)
+    is_within = pl.col("score").is_between(pl.col("low") - rounding, pl.col("high") + rounding)
+    declared_scores = study.ratings.frame.join(study.raters.frame.drop_nulls(["low", "high"]), on="rater")
+    rates = (
+        declared_scores.group_by("rater", maintain_order=True)
+        .agg(rate=(~is_within).mean())
+        .filter(pl.col("rate") > BEYOND)
+    )
     if rates.height:
-        raters = listed(f"{name} ({rate:.0%})" for name, rate in rates.iter_rows())
-        yield problem("beyond-declared", rates["rater"].to_list(), raters=raters)
+        raters_text = listed(f"{name} ({rate:.0%})" for name, rate in rates.iter_rows())
+        yield problem("beyond-declared", rates["rater"].to_list(), raters=raters_text)
 
 
 def _missing_codes(study: Study) -> Iterator[Problem]:
     """Yield raters with a value far from all other scores of the rater, which may be a code for a missing score."""
-    codes = {
+    text_of_rater = {
         str(rater): f"{rater}{label_of(str(aspect))}: {code}"
         for (rater, aspect), rows in study.ratings.frame.group_by("rater", "aspect", maintain_order=True)
         if (code := MissingCode.of(rows["score"].to_numpy()))
     }
-    if codes:
-        yield problem("missing-code", list(codes), codes=listed(codes.values(), limit=3))
+    if text_of_rater:
+        yield problem("missing-code", list(text_of_rater), codes=listed(text_of_rater.values(), limit=3))
 
 
 def _orders(study: Study) -> Iterator[Problem]:
     """Yield judges whose presentation order is confounded with the pair, and comparisons judged in only one order."""
-    judges, pair = study.metrics, ["rater", "system_a", "system_b"]
+    judges, pair_columns = study.metrics, ["rater", "system_a", "system_b"]
     rows = study.preferences.frame.filter(pl.col("rater").is_in(list(judges)) & (pl.col("order") != ""))
-    half = study.preferences.half()
-    varies = pl.col("order").n_unique() > 1
-    by_pair = rows.group_by(pair).agg(varies=varies).group_by("rater").agg(pl.col("varies").any())
-    constant = set(by_pair.filter(~pl.col("varies"))["rater"])
-    if fixed := [name for name in judges if name in constant]:
-        yield problem("one-order", fixed, raters=listed(fixed))
-    units = rows.join(half, on=half.columns, how="anti").group_by("item", "aspect", *pair).agg(both=varies)
-    counts = units.group_by("rater").agg(pl.col("both").any(), half=(~pl.col("both")).sum())
-    lost = counts.filter("both", pl.col("half") > 0).sort("rater")
-    if lost.height:
-        raters = listed((f"{name} ({n})" for name, _, n in lost.iter_rows()), limit=3)
-        yield problem("one-of-two-orders", lost["rater"].to_list(), raters=raters)
+    half_answered = study.preferences.half()
+    has_both_orders = pl.col("order").n_unique() > 1
+    variation = rows.group_by(pair_columns).agg(varies=has_both_orders).group_by("rater").agg(pl.col("varies").any())
+    raters_with_fixed_order = set(variation.filter(~pl.col("varies"))["rater"])
+    if judges_with_fixed_order := [name for name in judges if name in raters_with_fixed_order]:
+        yield problem("one-order", judges_with_fixed_order, raters=listed(judges_with_fixed_order))
+    comparisons = (
+        rows.join(half_answered, on=half_answered.columns, how="anti")
+        .group_by("item", "aspect", *pair_columns)
+        .agg(both=has_both_orders)
+    )
+    counts = comparisons.group_by("rater").agg(pl.col("both").any(), half=(~pl.col("both")).sum())
+    partial_judges = counts.filter("both", pl.col("half") > 0).sort("rater")
+    if partial_judges.height:
+        raters_text = listed((f"{name} ({n})" for name, _, n in partial_judges.iter_rows()), limit=3)
+        yield problem("one-of-two-orders", partial_judges["rater"].to_list(), raters=raters_text)
 
 
-def _raters(study: Study, rules: set[str]) -> Iterator[Problem]:
+def _raters(study: Study, note_rules: set[str]) -> Iterator[Problem]:
     """Yield raters with the same signature under several names, and raters with scores of truncated texts."""
     frame = study.raters.frame
-    same = frame.drop_nulls("signature").group_by("signature", maintain_order=True).agg("rater")
-    for names in same.filter(pl.col("rater").list.len() > 1)["rater"].to_list():
+    raters_of_signature = frame.drop_nulls("signature").group_by("signature", maintain_order=True).agg("rater")
+    for names in raters_of_signature.filter(pl.col("rater").list.len() > 1)["rater"].to_list():
         yield problem("same-signature", names, raters=listed(names))
-    cut = frame.filter(pl.col("truncated") > 0).select("rater", "truncated")
-    if cut.height and TRUNCATED not in rules:
-        raters = listed((f"{name} ({rate:.0%} of outputs)" for name, rate in cut.iter_rows()), limit=5)
-        yield problem(TRUNCATED, cut["rater"].to_list(), raters=raters)
+    truncated_raters = frame.filter(pl.col("truncated") > 0).select("rater", "truncated")
+    if truncated_raters.height and TRUNCATED not in note_rules:
+        raters_text = listed(
+            (f"{name} ({rate:.0%} of outputs)" for name, rate in truncated_raters.iter_rows()), limit=5
+        )
+        yield problem(TRUNCATED, truncated_raters["rater"].to_list(), raters=raters_text)
 
 
 def label_problems(chosen: Study, rng: Rng) -> Iterator[Problem]:
     """Yield problems of the labels of a selected study; problems that may reverse a conclusion are warnings."""
-    before = set(chosen.notes)
+    earlier_notes = set(chosen.notes)
     for note in rates(chosen, rng=rng).notes:
-        if note not in before:
+        if note not in earlier_notes:
             yield Problem("warning" if note.rule in WARNINGS else "info", note.rule, note.message)
 
 
 def _look_alikes(study: Study) -> Iterator[Problem]:
     """Yield systems, raters and aspects with labels that look equal but count as different."""
-    labels = {"systems": study.systems, "raters": tuple(study.raters.kind), "aspects": study.aspects}
-    for what, names in labels.items():
-        sets = confusable(names)
-        if sets:
-            examples = listed((" = ".join(map(escape_confusable, one)) for one in sets), limit=4)
-            yield problem("look-alikes", [label for one in sets for label in one], what=what, names=examples)
+    labels_of_kind = {"systems": study.systems, "raters": tuple(study.raters.kind), "aspects": study.aspects}
+    for kind_word, names in labels_of_kind.items():
+        confusable_sets = confusable(names)
+        if confusable_sets:
+            examples_text = listed((" = ".join(map(escape_confusable, labels)) for labels in confusable_sets), limit=4)
+            yield problem(
+                "look-alikes",
+                [label for labels in confusable_sets for label in labels],
+                what=kind_word,
+                names=examples_text,
+            )
 
 
 def _people_as_metrics(study: Study, metrics: set[str]) -> Iterator[Problem]:
     """Yield metrics with names that look like names of annotators."""
     kinds = study.raters.kind
-    open_ = [name for name in kinds if name in metrics and kinds[name] != "metric"]
-    beside = beside_people(open_, [name for name in kinds if name not in metrics])
-    named = {name for name in metrics if looks_human(name, declared=kinds[name] == "metric")}
-    people = [name for name in kinds if name in named | beside]
-    if people:
-        yield problem("annotators-as-metrics", people, raters=listed(people))
+    undeclared_metrics = [name for name in kinds if name in metrics and kinds[name] != "metric"]
+    metrics_beside_people = beside_people(undeclared_metrics, [name for name in kinds if name not in metrics])
+    metrics_with_human_names = {name for name in metrics if looks_human(name, declared=kinds[name] == "metric")}
+    suspects = [name for name in kinds if name in metrics_with_human_names | metrics_beside_people]
+    if suspects:
+        yield problem("annotators-as-metrics", suspects, raters=listed(suspects))
 
 
 def asked_of(study: Study) -> pl.DataFrame:
@@ -152,15 +167,18 @@ def asked_of(study: Study) -> pl.DataFrame:
 
     The table is empty if there is no refusal.
     """
-    names = [name for name in ASKED if name != "refused"]
-    both = (study.preferences, study.second)
-    lost = [preferences.missing.filter(~pl.col("why").is_in([EMPTY, UNREADABLE])) for preferences in both]
-    if not any(preferences.height for preferences in lost):
+    question_columns = [name for name in ASKED if name != "refused"]
+    opinions = (study.preferences, study.second)
+    refused_rows = [preferences.missing.filter(~pl.col("why").is_in([EMPTY, UNREADABLE])) for preferences in opinions]
+    if not any(preferences.height for preferences in refused_rows):
         return pl.DataFrame(schema=ASKED)
-    frames = [rows.select(*names, refused=pl.lit(False)) for rows in (preferences.frame for preferences in both)]
-    frames += [rows.select(*names, refused=pl.lit(True)) for rows in lost]
-    people = pl.concat(frames).filter(pl.col("rater").is_in(list(study.humans)))
-    return people.group_by(names, maintain_order=True).agg(pl.col("refused").any())
+    frames = [
+        rows.select(*question_columns, refused=pl.lit(False))
+        for rows in (preferences.frame for preferences in opinions)
+    ]
+    frames += [rows.select(*question_columns, refused=pl.lit(True)) for rows in refused_rows]
+    human_questions = pl.concat(frames).filter(pl.col("rater").is_in(list(study.humans)))
+    return human_questions.group_by(question_columns, maintain_order=True).agg(pl.col("refused").any())
 
 
 def refusals(questions: pl.DataFrame) -> Iterator[Problem]:
@@ -172,31 +190,31 @@ def refusals(questions: pl.DataFrame) -> Iterator[Problem]:
     if not questions["refused"].any():
         return
     pairs = _rates(questions, "system_a", "system_b")
-    many = pairs.filter(pl.col("rate") > MOST_REFUSED)
-    if many.height:
-        rates_of_pairs = listed(
-            (f"{pair} {n} of {total} ({rate:.0%})" for pair, n, total, rate in many.iter_rows()), limit=3
+    often_refused = pairs.filter(pl.col("rate") > MOST_REFUSED)
+    if often_refused.height:
+        pairs_text = listed(
+            (f"{pair} {n} of {total} ({rate:.0%})" for pair, n, total, rate in often_refused.iter_rows()), limit=3
         )
-        counts = {"n": many.height, "n_pairs": pairs.height}
-        yield problem("refusals", many["of"].to_list(), most=MOST_REFUSED, pairs=rates_of_pairs, **counts)
-    sides = pl.concat([questions.with_columns(system=pl.col(name)) for name in ("system_a", "system_b")])
-    systems = _rates(sides.drop_nulls("system"), "system")
+        counts = {"n": often_refused.height, "n_pairs": pairs.height}
+        yield problem("refusals", often_refused["of"].to_list(), most=MOST_REFUSED, pairs=pairs_text, **counts)
+    side_rows = pl.concat([questions.with_columns(system=pl.col(name)) for name in ("system_a", "system_b")])
+    systems = _rates(side_rows.drop_nulls("system"), "system")
     p_values = {name: _p_value(questions, name) for name in systems["of"]}
-    tested = sum(p is not None for p in p_values.values())
-    differ = [name for name, p in p_values.items() if p is not None and p * tested <= REFUSAL_LEVEL]
-    if differ:
-        rates = listed(f"{name} {rate:.0%}" for name, *_, rate in systems.iter_rows())
-        yield problem("refusals-differ", differ, systems=listed(differ), rates=rates)
+    n_tested = sum(p is not None for p in p_values.values())
+    differing_systems = [name for name, p in p_values.items() if p is not None and p * n_tested <= REFUSAL_LEVEL]
+    if differing_systems:
+        rates_text = listed(f"{name} {rate:.0%}" for name, *_, rate in systems.iter_rows())
+        yield problem("refusals-differ", differing_systems, systems=listed(differing_systems), rates=rates_text)
 
 
-def _rates(questions: pl.DataFrame, *by: str) -> pl.DataFrame:
+def _rates(questions: pl.DataFrame, *by_columns: str) -> pl.DataFrame:
     """Return the refusals, questions and refusal rate of each pair or system (column `of`), highest rate first."""
-    counts = questions.group_by(by, maintain_order=True).agg(
+    counts = questions.group_by(by_columns, maintain_order=True).agg(
         pl.col("refused").sum(), questions=pl.len(), rate=pl.col("refused").mean()
     )
-    named = pl.concat_str(by, separator=" and ", ignore_nulls=True).alias("of")
-    return counts.sort("rate", *by, descending=[True, *(False for _ in by)]).select(
-        named, "refused", "questions", "rate"
+    name_column = pl.concat_str(by_columns, separator=" and ", ignore_nulls=True).alias("of")
+    return counts.sort("rate", *by_columns, descending=[True, *(False for _ in by_columns)]).select(
+        name_column, "refused", "questions", "rate"
     )
 
 
@@ -206,7 +224,7 @@ def _p_value(questions: pl.DataFrame, system: str) -> float | None:
     None if no annotator with refusals was asked about this system and about other systems.
     """
     n, r, k = pl.col("n"), pl.col("r"), pl.col("k")
-    by_person = (
+    sums = (
         questions.with_columns(has=(pl.col("system_a") == system) | (pl.col("system_b") == system).fill_null(False))
         .group_by("rater")
         .agg(
@@ -219,7 +237,7 @@ def _p_value(questions: pl.DataFrame, system: str) -> float | None:
             variance=(r * (n - r) * k * (n - k) / (n * n * (n - 1))).sum(),
         )
     )
-    both, expected, variance = by_person.row(0)
+    n_refused_with, expected, variance = sums.row(0)
     if not variance:
         return None
-    return erfc((both - expected - 0.5) / sqrt(2 * variance)) / 2
+    return erfc((n_refused_with - expected - 0.5) / sqrt(2 * variance)) / 2

@@ -39,78 +39,91 @@ def committee_columns(
 
     Both tables are empty without human ratings. The table `committee` is also empty if there is only one judge.
     """
-    decided = part.people != ABSENT
+    has_human_preference = part.people != ABSENT
     metrics = part.of_kind("metric")
-    rated = {r: int((decided & (part.signs[r] != ABSENT)).sum()) for r in metrics}
-    most = max(rated.values(), default=0)
-    judges = [r for r in metrics if rated[r] and rated[r] >= MOST_LEFT_OUT * most][:MOST_JUDGES]
-    used = decided & (part.signs[judges] != ABSENT).all(axis=0) if judges else np.zeros(0, dtype=np.bool_)
-    if len(np.unique(part.unit[used])) < FEWEST:
+    n_rated_of_judge = {r: int((has_human_preference & (part.signs[r] != ABSENT)).sum()) for r in metrics}
+    most_rated = max(n_rated_of_judge.values(), default=0)
+    judges = [r for r in metrics if n_rated_of_judge[r] and n_rated_of_judge[r] >= MOST_LEFT_OUT * most_rated][
+        :MOST_JUDGES
+    ]
+    is_used = (
+        has_human_preference & (part.signs[judges] != ABSENT).all(axis=0) if judges else np.zeros(0, dtype=np.bool_)
+    )
+    if len(np.unique(part.unit[is_used])) < FEWEST:
         return {}, {}
-    ends: dict[str, Any] = {"confidence": confidence, "clusters": part.n_units}
+    interval_options: dict[str, Any] = {"confidence": confidence, "clusters": part.n_units}
     left_out = [part.raters[r] for r in metrics if r not in judges]
     return (
-        _alike(part, judges, used, times, ends) | {"left_out": [left_out]} if len(judges) > 1 else {},
-        _panels(study, part, judges, used, times, ends),
+        _alike(part, judges, is_used, times, interval_options) | {"left_out": [left_out]} if len(judges) > 1 else {},
+        _panels(study, part, judges, is_used, times, interval_options),
     )
 
 
 def _alike(
-    part: RaterPreferences, judges: list[int], used: Bools, times: Floats, ends: dict[str, Any]
+    part: RaterPreferences, judges: list[int], is_used: Bools, times: Floats, interval_options: dict[str, Any]
 ) -> dict[str, Any]:
     """Return the mean correlation of the errors of two judges, and the effective number of judges."""
-    errors = 1 - correct(part.signs[judges][:, used], part.people[used])
-    correlation = error_correlation(errors, units=part.unit[used], weights=times)
-    columns = with_interval("error_correlation", correlation, bounds=intervals.CORRELATION, **ends)
+    errors = 1 - correct(part.signs[judges][:, is_used], part.people[is_used])
+    correlation = error_correlation(errors, units=part.unit[is_used], weights=times)
+    columns = with_interval("error_correlation", correlation, bounds=intervals.CORRELATION, **interval_options)
     # A higher correlation means fewer effective judges, so the bounds are exchanged.
     columns |= {
         "effective_judges": effective_size(len(judges), columns["error_correlation"]),
         "effective_judges_low": effective_size(len(judges), columns["error_correlation_high"]),
         "effective_judges_high": effective_size(len(judges), columns["error_correlation_low"]),
     }
-    return {"judges": len(judges), "comparisons": int(used.sum())} | {
+    return {"judges": len(judges), "comparisons": int(is_used.sum())} | {
         name: float(value) for name, value in columns.items()
     }
 
 
 def _panels(
-    study: Study, part: RaterPreferences, judges: list[int], used: Bools, times: Floats, ends: dict[str, Any]
+    study: Study,
+    part: RaterPreferences,
+    judges: list[int],
+    is_used: Bools,
+    times: Floats,
+    interval_options: dict[str, Any],
 ) -> dict[str, Any]:
     """Return the accuracy of the majority vote of all judges, of the selected panels, and of each judge."""
-    verdicts, people, unit = part.signs[judges][:, used], part.people[used], part.unit[used]
-    right, names = correct(verdicts, people), [part.raters[r] for r in judges]
-    members: list[tuple[int, ...]] = [(j,) for j in range(len(judges))]
-    labels, values = [*names], right
-    single = np.full(len(unit), np.nan)
+    verdicts, people, unit = part.signs[judges][:, is_used], part.people[is_used], part.unit[is_used]
+    is_right, names = correct(verdicts, people), [part.raters[r] for r in judges]
+    judges_of_panel: list[tuple[int, ...]] = [(j,) for j in range(len(judges))]
+    labels, is_right_of_panel = [*names], is_right
+    best_elsewhere_right = np.full(len(unit), np.nan)
     if len(judges) > 1:
-        subset, single = chosen_elsewhere(verdicts, people, fold=np.unique(unit, return_inverse=True)[1] % FOLDS)
-        every = correct(majority(verdicts), people)
-        best = int(right.mean(axis=1).round(12).argmax())
+        subset_right, best_elsewhere_right = chosen_elsewhere(
+            verdicts, people, fold=np.unique(unit, return_inverse=True)[1] % FOLDS
+        )
+        all_judges_right = correct(majority(verdicts), people)
+        best_judge = int(is_right.mean(axis=1).round(12).argmax())
         labels = [EVERYBODY, CHOSEN, BEST, *labels]
-        members = [(*range(len(judges)),), best_subset(verdicts, people), (best,), *members]
-        values = np.stack([every, subset, single, *right])
-    accuracy = weighted_item_mean(values, units=unit, weights=times)
-    gain = weighted_item_mean(values - single, units=unit, weights=times).round(12)
+        judges_of_panel = [(*range(len(judges)),), best_subset(verdicts, people), (best_judge,), *judges_of_panel]
+        is_right_of_panel = np.stack([all_judges_right, subset_right, best_elsewhere_right, *is_right])
+    accuracy = weighted_item_mean(is_right_of_panel, units=unit, weights=times)
+    gain = weighted_item_mean(is_right_of_panel - best_elsewhere_right, units=unit, weights=times).round(12)
     gain[:, [label == BEST for label in labels]] = np.nan  # difference to itself
-    cost, counted = _costs(study, part, judges, used)
-    spent = [cost[[*panel]].sum() if len({counted[j] for j in panel}) == 1 else np.nan for panel in members]
+    cost, cost_units = _costs(study, part, judges, is_used)
+    cost_of_panel = [
+        cost[[*panel]].sum() if len({cost_units[j] for j in panel}) == 1 else np.nan for panel in judges_of_panel
+    ]
     return {
         "panel": labels,
-        "judges": [[names[j] for j in panel] for panel in members],
-        "size": [len(panel) for panel in members],
-        **with_interval("accuracy", accuracy, bounds=intervals.SHARE, **ends),
-        **with_interval("gain", gain, bounds=intervals.ANY, **ends),
-        "cost_per_correct": np.array(spent) / accuracy[0],
+        "judges": [[names[j] for j in panel] for panel in judges_of_panel],
+        "size": [len(panel) for panel in judges_of_panel],
+        **with_interval("accuracy", accuracy, bounds=intervals.SHARE, **interval_options),
+        **with_interval("gain", gain, bounds=intervals.ANY, **interval_options),
+        "cost_per_correct": np.array(cost_of_panel) / accuracy[0],
     }
 
 
-def _costs(study: Study, part: RaterPreferences, judges: list[int], used: Bools) -> tuple[Floats, list[str | None]]:
+def _costs(study: Study, part: RaterPreferences, judges: list[int], is_used: Bools) -> tuple[Floats, list[str | None]]:
     """Return the cost of a judge's verdicts on a comparison (judges,), NaN if unknown, and the units of the costs."""
-    key = part.item[used] * max(1, len(part.design.pairs)) + part.pair[used]
-    verdicts = part.asked.drop_nulls("preference").filter(pl.col("comparison").is_in(key.tolist()))
-    number = verdicts.group_by("rater", "comparison").len().group_by("rater").agg(pl.col("len").mean())
+    comparison_ids = part.item[is_used] * max(1, len(part.design.pairs)) + part.pair[is_used]
+    verdicts = part.asked.drop_nulls("preference").filter(pl.col("comparison").is_in(comparison_ids.tolist()))
+    mean_verdicts = verdicts.group_by("rater", "comparison").len().group_by("rater").agg(pl.col("len").mean())
     # A score is for one output, and a comparison needs two scores.
-    each = dict(number.iter_rows())
+    n_verdicts_of_rater = dict(mean_verdicts.iter_rows())
     raters = study.raters.only([part.raters[r] for r in judges]).frame
-    cost = np.array([price or np.nan for price in raters["cost"]], dtype=np.float64)
-    return cost * [each.get(r, 2.0) for r in judges], raters["cost_unit"].to_list()
+    cost_per_verdict = np.array([price or np.nan for price in raters["cost"]], dtype=np.float64)
+    return cost_per_verdict * [n_verdicts_of_rater.get(r, 2.0) for r in judges], raters["cost_unit"].to_list()

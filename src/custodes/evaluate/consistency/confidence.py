@@ -43,42 +43,48 @@ def confidence_rows(
 
     A rater is included if it gave outcome probabilities for comparisons with human verdicts.
     """
-    rows = _forecasts(study, part, setting)
+    forecasts = _forecasts(study, part, setting)
     results: list[dict[str, Any]] = []
     curves: list[dict[str, Any]] = []
     findings = []
-    for (rater,), answers in rows.group_by("rater", maintain_order=True):
+    for (rater,), answers in forecasts.group_by("rater", maintain_order=True):
         name, unit = part.raters[int(str(rater))], answers["unit"].to_numpy()
         chances = _chances(answers)
         outcome = 1 - answers["people"].to_numpy().astype(np.int64)
-        sure, right = sure_and_right(chances, outcome)
-        bins = bins_of(sure)
+        confidences, is_right = sure_and_right(chances, outcome)
+        bins = bins_of(confidences)
         variance = known_variance(chances, answers["comparison"].to_numpy())
-        tested = surer_than_right(sure, right, least_variance=variance, units=unit, confidence=confidence)
-        together = _together(answers)
-        few = len(np.unique(unit)) < FEWEST
-        ends = [np.nan if few else POINTS * float(end) for end in (tested.low, tested.high)]
-        surer, reason = POINTS * float(tested.estimate), TOO_FEW if few else ""
-        p_value = np.nan if few else float(tested.p_value)
-        findings.append(Finding(part.aspect, name, CONFIDENCE, "", surer, ends[0], ends[1], p_value, reason))
-        error, by_chance = expected_error(sure, right, bins, units=unit)
+        overconfidence_test = surer_than_right(
+            confidences, is_right, least_variance=variance, units=unit, confidence=confidence
+        )
+        comparison_rows = _together(answers)
+        is_too_few = len(np.unique(unit)) < FEWEST
+        bounds = [
+            np.nan if is_too_few else POINTS * float(end) for end in (overconfidence_test.low, overconfidence_test.high)
+        ]
+        overconfidence, reason = POINTS * float(overconfidence_test.estimate), TOO_FEW if is_too_few else ""
+        p_value = np.nan if is_too_few else float(overconfidence_test.p_value)
+        findings.append(
+            Finding(part.aspect, name, CONFIDENCE, "", overconfidence, bounds[0], bounds[1], p_value, reason)
+        )
+        calibration_error, expected_by_chance = expected_error(confidences, is_right, bins, units=unit)
         results.append(
             {
                 "rater": name,
-                "comparisons": len(together),
+                "comparisons": len(comparison_rows),
                 "verdicts": len(answers),
-                "mean_confidence": sure.mean(),
-                "accuracy": right.mean(),
-                "overconfidence": surer,
-                "overconfidence_low": ends[0],
-                "overconfidence_high": ends[1],
-                "ece": error,
-                "expected_ece": by_chance,
+                "mean_confidence": confidences.mean(),
+                "accuracy": is_right.mean(),
+                "overconfidence": overconfidence,
+                "overconfidence_low": bounds[0],
+                "overconfidence_high": bounds[1],
+                "ece": calibration_error,
+                "expected_ece": expected_by_chance,
                 "reason": reason,
-                **_scores(together, part.n_units, times, confidence),
+                **_scores(comparison_rows, part.n_units, times, confidence),
             }
         )
-        curves += _curve(name, sure, right, bins, unit, confidence)
+        curves += _curve(name, confidences, is_right, bins, unit, confidence)
     return results, curves, findings
 
 
@@ -94,21 +100,25 @@ def _forecasts(study: Study, part: RaterPreferences, setting: Setting) -> pl.Dat
     """
     preferences = study.preferences.where(pl.col("rater").is_in(list(study.metrics)))
     preferences = preferences if preferences.frame["p_a"].count() else Preferences.empty()
-    first_alone = setting["orders"] == "first"
-    settled, _ = preferences.settled("first" if first_alone else "mean")
-    verdicts = of_aspect(preferences.frame, part.aspect).join(settled, on=COMPARISON, how="semi", maintain_order="left")
-    verdicts = verdicts.unique(COMPARISON, keep="first", maintain_order=True) if first_alone else verdicts
-    forecast = verdicts.filter((pl.col("p_a").null_count() == 0).over(COMPARISON))
-    placed = forecast.select(*CHANCES, "order").with_columns(
-        rater=pl.Series(label_codes(forecast["rater"], part.raters)),
-        item=pl.Series(label_codes(forecast["item"], part.design.items)),
-        pair=pl.Series(pair_positions(forecast, part.design.systems)),
+    is_first_order_only = setting["orders"] == "first"
+    settled_comparisons, _ = preferences.settled("first" if is_first_order_only else "mean")
+    verdicts = of_aspect(preferences.frame, part.aspect).join(
+        settled_comparisons, on=COMPARISON, how="semi", maintain_order="left"
     )
-    people = pl.DataFrame(
+    verdicts = verdicts.unique(COMPARISON, keep="first", maintain_order=True) if is_first_order_only else verdicts
+    with_probabilities = verdicts.filter((pl.col("p_a").null_count() == 0).over(COMPARISON))
+    coded = with_probabilities.select(*CHANCES, "order").with_columns(
+        rater=pl.Series(label_codes(with_probabilities["rater"], part.raters)),
+        item=pl.Series(label_codes(with_probabilities["item"], part.design.items)),
+        pair=pl.Series(pair_positions(with_probabilities, part.design.systems)),
+    )
+    human_preferences = pl.DataFrame(
         {"item": part.item, "pair": part.pair, "unit": part.unit, "people": part.people}
     ).with_row_index("comparison")
-    judged = placed.join(people.filter(pl.col("people") != ABSENT), on=["item", "pair"], maintain_order="left")
-    return judged.sort("rater", maintain_order=True)
+    with_human_preferences = coded.join(
+        human_preferences.filter(pl.col("people") != ABSENT), on=["item", "pair"], maintain_order="left"
+    )
+    return with_human_preferences.sort("rater", maintain_order=True)
 
 
 def _together(rows: pl.DataFrame) -> pl.DataFrame:
@@ -127,33 +137,38 @@ def _chances(rows: pl.DataFrame) -> Floats:
 def _scores(rows: pl.DataFrame, n_units: int, times: Floats, confidence: float) -> dict[str, float]:
     """Return the Brier score, the Brier score of a constant forecast, and the Brier skill score."""
     chances, unit, outcome = _chances(rows), rows["unit"].to_numpy(), 1 - rows["people"].to_numpy().astype(np.int64)
-    number = np.bincount(unit, minlength=n_units)
-    still = np.broadcast_to(constant_forecast(outcome), chances.shape)
-    actual, plain = (
-        np.bincount(unit, weights=brier(forecast, outcome), minlength=n_units) for forecast in (chances, still)
+    n_by_unit = np.bincount(unit, minlength=n_units)
+    constant_forecasts = np.broadcast_to(constant_forecast(outcome), chances.shape)
+    brier_by_unit, constant_brier_by_unit = (
+        np.bincount(unit, weights=brier(probabilities, outcome), minlength=n_units)
+        for probabilities in (chances, constant_forecasts)
     )
-    total, mine, constant = (times @ each for each in (number, actual, plain))
-    ends: dict[str, Any] = {"confidence": confidence, "clusters": len(np.unique(unit))}
-    result = with_interval("brier", ratio(mine, total), bounds=LARGEST_BRIER, **ends)
-    left = with_interval("left", ratio(mine, constant), bounds=intervals.POSITIVE, **ends)
+    n_sums, brier_sums, constant_brier_sums = (
+        times @ by_unit for by_unit in (n_by_unit, brier_by_unit, constant_brier_by_unit)
+    )
+    interval_options: dict[str, Any] = {"confidence": confidence, "clusters": len(np.unique(unit))}
+    result = with_interval("brier", ratio(brier_sums, n_sums), bounds=LARGEST_BRIER, **interval_options)
+    relative_score = with_interval(
+        "left", ratio(brier_sums, constant_brier_sums), bounds=intervals.POSITIVE, **interval_options
+    )
     result |= {
-        "brier_skill": 1 - left["left"],
-        "brier_skill_low": 1 - left["left_high"],
-        "brier_skill_high": 1 - left["left_low"],
+        "brier_skill": 1 - relative_score["left"],
+        "brier_skill_low": 1 - relative_score["left_high"],
+        "brier_skill_high": 1 - relative_score["left_low"],
     }
     return {name: float(column) for name, column in result.items()} | {
-        "brier_constant": float(plain.sum() / len(outcome))
+        "brier_constant": float(constant_brier_by_unit.sum() / len(outcome))
     }
 
 
 def _curve(
-    name: str, sure: Floats, right: Floats, bins: Ints, unit: Ints, confidence: float
+    name: str, confidences: Floats, is_right: Floats, bins: Ints, unit: Ints, confidence: float
 ) -> Iterator[dict[str, Any]]:
     """Yield the rows of the reliability curve, one per bin."""
-    number = np.bincount(bins)
-    means = np.bincount(bins, weights=sure) / number
-    shares = share_by_bin(right, bins, units=unit, confidence=confidence)
-    for k, (n, mean, share, low, high) in enumerate(zip(number, means, *shares, strict=True), start=1):
+    n_by_bin = np.bincount(bins)
+    means = np.bincount(bins, weights=confidences) / n_by_bin
+    shares = share_by_bin(is_right, bins, units=unit, confidence=confidence)
+    for k, (n, mean, share, low, high) in enumerate(zip(n_by_bin, means, *shares, strict=True), start=1):
         yield {
             "rater": name,
             "bin": k,

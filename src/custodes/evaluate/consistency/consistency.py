@@ -378,9 +378,9 @@ def consistency(
     full = settings(setting)
     chosen = study.select(**selection_of(full), one_side=True)
     generator = np.random.default_rng(rng)
-    owned = self_preference(study, chosen, full, alpha=alpha, confidence=confidence)
+    own_findings = self_preference(study, chosen, full, alpha=alpha, confidence=confidence)
     answer = partial(
-        _answer, chosen, owned, setting=full, by=by, alpha=alpha, confidence=confidence, resamples=resamples
+        _answer, chosen, own_findings, setting=full, by=by, alpha=alpha, confidence=confidence, resamples=resamples
     )
     parts = rater_preferences(chosen, full)
     answers = list(each(answer, parts, rng=generator, progress=progress, desc="consistency"))
@@ -389,12 +389,12 @@ def consistency(
         Consistency.part(part.aspect, **frames, findings=[row for row in findings if row["aspect"] == part.aspect])
         for part, (frames, _, _) in zip(parts, answers, strict=True)
     ]
-    same = chosen.preferences.frame.height - chosen.preferences.asked.frame.height
-    message = f"{same} ties between identical outputs are excluded, because the judge was not queried for these ties"
+    n_ties = chosen.preferences.frame.height - chosen.preferences.asked.frame.height
+    message = f"{n_ties} ties between identical outputs are excluded, because the judge was not queried for these ties"
     notes = [
         *chosen.notes,
         *(note for *_, of_part in answers for note in of_part),
-        *noted(("not-asked", same, message)),
+        *noted(("not-asked", n_ties, message)),
     ]
     outcome = Consistency.of(tables, notes)
     return Consistency.of(tables, [*notes, *_notes(outcome, study)])
@@ -402,7 +402,7 @@ def consistency(
 
 def _answer(
     study: Study,
-    owned: dict[str, list[Finding]],
+    own_findings: dict[str, list[Finding]],
     part: RaterPreferences,
     rng: np.random.Generator,
     *,
@@ -413,14 +413,14 @@ def _answer(
     resamples: int,
 ) -> tuple[dict[str, Any], list[Finding], list[Note]]:
     times = part.design.resampled(resamples, rng)
-    orders, confusion, by_position = order_columns(study, part, times, confidence)
-    of_missing, of_length = rng.spawn(2)  # so that estimates do not depend on the number of resamples
-    missing = missing_columns(part, times, confidence, of_missing)
-    of_own_systems = owned.get(part.aspect, [])
-    length, by_length = length_rows(part, of_own_systems, confidence, of_length)
+    orders, confusion, position_tests = order_columns(study, part, times, confidence)
+    missing_rng, length_rng = rng.spawn(2)  # so that estimates do not depend on the number of resamples
+    missing = missing_columns(part, times, confidence, missing_rng)
+    own_tests = own_findings.get(part.aspect, [])
+    length, length_tests = length_rows(part, own_tests, confidence, length_rng)
     committee, panels = committee_columns(study, part, times, confidence)
-    sure, reliability, by_confidence = confidence_rows(study, part, setting, times, confidence)
-    findings = [*by_position, *by_length, *of_own_systems, *failure_findings(part.aspect, missing), *by_confidence]
+    confidence_table, reliability, confidence_tests = confidence_rows(study, part, setting, times, confidence)
+    findings = [*position_tests, *length_tests, *own_tests, *failure_findings(part.aspect, missing), *confidence_tests]
     tables: dict[str, Any] = {
         "orders": orders,
         "confusion": confusion,
@@ -428,14 +428,14 @@ def _answer(
         "repeated_labels": label_columns(study, part, times, confidence),
         "missing": missing,
         "length": length,
-        "own_systems": self_preference_rows(of_own_systems),
-        "confidence": sure,
+        "own_systems": self_preference_rows(own_tests),
+        "confidence": confidence_table,
         "reliability": reliability,
         "committee": committee,
         "panels": panels,
     }
-    tables["probes"], by_probe = probe_rows(study, part, tables, times, confidence)
-    findings += by_probe
+    tables["probes"], probe_tests = probe_rows(study, part, tables, times, confidence)
+    findings += probe_tests
     if by:
         slices = slices_of_items(study, part.design.items, by)
         tables["slices"] = slice_columns("rater", ratios_of(study, part), slices, confidence=confidence, alpha=alpha)
@@ -452,25 +452,25 @@ def _answer(
 
 def _notes(answer: Consistency, study: Study) -> list[Note]:
     """Return the notes on properties of judges that could not be examined."""
-    alone = answer.orders.filter(pl.col("n_both_orders") == 0)["rater"].unique(maintain_order=True)
-    rest = pl.col("n_one_order") - pl.col("n_half_answered")
+    one_order_raters = answer.orders.filter(pl.col("n_both_orders") == 0)["rater"].unique(maintain_order=True)
+    n_other = pl.col("n_one_order") - pl.col("n_half_answered")
     half, single = (
         answer.orders.filter(pl.col("n_half_answered") > 0),
-        answer.orders.filter((pl.col("n_both_orders") > 0) & (rest > 0)),
+        answer.orders.filter((pl.col("n_both_orders") > 0) & (n_other > 0)),
     )
     inconclusive = answer.findings.filter(pl.col("finding") == INCONCLUSIVE)
-    nothing = all(frame.is_empty() for frame in answer.tables().values())
+    is_empty = all(frame.is_empty() for frame in answer.tables().values())
     return noted(
         (
             "nothing-examined",
-            nothing,
+            is_empty,
             "there is nothing to examine: scores were given once, there are no texts, and there are no two judges to "
             "compare with annotators. Give verdicts with their orders, repeats, texts of outputs, or human ratings",
         ),
         (
             "one-order",
-            alone.len(),
-            f"{listed(alone)} judged no comparison in both orders, so the flip rate is unknown; show some "
+            one_order_raters.len(),
+            f"{listed(one_order_raters)} judged no comparison in both orders, so the flip rate is unknown; show some "
             "comparisons in both orders",
         ),
         (
@@ -482,13 +482,13 @@ def _notes(answer: Consistency, study: Study) -> list[Note]:
         ),
         (
             "one-of-two-orders",
-            int(single.select(rest.sum()).item() or 0),
-            f"{single.select(rest.sum()).item()} comparisons were judged in only one order by raters who judged "
+            int(single.select(n_other.sum()).item() or 0),
+            f"{single.select(n_other.sum()).item()} comparisons were judged in only one order by raters who judged "
             f"further comparisons in both orders: {listed(single['rater'].unique(maintain_order=True))}",
         ),
         (
             "no-texts",
-            study.outputs is None and not nothing and len(study.systems) > 1,
+            study.outputs is None and not is_empty and len(study.systems) > 1,
             "there are no texts of outputs, so length bias cannot be tested; add a file of outputs",
         ),
         (

@@ -43,37 +43,45 @@ NO_AGREEMENT = "within pairs of systems, annotators hardly agree with each other
 
 
 def length_rows(
-    part: RaterPreferences, owned: Sequence[Finding], confidence: float, rng: np.random.Generator
+    part: RaterPreferences, self_preference_findings: Sequence[Finding], confidence: float, rng: np.random.Generator
 ) -> tuple[list[dict[str, Any]], list[Finding]]:
     """Return the rows of the table `length`, and each rater's test of a length effect beyond human preference.
 
     Comparisons of a rater's own systems are excluded, because self-preference could be mistaken for a length effect.
     """
-    people, has_length = sorted(part.of_kind("human"), key=part.raters.__getitem__), np.isfinite(part.length)
+    annotators, has_length = sorted(part.of_kind("human"), key=part.raters.__getitem__), np.isfinite(part.length)
     generators = labelled_generators(part.raters, rng)
     rows: list[dict[str, Any]] = []
     findings = []
     for r, signs in enumerate(part.signs):
-        others = [p for p in people if p != r]
-        mine = [part.design.systems.index(finding.factor) for finding in owned if finding.rater == part.raters[r]]
-        used = has_length & (signs != ABSENT) & ~np.isin(part.design.pairs[part.pair], mine).any(axis=1)
-        if not used.any() or not part.length[used].any():
+        other_annotators = [p for p in annotators if p != r]
+        own_systems = [
+            part.design.systems.index(finding.factor)
+            for finding in self_preference_findings
+            if finding.rater == part.raters[r]
+        ]
+        is_used = has_length & (signs != ABSENT) & ~np.isin(part.design.pairs[part.pair], own_systems).any(axis=1)
+        if not is_used.any() or not part.length[is_used].any():
             continue
-        panel = _slots(part.signs[others][:, used], generators[r])
-        bias, reason = _beyond(signs[used], panel, part, used, confidence)
-        mean_people = mean_of_defined(np.where(panel != ABSENT, panel, np.nan), axis=0)
-        slopes = logit_slopes(signs[used], mean_people, part.length[used], units=part.unit[used], confidence=confidence)
-        excess, low, high = map(_points_of_margin, (bias.excess, bias.low, bias.high))
-        findings.append(Finding(part.aspect, part.raters[r], LENGTH, "", excess, low, high, bias.p_value, reason))
+        panel_signs = _slots(part.signs[other_annotators][:, is_used], generators[r])
+        bias, reason = _beyond(signs[is_used], panel_signs, part, is_used, confidence)
+        mean_people = mean_of_defined(np.where(panel_signs != ABSENT, panel_signs, np.nan), axis=0)
+        slopes = logit_slopes(
+            signs[is_used], mean_people, part.length[is_used], units=part.unit[is_used], confidence=confidence
+        )
+        excess_points, low, high = map(_points_of_margin, (bias.excess, bias.low, bias.high))
+        findings.append(
+            Finding(part.aspect, part.raters[r], LENGTH, "", excess_points, low, high, bias.p_value, reason)
+        )
         rows.append(
             {
                 "rater": part.raters[r],
-                "comparisons": int(used.sum()),
-                "longer_win_rate": float(np.mean(_longer(signs[used], part.length[used]))),
+                "comparisons": int(is_used.sum()),
+                "longer_win_rate": float(np.mean(_longer(signs[is_used], part.length[is_used]))),
                 **_columns("raw_effect", slopes, 0),
                 **_columns("conditional_effect", slopes, 1),
                 **_columns("human_effect", slopes, 2),
-                "adjusted_effect": excess,
+                "adjusted_effect": excess_points,
                 "adjusted_effect_low": low,
                 "adjusted_effect_high": high,
                 "reason": reason,
@@ -89,33 +97,35 @@ def _points_of_margin(correlation: float) -> float:
 
 def _longer(signs: Signs, length: Floats) -> Floats:
     """Return 1 if the longer output won, 1/2 for a tie, 0 if the longer output lost; equal lengths are excluded."""
-    differ = length != 0
-    return np.asarray((1 + signs[differ] * np.sign(length[differ])) / 2)
+    is_different = length != 0
+    return np.asarray((1 + signs[is_different] * np.sign(length[is_different])) / 2)
 
 
 def _beyond(
-    signs: Signs, people: Signs, part: RaterPreferences, used: Bools, confidence: float
+    signs: Signs, human_signs: Signs, part: RaterPreferences, is_used: Bools, confidence: float
 ) -> tuple[LengthBias, str]:
-    rated = (people != ABSENT).any(axis=0)
-    present = (people[:, :] != ABSENT).any(axis=1).sum() if people.size else 0
-    if not rated.any():
+    has_human_preference = (human_signs != ABSENT).any(axis=0)
+    n_annotators = (human_signs[:, :] != ABSENT).any(axis=1).sum() if human_signs.size else 0
+    if not has_human_preference.any():
         return LengthBias.unknown(), NO_PEOPLE
-    if len(np.unique(part.unit[used][rated])) < FEWEST:
+    if len(np.unique(part.unit[is_used][has_human_preference])) < FEWEST:
         return LengthBias.unknown(), TOO_FEW
-    pair = part.pair[used]
-    if len(np.unique(part.unit[used][in_telling_strata(rated, signs, people, pair)])) < FEWEST:
+    pair = part.pair[is_used]
+    if len(np.unique(part.unit[is_used][in_telling_strata(has_human_preference, signs, human_signs, pair)])) < FEWEST:
         return LengthBias.unknown(), FEW_OF_A_PAIR
-    bias = length_bias(signs, people, part.length[used], strata=pair, units=part.unit[used], confidence=confidence)
-    return bias, "" if bias.identified else ONE_PERSON if present < 2 else NO_AGREEMENT
+    bias = length_bias(
+        signs, human_signs, part.length[is_used], strata=pair, units=part.unit[is_used], confidence=confidence
+    )
+    return bias, "" if bias.identified else ONE_PERSON if n_annotators < 2 else NO_AGREEMENT
 
 
-def _slots(people: Signs, rng: np.random.Generator) -> Signs:
+def _slots(human_signs: Signs, rng: np.random.Generator) -> Signs:
     """Return the human verdicts by annotator; with many annotators, by a few slots that are filled in random order."""
-    if len(people) <= MOST_SLOTS:
-        return people
-    key = np.where(people != ABSENT, rng.random(people.shape), 2.0)
-    first = np.argsort(key, axis=0)[:MOST_SLOTS]
-    return np.take_along_axis(people, first, axis=0)
+    if len(human_signs) <= MOST_SLOTS:
+        return human_signs
+    sort_keys = np.where(human_signs != ABSENT, rng.random(human_signs.shape), 2.0)
+    slot_annotators = np.argsort(sort_keys, axis=0)[:MOST_SLOTS]
+    return np.take_along_axis(human_signs, slot_annotators, axis=0)
 
 
 def _columns(name: str, slopes: Slopes, k: int) -> dict[str, float]:

@@ -36,8 +36,8 @@ def missing_columns(
     blocks: list[dict[str, Any]] = []
     generators = labelled_generators(part.raters, rng)
     for (rater,), rows in part.asked.group_by("rater", maintain_order=True):
-        place = int(str(rater))
-        blocks += _of_rater(part, part.raters[place], rows, times, confidence, generators[place])
+        rater_index = int(str(rater))
+        blocks += _of_rater(part, part.raters[rater_index], rows, times, confidence, generators[rater_index])
     return {name: np.concatenate([block[name] for block in blocks]) for name in blocks[0]} if blocks else {}
 
 
@@ -49,9 +49,11 @@ def failure_findings(aspect: str, missing: dict[str, Any]) -> list[Finding]:
     if not missing:
         return []
     frame = pl.DataFrame({name: missing[name] for name in ("rater", "factor", "p_value")})
-    tested = frame.filter(pl.col("p_value").is_finite()).unique(["rater", "factor"], keep="first", maintain_order=True)
-    clearest = pl.col("factor", "p_value").sort_by("p_value", maintain_order=True).first()
-    rows = tested.group_by("rater", maintain_order=True).agg(clearest, pl.len())
+    tested_factors = frame.filter(pl.col("p_value").is_finite()).unique(
+        ["rater", "factor"], keep="first", maintain_order=True
+    )
+    smallest_p_value = pl.col("factor", "p_value").sort_by("p_value", maintain_order=True).first()
+    rows = tested_factors.group_by("rater", maintain_order=True).agg(smallest_p_value, pl.len())
     return [
         Finding(aspect, rater, FAILURES, by, p_value=min(1.0, p_value * n))
         for rater, by, p_value, n in rows.iter_rows()
@@ -69,45 +71,51 @@ def _of_rater(
     """Yield the columns of the rows of one rater, for each factor."""
     pairs, item, pair = part.design.pairs, rows["item"].to_numpy(), rows["pair"].to_numpy()
     unit, order = rows["unit"].to_numpy(), rows["order"].to_numpy()
-    failed = rows["preference"].is_null().to_numpy()
+    is_missing = rows["preference"].is_null().to_numpy()
     sides = [pairs[pair, side] for side in (0, 1)]
-    tenth = _tenths(part.words_of(item, sides[0]) + part.words_of(item, sides[1]))
-    names = part.design.systems
-    splits: list[tuple[str, list[str], list[Any]]] = [
+    length_class = _tenths(part.words_of(item, sides[0]) + part.words_of(item, sides[1]))
+    system_names = part.design.systems
+    factors: list[tuple[str, list[str], list[Any]]] = [
         (ALL, [""], [np.ones(len(rows), dtype=np.bool_)]),
         *_by_reason(rows),
-        (SYSTEM, list(names), [(sides[0] == s) | (sides[1] == s) for s in range(len(names))]),
+        (SYSTEM, list(system_names), [(sides[0] == s) | (sides[1] == s) for s in range(len(system_names))]),
         (ORDER, list(NAMES.values()), [order == o for o in NAMES]),
-        (LENGTH, [str(t + 1) for t in range(TENTHS)], [tenth == t for t in range(TENTHS)]),
+        (LENGTH, [str(t + 1) for t in range(TENTHS)], [length_class == t for t in range(TENTHS)]),
     ]
-    kinds = [
+    outcome_masks = [
         rows["preference"].eq(0).fill_null(False).to_numpy(),
         rows["why"].eq(EMPTY).fill_null(False).to_numpy(),
         rows["why"].ne(EMPTY).fill_null(False).to_numpy(),
     ]
-    for by, values, members in splits:
-        levels = [k for k, mask in enumerate(members) if mask.any()]
-        if not levels or (by not in (ALL, REASON) and len(levels) < 2):
+    for factor, level_names, masks_of_level in factors:
+        level_indices = [k for k, mask in enumerate(masks_of_level) if mask.any()]
+        if not level_indices or (factor not in (ALL, REASON) and len(level_indices) < 2):
             continue
-        inside = [members[k] for k in levels]
-        p_value = np.nan if by in (ALL, REASON) else _p_value(by, failed, inside, tenth, unit, rng)
+        level_masks = [masks_of_level[k] for k in level_indices]
+        p_value = (
+            np.nan if factor in (ALL, REASON) else _p_value(factor, is_missing, level_masks, length_class, unit, rng)
+        )
         # The denominator is all queried verdicts for a reason, and the queried verdicts of the level for other factors.
-        of = [np.ones_like(failed)] * len(levels) if by == REASON else inside
-        queried = np.stack([np.bincount(unit[mask], minlength=part.n_units) for mask in of])
-        lost = np.stack([np.bincount(unit[mask & failed], minlength=part.n_units) for mask in inside])
-        drawn = (bootstrap.weighted_sums(times, counts) for counts in (lost, queried))
-        shares = with_interval("failure_rate", ratio(*drawn), confidence, clusters=part.n_units, bounds=intervals.SHARE)
+        denominator_masks = [np.ones_like(is_missing)] * len(level_indices) if factor == REASON else level_masks
+        n_queried = np.stack([np.bincount(unit[mask], minlength=part.n_units) for mask in denominator_masks])
+        n_missing = np.stack([np.bincount(unit[mask & is_missing], minlength=part.n_units) for mask in level_masks])
+        resampled_sums = (bootstrap.weighted_sums(times, counts) for counts in (n_missing, n_queried))
+        shares = with_interval(
+            "failure_rate", ratio(*resampled_sums), confidence, clusters=part.n_units, bounds=intervals.SHARE
+        )
         yield {
-            "rater": [rater] * len(levels),
-            "factor": [by] * len(levels),
-            "level": [values[k] for k in levels],
-            "queried": queried.sum(axis=1),
+            "rater": [rater] * len(level_indices),
+            "factor": [factor] * len(level_indices),
+            "level": [level_names[k] for k in level_indices],
+            "queried": n_queried.sum(axis=1),
             **{
-                name: np.array([np.nan if by == REASON else kind_rows[member].mean() for member in inside])
-                for name, kind_rows in zip(("tie_rate", "empty_rate", "unreadable_rate"), kinds, strict=True)
+                name: np.array(
+                    [np.nan if factor == REASON else outcome_mask[level_mask].mean() for level_mask in level_masks]
+                )
+                for name, outcome_mask in zip(("tie_rate", "empty_rate", "unreadable_rate"), outcome_masks, strict=True)
             },
             **shares,
-            "p_value": np.full(len(levels), p_value),
+            "p_value": np.full(len(level_indices), p_value),
         }
 
 
@@ -126,17 +134,22 @@ def _tenths(words: Floats) -> Floats:
     `words` are the numbers of words of both outputs.
     """
     has_text = np.isfinite(words)
-    cuts = np.quantile(words[has_text], np.arange(1, TENTHS) / TENTHS) if has_text.any() else np.zeros(TENTHS - 1)
-    return np.where(has_text, np.searchsorted(cuts, np.where(has_text, words, 0.0), side="left"), np.nan)
+    quantiles = np.quantile(words[has_text], np.arange(1, TENTHS) / TENTHS) if has_text.any() else np.zeros(TENTHS - 1)
+    return np.where(has_text, np.searchsorted(quantiles, np.where(has_text, words, 0.0), side="left"), np.nan)
 
 
 def _p_value(
-    by: str, failed: Bools, inside: Sequence[Bools], tenth: Floats, unit: Ints, rng: np.random.Generator
+    factor: str,
+    is_missing: Bools,
+    level_masks: Sequence[Bools],
+    length_class: Floats,
+    unit: Ints,
+    rng: np.random.Generator,
 ) -> float:
-    if failed.sum() < LEAST_FAILURES or len(inside) * failed.size > MOST_FEATURES:
+    if is_missing.sum() < LEAST_FAILURES or len(level_masks) * is_missing.size > MOST_FEATURES:
         return np.nan
-    usable = np.isfinite(tenth) if by == LENGTH else np.any(inside, axis=0)
+    is_usable = np.isfinite(length_class) if factor == LENGTH else np.any(level_masks, axis=0)
     # Tenths are tested as one trend. The indicator of one order is enough, as it determines the indicator of the other.
-    features = [tenth] if by == LENGTH else inside[:1] if by == ORDER else inside
-    chosen = np.stack([feature[usable] for feature in features]).astype(np.float64)
-    return uneven_p(failed[usable], chosen, units=unit[usable], draws=DRAWS, rng=rng)
+    features = [length_class] if factor == LENGTH else level_masks[:1] if factor == ORDER else level_masks
+    usable_features = np.stack([feature[is_usable] for feature in features]).astype(np.float64)
+    return uneven_p(is_missing[is_usable], usable_features, units=unit[is_usable], draws=DRAWS, rng=rng)

@@ -32,47 +32,64 @@ def order_columns(
         return {}, {}, []
     raters, n_units = verdicts["rater"].unique().sort().to_numpy(), part.n_units
     tables = _tables(verdicts, raters, n_units)  # (raters, units, 9)
-    drawn = bootstrap.weighted_sums(times, np.moveaxis(tables, 1, 2)).reshape(len(times), len(raters), 3, 3)
-    total = drawn.sum(axis=(-1, -2))
-    to_first, to_second = drawn[..., 0, 2], drawn[..., 2, 0]
+    resampled_tables = bootstrap.weighted_sums(times, np.moveaxis(tables, 1, 2)).reshape(len(times), len(raters), 3, 3)
+    n_both = resampled_tables.sum(axis=(-1, -2))
+    n_first_wins_in_both, n_second_wins_in_both = resampled_tables[..., 0, 2], resampled_tables[..., 2, 0]
     wins = bootstrap.weighted_sums(times, _slot_wins(verdicts, raters, n_units))
-    test = _test(verdicts, raters, n_units, confidence)
+    margin_test = _test(verdicts, raters, n_units, confidence)
     by_comparison = verdicts.group_by(KEY).agg(pl.col("order").n_unique().alias("orders")).group_by("rater")
-    counts = dict(by_comparison.agg((pl.col("orders") == 2).sum()).iter_rows())
+    n_both_orders_of = dict(by_comparison.agg((pl.col("orders") == 2).sum()).iter_rows())
     answered_once = study.preferences.asked.half().filter(aspect=part.aspect)
-    half = dict(answered_once.group_by("rater").len().iter_rows())
-    alone = dict(by_comparison.agg((pl.col("orders") == 1).sum()).iter_rows())
-    ends: dict[str, Any] = {"confidence": confidence, "clusters": n_units}
+    n_half_answered_of = dict(answered_once.group_by("rater").len().iter_rows())
+    n_one_order_of = dict(by_comparison.agg((pl.col("orders") == 1).sum()).iter_rows())
+    interval_options: dict[str, Any] = {"confidence": confidence, "clusters": n_units}
     columns: dict[str, Any] = {
         "rater": [part.raters[r] for r in raters],
-        "n_both_orders": [counts.get(r, 0) for r in raters],
-        "n_one_order": [alone.get(r, 0) for r in raters],
-        "n_half_answered": [half.get(part.raters[r], 0) for r in raters],
+        "n_both_orders": [n_both_orders_of.get(r, 0) for r in raters],
+        "n_one_order": [n_one_order_of.get(r, 0) for r in raters],
+        "n_half_answered": [n_half_answered_of.get(part.raters[r], 0) for r in raters],
         **with_interval(
-            "consistency", ratio(np.trace(drawn, axis1=-2, axis2=-1), total), bounds=intervals.SHARE, **ends
+            "consistency",
+            ratio(np.trace(resampled_tables, axis1=-2, axis2=-1), n_both),
+            bounds=intervals.SHARE,
+            **interval_options,
         ),
-        **with_interval("flip_rate", ratio(to_first + to_second, total), bounds=intervals.SHARE, **ends),
-        **with_interval("alpha", alpha(of_two(drawn), scale="nominal"), bounds=intervals.CORRELATION, **ends),
-        **with_interval("first_rate", ratio(wins[..., 0], wins.sum(axis=-1)), bounds=intervals.SHARE, **ends),
-        "margin": POINTS * test.estimate,
-        "margin_low": POINTS * test.low.clip(-1, 1),
-        "margin_high": POINTS * test.high.clip(-1, 1),
         **with_interval(
-            "flip_asymmetry", ratio(to_first - to_second, to_first + to_second), bounds=intervals.CORRELATION, **ends
+            "flip_rate",
+            ratio(n_first_wins_in_both + n_second_wins_in_both, n_both),
+            bounds=intervals.SHARE,
+            **interval_options,
         ),
-        "reason": np.where(np.isfinite(test.estimate), "", ONE_ORDER),
+        **with_interval(
+            "alpha", alpha(of_two(resampled_tables), scale="nominal"), bounds=intervals.CORRELATION, **interval_options
+        ),
+        **with_interval(
+            "first_rate", ratio(wins[..., 0], wins.sum(axis=-1)), bounds=intervals.SHARE, **interval_options
+        ),
+        "margin": POINTS * margin_test.estimate,
+        "margin_low": POINTS * margin_test.low.clip(-1, 1),
+        "margin_high": POINTS * margin_test.high.clip(-1, 1),
+        **with_interval(
+            "flip_asymmetry",
+            ratio(n_first_wins_in_both - n_second_wins_in_both, n_first_wins_in_both + n_second_wins_in_both),
+            bounds=intervals.CORRELATION,
+            **interval_options,
+        ),
+        "reason": np.where(np.isfinite(margin_test.estimate), "", ONE_ORDER),
     }
-    seen = total[0] > 0
-    cells = zip(CELLS, drawn[0].reshape(len(raters), 9)[seen].astype(np.int64).T, strict=True)
-    confusion = {"rater": [part.raters[r] for r in raters[seen]], **dict(cells)}
+    has_both_orders = n_both[0] > 0
+    cell_columns = zip(
+        CELLS, resampled_tables[0].reshape(len(raters), 9)[has_both_orders].astype(np.int64).T, strict=True
+    )
+    confusion = {"rater": [part.raters[r] for r in raters[has_both_orders]], **dict(cell_columns)}
     names = ("rater", "margin", "margin_low", "margin_high", "reason")
     findings = [
         Finding(part.aspect, rater, POSITION, "", float(margin), float(low), float(high), float(p_value), str(reason))
         for rater, margin, low, high, reason, p_value in zip(
-            *(columns[name] for name in names), test.p_value, strict=True
+            *(columns[name] for name in names), margin_test.p_value, strict=True
         )
     ]
-    return columns, confusion if seen.any() else {}, findings
+    return columns, confusion if has_both_orders.any() else {}, findings
 
 
 def _tables(verdicts: pl.DataFrame, raters: Any, n_units: int) -> Floats:
@@ -96,11 +113,11 @@ def both_orders(verdicts: pl.DataFrame) -> pl.DataFrame:
 
 def _slot_wins(verdicts: pl.DataFrame, raters: Any, n_units: int) -> Floats:
     """Return the number of wins of the output shown first, and of the output shown second, (raters, 2, units)."""
-    first = verdicts["preference"].to_numpy() * verdicts["order"].to_numpy()
+    first_position_preference = verdicts["preference"].to_numpy() * verdicts["order"].to_numpy()
     rater, unit = np.searchsorted(raters, verdicts["rater"].to_numpy()), verdicts["unit"].to_numpy()
-    decided = first != 0
-    side = np.where(first > 0, 0, 1)[decided]
-    return table_sums(rater[decided], side, unit[decided], shape=(len(raters), 2, n_units)).astype(np.float64)
+    is_decided = first_position_preference != 0
+    side = np.where(first_position_preference > 0, 0, 1)[is_decided]
+    return table_sums(rater[is_decided], side, unit[is_decided], shape=(len(raters), 2, n_units)).astype(np.float64)
 
 
 def _test(verdicts: pl.DataFrame, raters: Any, n_units: int, confidence: float) -> Tested:
@@ -110,24 +127,31 @@ def _test(verdicts: pl.DataFrame, raters: Any, n_units: int, confidence: float) 
     stratum. Within each stratum, the verdict is regressed on the order, so unbalanced orders of a pair do not bias the
     result.
     """
-    both = pl.col("order").n_unique().over(KEY) > 1
+    is_both_orders = pl.col("order").n_unique().over(KEY) > 1
     rows = verdicts.with_columns(
-        within=both, stratum=pl.when(both).then(pl.col("comparison")).otherwise(-1 - pl.col("pair"))
+        within=is_both_orders, stratum=pl.when(is_both_orders).then(pl.col("comparison")).otherwise(-1 - pl.col("pair"))
     )
-    by = ["rater", "stratum"]
+    stratum_columns = ["rater", "stratum"]
     rows = rows.with_columns(
-        order=pl.col("order") - pl.col("order").mean().over(by),
-        preference=pl.col("preference") - pl.col("preference").mean().over(by),
-        n=pl.len().over(by),
+        order=pl.col("order") - pl.col("order").mean().over(stratum_columns),
+        preference=pl.col("preference") - pl.col("preference").mean().over(stratum_columns),
+        n=pl.len().over(stratum_columns),
     )
-    score, size = (rows["order"] * rows["preference"]).to_numpy(), (rows["order"] ** 2).to_numpy()
+    score, squared_orders = (rows["order"] * rows["preference"]).to_numpy(), (rows["order"] ** 2).to_numpy()
     rater, unit = np.searchsorted(raters, rows["rater"].to_numpy()), rows["unit"].to_numpy()
-    sums, sizes = (table_sums(rater, unit, shape=(len(raters), n_units), weights=values) for values in (score, size))
+    score_sums, sizes = (
+        table_sums(rater, unit, shape=(len(raters), n_units), weights=values) for values in (score, squared_orders)
+    )
     # Fitted means make the residuals of a stratum too small. This does not concern a comparison, whose rows are all in
     # one cluster.
-    number = rows["n"].to_numpy()
-    lost = np.where(rows["within"].to_numpy(), 1.0, number / np.maximum(number - 1, 1))
-    plain, mended = (np.bincount(rater, weights=factor * score**2, minlength=len(raters)) for factor in (1.0, lost))
+    n_in_stratum = rows["n"].to_numpy()
+    variance_factor = np.where(rows["within"].to_numpy(), 1.0, n_in_stratum / np.maximum(n_in_stratum - 1, 1))
+    variances, corrected_variances = (
+        np.bincount(rater, weights=factor * score**2, minlength=len(raters)) for factor in (1.0, variance_factor)
+    )
     return slot_test(
-        sums, sizes, wider=np.where(plain > 0, mended / np.maximum(plain, 1e-300), 1.0), confidence=confidence
+        score_sums,
+        sizes,
+        wider=np.where(variances > 0, corrected_variances / np.maximum(variances, 1e-300), 1.0),
+        confidence=confidence,
     )

@@ -69,38 +69,46 @@ def probe_rows(
     probes = study.probes.filter(pl.col("aspect") == part.aspect, pl.col("rater").is_in(part.raters))
     factor = pl.when(pl.col("probe") == NAME).then(pl.format("name: {}", "system")).otherwise("probe")
     labels = probes.select("rater", factor.alias("factor"), "item", *OUTCOMES)
-    groups = labels.select(KEY).unique().sort(KEY)
-    if groups.is_empty():
+    probe_groups = labels.select(KEY).unique().sort(KEY)
+    if probe_groups.is_empty():
         return [], []
-    group = labels.join(groups.with_row_index("group"), on=KEY, how="left", maintain_order="left")["group"].to_numpy()
+    group_of_row = labels.join(probe_groups.with_row_index("group"), on=KEY, how="left", maintain_order="left")[
+        "group"
+    ].to_numpy()
     item = label_codes(labels["item"], part.design.items)
     unit = part.design.units[item]
     plain, changed = labels.select(OUTCOMES).fill_null(np.nan).to_numpy().T
-    both = np.isfinite(plain + changed) & (item >= 0)
+    has_both = np.isfinite(plain + changed) & (item >= 0)
 
-    def sums(values: Floats) -> Floats:
-        weights = np.where(both, values, 0.0)
-        return np.asarray(table_sums(group, unit, shape=(groups.height, part.n_units), weights=weights))
+    def sum_by_group(values: Floats) -> Floats:
+        weights = np.where(has_both, values, 0.0)
+        return np.asarray(table_sums(group_of_row, unit, shape=(probe_groups.height, part.n_units), weights=weights))
 
-    number = sums(np.ones(len(plain)))
-    tested = slot_test(sums(changed - plain), number, wider=np.ones(groups.height), confidence=confidence)
-    differ = ratio(*(bootstrap.weighted_sums(times, each) for each in (sums((changed != plain) * 1.0), number)))
-    reason = np.where(number.any(axis=1), "", NO_ANSWER)
-    bounds = {"effect_low": tested.low.clip(-1, 1), "effect_high": tested.high.clip(-1, 1)}
+    n_by_group = sum_by_group(np.ones(len(plain)))
+    effect_test = slot_test(
+        sum_by_group(changed - plain), n_by_group, wider=np.ones(probe_groups.height), confidence=confidence
+    )
+    change_rates = ratio(
+        *(bootstrap.weighted_sums(times, summed) for summed in (sum_by_group((changed != plain) * 1.0), n_by_group))
+    )
+    reason = np.where(n_by_group.any(axis=1), "", NO_ANSWER)
+    bounds = {"effect_low": effect_test.low.clip(-1, 1), "effect_high": effect_test.high.clip(-1, 1)}
     columns: dict[str, Any] = {
-        "rater": groups["rater"].to_list(),
-        "probe": groups["factor"].to_list(),
-        "n": np.bincount(group[both], minlength=groups.height),
-        "unanswered": np.bincount(group[~both], minlength=groups.height),
-        "plain_rate": ratio(sums(plain).sum(axis=1), number.sum(axis=1)),
-        "changed_rate": ratio(sums(changed).sum(axis=1), number.sum(axis=1)),
-        **{name: POINTS * values for name, values in {"effect": tested.estimate, **bounds}.items()},
-        **with_interval("change_rate", differ, bounds=intervals.SHARE, confidence=confidence, clusters=part.n_units),
+        "rater": probe_groups["rater"].to_list(),
+        "probe": probe_groups["factor"].to_list(),
+        "n": np.bincount(group_of_row[has_both], minlength=probe_groups.height),
+        "unanswered": np.bincount(group_of_row[~has_both], minlength=probe_groups.height),
+        "plain_rate": ratio(sum_by_group(plain).sum(axis=1), n_by_group.sum(axis=1)),
+        "changed_rate": ratio(sum_by_group(changed).sum(axis=1), n_by_group.sum(axis=1)),
+        **{name: POINTS * values for name, values in {"effect": effect_test.estimate, **bounds}.items()},
+        **with_interval(
+            "change_rate", change_rates, bounds=intervals.SHARE, confidence=confidence, clusters=part.n_units
+        ),
         "reason": reason,
     }
     rows = [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
     findings = []
-    for row, p_value in zip(rows, tested.p_value, strict=True):
+    for row, p_value in zip(rows, effect_test.p_value, strict=True):
         effect, low, high = (float(row[f"effect{end}"]) for end in ("", "_low", "_high"))
         findings.append(
             Finding(
@@ -136,21 +144,23 @@ def _of_orders(orders: Mapping[str, Any], probed: set[str]) -> Iterator[dict[str
             }
 
 
-def _of_repeats(repeats: Mapping[str, Any], number: str, rate: str, probed: set[str]) -> Iterator[dict[str, Any]]:
+def _of_repeats(
+    repeats: Mapping[str, Any], count_column: str, rate_column: str, probed: set[str]
+) -> Iterator[dict[str, Any]]:
     """Yield the rows of the probe `repeat`, whose effect has no direction."""
     for i, rater in enumerate(repeats.get("rater", ())):
         if rater in probed:
             yield {
                 "rater": rater,
                 "probe": REPEAT,
-                "n": repeats[number][i],
+                "n": repeats[count_column][i],
                 **dict.fromkeys(("unanswered", "plain_rate", "changed_rate", "effect", "effect_low", "effect_high")),
-                **_complement(repeats, rate, i),
+                **_complement(repeats, rate_column, i),
                 "reason": "",
             }
 
 
 def _complement(columns: Mapping[str, Any], name: str, i: int) -> dict[str, float]:
     """Return `change_rate` as one minus another rate; the lower and the upper bound change places."""
-    ends = {"": "", "_low": "_high", "_high": "_low"}
-    return {f"change_rate{end}": 1 - columns[f"{name}{other}"][i] for end, other in ends.items()}
+    other_end_of = {"": "", "_low": "_high", "_high": "_low"}
+    return {f"change_rate{end}": 1 - columns[f"{name}{other}"][i] for end, other in other_end_of.items()}

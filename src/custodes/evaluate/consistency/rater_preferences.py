@@ -79,9 +79,12 @@ def rater_preferences(study: Study, setting: Setting) -> list[RaterPreferences]:
     aspects = list(study.aspects)
     verdicts = study.preferences
     frames = (verdicts.frame, verdicts.missing, _runs(study.ratings.frame), study.probes)
-    more = {aspect for frame in frames for aspect in frame["aspect"]}
-    parts = [_rater_preferences(study, aspect, setting, compared=is_ordered(study, aspect)) for aspect in aspects]
-    parts += [_rater_preferences(study, aspect, setting, compared=False) for aspect in sorted(more - {*aspects})]
+    aspects_with_rows = {aspect for frame in frames for aspect in frame["aspect"]}
+    parts = [_rater_preferences(study, aspect, setting, is_compared=is_ordered(study, aspect)) for aspect in aspects]
+    parts += [
+        _rater_preferences(study, aspect, setting, is_compared=False)
+        for aspect in sorted(aspects_with_rows - {*aspects})
+    ]
     if study.probes.is_empty() and not any(
         part.asked.height or part.signs.shape[1] or repeated_labels(study, part.aspect).height for part in parts
     ):
@@ -92,11 +95,11 @@ def rater_preferences(study: Study, setting: Setting) -> list[RaterPreferences]:
     return parts
 
 
-def _rater_preferences(study: Study, aspect: str, setting: Setting, *, compared: bool) -> RaterPreferences:
+def _rater_preferences(study: Study, aspect: str, setting: Setting, *, is_compared: bool) -> RaterPreferences:
     raters = (*study.humans, *study.metrics)
-    lost = study.preferences.missing
-    systems = tuple(sorted({*study.systems, *lost["system_a"], *lost["system_b"]}))
-    items = tuple(pl.concat([study.item_labels(), lost["item"]]).unique().sort())
+    missing_verdicts = study.preferences.missing
+    systems = tuple(sorted({*study.systems, *missing_verdicts["system_a"], *missing_verdicts["system_b"]}))
+    items = tuple(pl.concat([study.item_labels(), missing_verdicts["item"]]).unique().sort())
     design = Design.of(study, items=items, systems=systems).in_blocks()
     part = RaterPreferences(
         aspect=aspect,
@@ -110,7 +113,7 @@ def _rater_preferences(study: Study, aspect: str, setting: Setting, *, compared:
         signs=np.zeros((len(raters), 0), dtype=np.int8),
         people=np.zeros(0, dtype=np.int8),
     )
-    return _compared(study, part, setting) if compared and len(systems) > 1 else part
+    return _compared(study, part, setting) if is_compared and len(systems) > 1 else part
 
 
 def _asked(study: Study, aspect: str, raters: Sequence[str], design: Design) -> pl.DataFrame:
@@ -129,16 +132,16 @@ def _asked(study: Study, aspect: str, raters: Sequence[str], design: Design) -> 
             "why": rows["why"],
         }
     )
-    place = pl.int_range(pl.len()).over("rater", "comparison", "order")
-    return queries.filter(pl.col("rater") >= 0).with_columns(run=place)
+    run_index = pl.int_range(pl.len()).over("rater", "comparison", "order")
+    return queries.filter(pl.col("rater") >= 0).with_columns(run=run_index)
 
 
 def _scored_runs(study: Study, aspect: str) -> pl.DataFrame:
     """Return verdicts derived from the scores of raters who scored outputs several times; one verdict per run."""
-    upwards = pl.col("rater").replace_strict(study.raters.direction, default=1.0, return_dtype=pl.Float64)
+    direction = pl.col("rater").replace_strict(study.raters.direction, default=1.0, return_dtype=pl.Float64)
     of_aspect = study.ratings.frame.filter(pl.col("aspect") == aspect)
     scores = _runs(of_aspect if is_ordered(study, aspect) else of_aspect.clear()).select(
-        "rater", "system", item=pl.struct("item", "repeat"), score=pl.col("score") * upwards, threshold=0.0
+        "rater", "system", item=pl.struct("item", "repeat"), score=pl.col("score") * direction, threshold=0.0
     )
     pairs: pl.DataFrame = score_differences(nw.from_native(scores.lazy())).collect().to_native()
     signs = pairs.select("rater", "item", "system_a", "system_b", order=pl.lit(""), preference="sign")
@@ -157,21 +160,21 @@ def repeated_labels(study: Study, aspect: str) -> pl.DataFrame:
     numbers.
     """
     scale = study.labels.get(aspect)
-    scores = pl.col("rater").is_in(list(scale.scores if scale else ()))
-    frame = study.ratings.frame.filter(pl.col("aspect") == aspect, pl.col("item") != "", ~scores)
+    is_score_rater = pl.col("rater").is_in(list(scale.scores if scale else ()))
+    frame = study.ratings.frame.filter(pl.col("aspect") == aspect, pl.col("item") != "", ~is_score_rater)
     repeated = frame.filter(pl.len().over("rater", *OUTPUT) > 1).select("rater", *OUTPUT, "repeat", "score")
     if scale:
         return repeated
-    whole = (pl.col("score") == pl.col("score").round()).all() & (pl.col("score").n_unique() <= MOST_STEPS)
-    return repeated.filter(whole.over("rater"))
+    is_label = (pl.col("score") == pl.col("score").round()).all() & (pl.col("score").n_unique() <= MOST_STEPS)
+    return repeated.filter(is_label.over("rater"))
 
 
 def _compared(study: Study, part: RaterPreferences, setting: Setting) -> RaterPreferences:
     """Return the part with arrays of preferences by rater and comparison."""
     queried = study.preferences.asked
     # if there are no ties of equal outputs, other questions can use the same comparisons
-    unchanged = queried.frame.height == study.preferences.frame.height
-    comparison = all_raters(study if unchanged else replace(study, preferences=queried), part.aspect, setting)
+    has_no_exclusions = queried.frame.height == study.preferences.frame.height
+    comparison = all_raters(study if has_no_exclusions else replace(study, preferences=queried), part.aspect, setting)
     check_scales(study, comparison)
     rows = comparison.preferences.with_raters(comparison.annotators)
     n = len(np.unique(rows.keys))
@@ -181,12 +184,12 @@ def _compared(study: Study, part: RaterPreferences, setting: Setting) -> RaterPr
             "memory; select fewer raters or systems"
         )
     joint = rows.joint(*range(len(rows.raters)))
-    place = np.lexsort((joint.pair, joint.item))  # random numbers are assigned in the order of items
+    sort_order = np.lexsort((joint.pair, joint.item))  # random numbers are assigned in the order of items
     signs = np.full((len(part.raters), n), ABSENT, dtype=np.int8)
-    signs[label_codes(pl.Series(rows.raters[1:], dtype=pl.String), part.raters)] = joint.signs[1:, place]
+    signs[label_codes(pl.Series(rows.raters[1:], dtype=pl.String), part.raters)] = joint.signs[1:, sort_order]
     items = label_codes(pl.Series(comparison.items, dtype=pl.String), part.design.items)
     systems = label_codes(pl.Series(comparison.systems, dtype=pl.String), part.design.systems)
-    item, (first, second) = items[joint.item[place]], systems[comparison.design.pairs[joint.pair[place]]].T
+    item, (first, second) = items[joint.item[sort_order]], systems[comparison.design.pairs[joint.pair[sort_order]]].T
     return replace(
         part,
         item=item,
@@ -194,7 +197,7 @@ def _compared(study: Study, part: RaterPreferences, setting: Setting) -> RaterPr
         unit=part.design.units[item],
         length=np.log(part.words_of(item, first) / part.words_of(item, second)),
         signs=signs,
-        people=joint.signs[0, place],
+        people=joint.signs[0, sort_order],
     )
 
 
@@ -207,8 +210,8 @@ def _words(study: Study, design: Design) -> Floats:
         return np.zeros((0, 0))
     words = np.full((len(design.items), len(design.systems)), np.nan)
     texts = study.outputs.texts
-    row, column = label_codes(texts["item"], design.items), label_codes(texts["system"], design.systems)
-    inside: Bools = (row >= 0) & (column >= 0)
-    counted = texts["text"].str.count_matches(r"\S+").cast(pl.Float64).to_numpy()
-    words[row[inside], column[inside]] = 1 + counted[inside]
+    item_index, system_index = label_codes(texts["item"], design.items), label_codes(texts["system"], design.systems)
+    is_known: Bools = (item_index >= 0) & (system_index >= 0)
+    n_words = texts["text"].str.count_matches(r"\S+").cast(pl.Float64).to_numpy()
+    words[item_index[is_known], system_index[is_known]] = 1 + n_words[is_known]
     return words

@@ -23,26 +23,28 @@ WAYS = ("won", "tied", "lost")
 
 def repeat_columns(part: RaterPreferences, times: Floats, confidence: float) -> dict[str, Any]:
     """Return the columns of the table `repeats`, for raters with several verdicts on one comparison in one order."""
-    within, counts = equal_runs(part)
-    if within.is_empty():
+    within_orders, counts = equal_runs(part)
+    if within_orders.is_empty():
         return {}
     first, second = (counts.filter(pl.col("order") == order) for order in (1, -1))
-    across = sum((pl.col(way) * pl.col(f"{way}_ba") for way in WAYS), pl.lit(0)) / (pl.col("n") * pl.col("n_ba"))
-    crossed = first.join(second, on=KEY, suffix="_ba").select(*KEY, across=across)
-    rows = within.join(crossed, on=KEY, how="left").sort("rater", "comparison")
-    raters, place = np.unique(rows["rater"].to_numpy(), return_inverse=True)
-    drawn = _means(rows, place, len(raters), part.n_units, times)
-    same, orders, same_there = drawn
-    bias = ratio(same_there - orders, 1 - orders)
+    agreement_across = sum((pl.col(way) * pl.col(f"{way}_ba") for way in WAYS), pl.lit(0)) / (
+        pl.col("n") * pl.col("n_ba")
+    )
+    across_orders = first.join(second, on=KEY, suffix="_ba").select(*KEY, across=agreement_across)
+    rows = within_orders.join(across_orders, on=KEY, how="left").sort("rater", "comparison")
+    raters, rater_index = np.unique(rows["rater"].to_numpy(), return_inverse=True)
+    means = _means(rows, rater_index, len(raters), part.n_units, times)
+    agreement_within, agreement_across_means, agreement_within_of_both = means
+    proportion_due_to_order = ratio(agreement_within_of_both - agreement_across_means, 1 - agreement_across_means)
     ends: dict[str, Any] = {"confidence": confidence, "clusters": part.n_units}
-    number = np.bincount(place, minlength=len(raters))
+    n_comparisons = np.bincount(rater_index, minlength=len(raters))
     return {
         "rater": [part.raters[r] for r in raters],
-        "comparisons": number,
-        "runs": np.bincount(place, weights=rows["n"].to_numpy(), minlength=len(raters)) / number,
-        **with_interval("agreement_within_order", same, bounds=intervals.SHARE, **ends),
-        **with_interval("agreement_across_orders", orders, bounds=intervals.SHARE, **ends),
-        **with_interval("proportion_due_to_order", bias, bounds=intervals.ANY, **ends),
+        "comparisons": n_comparisons,
+        "runs": np.bincount(rater_index, weights=rows["n"].to_numpy(), minlength=len(raters)) / n_comparisons,
+        **with_interval("agreement_within_order", agreement_within, bounds=intervals.SHARE, **ends),
+        **with_interval("agreement_across_orders", agreement_across_means, bounds=intervals.SHARE, **ends),
+        **with_interval("proportion_due_to_order", proportion_due_to_order, bounds=intervals.ANY, **ends),
     }
 
 
@@ -62,22 +64,26 @@ def equal_runs(part: RaterPreferences) -> tuple[pl.DataFrame, pl.DataFrame]:
     return within.agg(pl.col("equal").mean(), pl.col("n").sum()), counts
 
 
-def _means(rows: pl.DataFrame, place: Any, n: int, n_units: int, times: Floats) -> list[Floats]:
+def _means(rows: pl.DataFrame, rater_index: Any, n_raters: int, n_units: int, times: Floats) -> list[Floats]:
     """Return three means for each rater, (1 + B, raters): the agreement of runs within one order, the agreement between
     orders, and the agreement of runs only for comparisons in both orders."""
-    across = rows["across"].cast(pl.Float64).fill_null(np.nan).to_numpy()
-    equal, both = rows["equal"].to_numpy(), np.isfinite(across)
+    agreement_across = rows["across"].cast(pl.Float64).fill_null(np.nan).to_numpy()
+    agreement_within, has_both_orders = rows["equal"].to_numpy(), np.isfinite(agreement_across)
     unit = rows["unit"].to_numpy()
 
-    def mean(values: Floats, chosen: Any) -> Floats:
-        total, number = (
-            times @ table_sums(place[chosen], unit[chosen], shape=(n, n_units), weights=weights).T
-            for weights in (values[chosen], np.ones(chosen.sum()))
+    def mean(values: Floats, is_chosen: Any) -> Floats:
+        value_sums, weight_sums = (
+            times @ table_sums(rater_index[is_chosen], unit[is_chosen], shape=(n_raters, n_units), weights=weights).T
+            for weights in (values[is_chosen], np.ones(is_chosen.sum()))
         )
-        return ratio(total, number)
+        return ratio(value_sums, weight_sums)
 
-    every = np.ones(len(equal), dtype=np.bool_)
-    return [mean(equal, every), mean(across, both), mean(equal, both)]
+    is_any_row = np.ones(len(agreement_within), dtype=np.bool_)
+    return [
+        mean(agreement_within, is_any_row),
+        mean(agreement_across, has_both_orders),
+        mean(agreement_within, has_both_orders),
+    ]
 
 
 def label_columns(study: Study, part: RaterPreferences, times: Floats, confidence: float) -> dict[str, Any]:
@@ -86,35 +92,37 @@ def label_columns(study: Study, part: RaterPreferences, times: Floats, confidenc
     if rows.is_empty():
         return {}
     scale = study.labels.get(part.aspect)
-    ordered = scale is None or scale.ordered
-    ends: dict[str, Any] = {"confidence": confidence, "clusters": part.n_units}
+    is_ordered = scale is None or scale.ordered
+    interval_options: dict[str, Any] = {"confidence": confidence, "clusters": part.n_units}
     results: list[dict[str, Any]] = []
     for rater in [name for name in part.raters if name in set(rows["rater"])]:
         of_rater = rows.filter(rater=rater)
         tasks = of_rater.select(OUTPUT).unique().sort(OUTPUT)
         task = of_rater.join(tasks.with_row_index("task"), on=OUTPUT, how="left", maintain_order="left")["task"]
         run = of_rater["repeat"].rank("dense").to_numpy() - 1
-        words, code = np.unique(of_rater["score"].to_numpy(), return_inverse=True)
+        distinct_labels, label_codes_of_row = np.unique(of_rater["score"].to_numpy(), return_inverse=True)
         labels = AnnotatorLabels.of(
             task.to_numpy(),
             run,
-            code,
+            label_codes_of_row,
             n_tasks=tasks.height,
             n_workers=int(run.max()) + 1,
-            n_labels=len(words),
+            n_labels=len(distinct_labels),
         )
         units = part.design.units[label_codes(tasks["item"], part.design.items)]
-        drawn = times @ coincidences(labels, units=units, n_units=part.n_units).reshape(part.n_units, -1)
-        table = drawn.reshape(len(times), len(words), len(words))
-        same = ratio(np.trace(table, axis1=1, axis2=2), table.sum(axis=(1, 2)))
-        reliability = alpha(table, scale="ordinal" if ordered else "nominal")
+        resampled_coincidences = times @ coincidences(labels, units=units, n_units=part.n_units).reshape(
+            part.n_units, -1
+        )
+        coincidence_tables = resampled_coincidences.reshape(len(times), len(distinct_labels), len(distinct_labels))
+        agreements = ratio(np.trace(coincidence_tables, axis1=1, axis2=2), coincidence_tables.sum(axis=(1, 2)))
+        reliability = alpha(coincidence_tables, scale="ordinal" if is_ordered else "nominal")
         results.append(
             {
                 "rater": rater,
                 "outputs": tasks.height,
                 "runs": of_rater.height / tasks.height,
-                **with_interval("agreement", same, bounds=intervals.SHARE, **ends),
-                **with_interval("alpha", reliability, bounds=intervals.CORRELATION, **ends),
+                **with_interval("agreement", agreements, bounds=intervals.SHARE, **interval_options),
+                **with_interval("alpha", reliability, bounds=intervals.CORRELATION, **interval_options),
                 "changed": ((labels.votes > 0).sum(axis=1) > 1).mean(),
             }
         )

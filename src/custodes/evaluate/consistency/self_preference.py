@@ -25,34 +25,36 @@ def self_preference(
     study: Study, chosen: Study, setting: Setting, *, alpha: float, confidence: float
 ) -> dict[str, list[Finding]]:
     """Return the findings by aspect, for every rater and each of its own systems in the selected study `chosen`."""
-    named = {
+    own_systems = {
         rater: select_labels(patterns, study.systems, option="own_system", what="system")
         for rater, patterns in chosen.raters.own_systems.items()
     }
-    present = {rater: [system for system in systems if system in chosen.systems] for rater, systems in named.items()}
-    if not any(present.values()):
+    present_own_systems = {
+        rater: [system for system in systems if system in chosen.systems] for rater, systems in own_systems.items()
+    }
+    if not any(present_own_systems.values()):
         return {}
     if not (chosen.humans and chosen.metrics):
-        return {aspect: [*_untested(aspect, present, NO_PEOPLE)] for aspect in chosen.aspects}
+        return {aspect: [*_untested(aspect, present_own_systems, NO_PEOPLE)] for aspect in chosen.aspects}
     try:
         comparisons = with_outputs(compared(chosen, setting))
     except CustodesError as error:
-        return {aspect: [*_untested(aspect, present, str(error))] for aspect in chosen.aspects}
+        return {aspect: [*_untested(aspect, present_own_systems, str(error))] for aspect in chosen.aspects}
     return {
-        comparison.aspect: [*_of_aspect(present, comparison, alpha=alpha, confidence=confidence)]
+        comparison.aspect: [*_of_aspect(present_own_systems, comparison, alpha=alpha, confidence=confidence)]
         for comparison in comparisons
     }
 
 
-def _untested(aspect: str, present: Mapping[str, Sequence[str]], reason: str) -> Iterator[Finding]:
-    for rater, systems in present.items():
+def _untested(aspect: str, own_systems: Mapping[str, Sequence[str]], reason: str) -> Iterator[Finding]:
+    for rater, systems in own_systems.items():
         yield from (Finding(aspect, rater, OWN, system, reason=reason) for system in systems)
 
 
 def _of_aspect(
-    present: Mapping[str, Sequence[str]], comparison: RaterComparison, *, alpha: float, confidence: float
+    own_systems: Mapping[str, Sequence[str]], comparison: RaterComparison, *, alpha: float, confidence: float
 ) -> Iterator[Finding]:
-    for rater, systems in present.items():
+    for rater, systems in own_systems.items():
         if rater not in comparison.metrics:
             if rater in comparison.people:
                 yield from _untested(comparison.aspect, {rater: systems}, PERSON)
@@ -60,13 +62,30 @@ def _of_aspect(
         placement = placement_of(comparison, comparison.metrics.index(rater))
         for system in systems:
             s = comparison.systems.index(system)
-            tested = partiality([placement], alpha=alpha, confidence=confidence, systems=[s])
-            shifts: list[Any] = [tested.shift[0], tested.low[0], tested.high[0]]
-            defined = np.isfinite(tested.shift[0][s])
-            ends = [POINTS * float(win_rate_without(placement, shift)[0][s]) if defined else np.nan for shift in shifts]
-            reason = REASONS[Reason(tested.reason[0][s])]
-            p_value = np.nan if reason else float(tested.p_adjusted[0][s])
-            yield Finding(comparison.aspect, rater, OWN, system, ends[0], ends[1], ends[2], p_value, reason)
+            partiality_result = partiality([placement], alpha=alpha, confidence=confidence, systems=[s])
+            shift_and_bounds: list[Any] = [
+                partiality_result.shift[0],
+                partiality_result.low[0],
+                partiality_result.high[0],
+            ]
+            is_defined = np.isfinite(partiality_result.shift[0][s])
+            estimate_and_bounds = [
+                POINTS * float(win_rate_without(placement, shift)[0][s]) if is_defined else np.nan
+                for shift in shift_and_bounds
+            ]
+            reason = REASONS[Reason(partiality_result.reason[0][s])]
+            p_value = np.nan if reason else float(partiality_result.p_adjusted[0][s])
+            yield Finding(
+                comparison.aspect,
+                rater,
+                OWN,
+                system,
+                estimate_and_bounds[0],
+                estimate_and_bounds[1],
+                estimate_and_bounds[2],
+                p_value,
+                reason,
+            )
 
 
 def self_preference_rows(findings: Sequence[Finding]) -> list[dict[str, Any]]:

@@ -29,19 +29,22 @@ def ratios_of(study: Study, part: RaterPreferences) -> Ratios:
             item, equal = of_rater["item"].to_numpy(), of_rater["equal"].to_numpy()
             labels.append((part.raters[rater], name))
             sums.append(np.stack([np.bincount(item, weights=weights, minlength=n) for weights in (equal, None)]))
-    both = np.stack(sums) if sums else np.zeros((0, 2, n))
-    return Ratios(labels=labels, numerator=both[:, 0], denominator=both[:, 1], units=part.design.units)
+    ratio_sums = np.stack(sums) if sums else np.zeros((0, 2, n))
+    return Ratios(labels=labels, numerator=ratio_sums[:, 0], denominator=ratio_sums[:, 1], units=part.design.units)
 
 
 def _rows(study: Study, part: RaterPreferences) -> Iterator[tuple[str, pl.DataFrame]]:
     """Yield the name of each statistic, with rows of rater, item and value `equal` (0 to 1)."""
     keys = ["rater", "item"]
     verdicts = part.asked.drop_nulls("preference").filter(pl.col("order") != 0)
-    both = both_orders(verdicts)
-    yield "consistency", both.select(*keys, equal=(pl.col("preference") == pl.col("preference_ba")).cast(pl.Float64))
+    paired_verdicts = both_orders(verdicts)
+    yield (
+        "consistency",
+        paired_verdicts.select(*keys, equal=(pl.col("preference") == pl.col("preference_ba")).cast(pl.Float64)),
+    )
     # Only comparisons in both orders are used, so that the rate does not depend on quality.
-    turned = verdicts.filter(pl.col("order").n_unique().over("rater", "comparison") > 1)
-    decided = turned.filter(pl.col("preference") != 0)
+    both_order_verdicts = verdicts.filter(pl.col("order").n_unique().over("rater", "comparison") > 1)
+    decided = both_order_verdicts.filter(pl.col("preference") != 0)
     yield "first_rate", decided.select(*keys, equal=(pl.col("preference") == pl.col("order")).cast(pl.Float64))
     yield "agreement_within_order", equal_runs(part)[0].select(*keys, "equal")
     yield "agreement", _repeated(study, part)
@@ -51,9 +54,9 @@ def _rows(study: Study, part: RaterPreferences) -> Iterator[tuple[str, pl.DataFr
 def _repeated(study: Study, part: RaterPreferences) -> pl.DataFrame:
     """Return the proportion of equal pairs among the repeated labels by a rater, for each output."""
     rows = repeated_labels(study, part.aspect)
-    each = rows.group_by("rater", *OUTPUT, "score").len().group_by("rater", *OUTPUT)
+    label_counts = rows.group_by("rater", *OUTPUT, "score").len().group_by("rater", *OUTPUT)
     n = pl.col("len").sum()
-    shares = each.agg(equal=(pl.col("len") * (pl.col("len") - 1)).sum() / (n * (n - 1)))
+    shares = label_counts.agg(equal=(pl.col("len") * (pl.col("len") - 1)).sum() / (n * (n - 1)))
     return shares.select(
         rater=pl.Series(label_codes(shares["rater"], part.raters)),
         item=pl.Series(label_codes(shares["item"], part.design.items)),

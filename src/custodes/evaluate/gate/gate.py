@@ -144,13 +144,13 @@ class Gate(Result):
             for row in self.rules.to_dicts()
         ]
         provenance = self.provenance
-        about = {
+        properties = {
             "study": provenance.study,
             "digest": provenance.digest,
             "seed": str(provenance.seed),
             "made by": str(provenance),
         }
-        return junit("custodes gate", cases, properties=about, seconds=seconds)
+        return junit("custodes gate", cases, properties=properties, seconds=seconds)
 
 
 @question(
@@ -230,8 +230,8 @@ def gate(
     if not (np.isfinite(margin) and margin >= 0):
         raise OptionError(f"margin={margin!r} is not allowed; give a number of at least 0, in units of the statistic")
     if not not_worse_than:
-        why = "it applies only to the test of not_worse_than; name a metric in not_worse_than"
-        refuse_ignored(gate, why, margin=margin, statistic=statistic)
+        condition_text = "it applies only to the test of not_worse_than; name a metric in not_worse_than"
+        refuse_ignored(gate, condition_text, margin=margin, statistic=statistic)
     if statistic is not None:
         one_of("statistic", statistic, (*ALLOWED, *OF_LABELS))
         if statistic == CORRECTED_RATE:
@@ -240,27 +240,29 @@ def gate(
             )
     rules = [requirement(text) for text in value_list("require", require or ())]
     study = study.with_cache()
-    kind = kind_of_rules(study, rules, statistic, not_worse_than)
+    rule_kind = kind_of_rules(study, rules, statistic, not_worse_than)
     if ledger is None:
         refuse_ignored(gate, "it applies only with a ledger", ledger_digest=ledger_digest, status=status)
-    elif kind != "labels":
+    elif rule_kind != "labels":
         raise OptionError(f"ledger={str(ledger)!r}: a ledger is for rules on labels, such as accuracy>=0.8")
-    alone = kind == ALONE
-    if kind != "labels":
-        why = "it applies only to rules on labels, such as tpr>=0.9"
-        refuse_ignored(gate, why, sampling=sampling, **({} if alone else {"positive": positive}))
-    selected = study.select(**selection_of(setting), one_side=kind != SCORED)
+    is_judge_alone = rule_kind == ALONE
+    if rule_kind != "labels":
+        condition_text = "it applies only to rules on labels, such as tpr>=0.9"
+        refuse_ignored(gate, condition_text, sampling=sampling, **({} if is_judge_alone else {"positive": positive}))
+    selected = study.select(**selection_of(setting), one_side=rule_kind != SCORED)
     if metric is None and len(selected.metrics) != 1:
         raise OptionError(
             f"gate: no metric is named; give metric='NAME' (--metric). Metrics: {listed(selected.metrics)}"
         )
     name = selected.metrics[0] if metric is None else one_metric(selected, metric, option="metric")
     for pattern in value_list("not_worse_than", not_worse_than or (), labels=selected.metrics):
-        other = one_metric(selected, pattern, option="not_worse_than")
-        if other == name:
+        other_metric = one_metric(selected, pattern, option="not_worse_than")
+        if other_metric == name:
             raise OptionError(f"not_worse_than={pattern!r} is the metric itself; name another metric")
         rules.append(
-            GateRule(text=f"not worse than {other}", statistic=statistic, threshold=0.0 - margin, against=other)
+            GateRule(
+                text=f"not worse than {other_metric}", statistic=statistic, threshold=0.0 - margin, against=other_metric
+            )
         )
     rules = list(dict.fromkeys(rules))
     if not rules:
@@ -270,12 +272,12 @@ def gate(
         )
     selection = selection_of(setting)
     selection["metrics"] = [name, *(rule.against for rule in rules if rule.against is not None)]
-    chosen = study.select(**selection, one_side=kind != SCORED)
-    if alone:
+    chosen = study.select(**selection, one_side=rule_kind != SCORED)
+    if is_judge_alone:
         options = {**setting, **selection_of(DEFAULTS), "resamples": resamples, "rng": rng, "progress": progress}
-        tested = judge_rows(chosen, rules, name, positive=positive, confidence=confidence, options=options)
-        return Gate.of([Gate.part(aspect, rules=part) for aspect, part in tested.items()], selected.notes)
-    if kind == "labels":
+        rows_of_aspect = judge_rows(chosen, rules, name, positive=positive, confidence=confidence, options=options)
+        return Gate.of([Gate.part(aspect, rules=part) for aspect, part in rows_of_aspect.items()], selected.notes)
+    if rule_kind == "labels":
         label_parts = list(
             label_tests(
                 chosen,
@@ -322,12 +324,12 @@ def gate(
 
 def _of_labels(study: Study, parts: Sequence[LabelTests], metric: str, *, confidence: float) -> Gate:
     """Return the result for rules on labels; intervals and p-values have Bonferroni's correction over all tests."""
-    tests = max(1, sum(test.defined for part in parts for test in part.tests))
-    level = 1 - (1 - confidence) / tests
+    n_tests = max(1, sum(test.defined for part in parts for test in part.tests))
+    level = 1 - (1 - confidence) / n_tests
 
     def row(test: LabelTest) -> dict[str, Any]:
         value, low, high = test.interval(level)
-        p_value = min(1.0, tests * test.p_value) if test.defined else np.nan
+        p_value = min(1.0, n_tests * test.p_value) if test.defined else np.nan
         reason = test.reason or CONTAINED + more_data(value, low, high, test.rule.threshold, "human labels")
         numbers = (value, low, high, p_value)
         return test.rule.row(metric, test.statistic, test.n, numbers, system=test.system, reason=reason)
@@ -360,11 +362,11 @@ def _shared_weights(
     aspect lacks some clusters, the number of clusters of this aspect varies between resamples.
     """
     clusters = list(dict.fromkeys(name for comparison in comparisons for name in comparison.design.clusters))
-    place = {name: i for i, name in enumerate(clusters)}
+    cluster_index = {name: i for i, name in enumerate(clusters)}
     check_memory("resamples", resamples, of_resamples(resamples, len(clusters)))
     weights = bootstrap.bootstrap_weights(len(clusters), resamples, rng)
 
-    return lambda comparison: weights[:, [place[name] for name in comparison.design.clusters]]
+    return lambda comparison: weights[:, [cluster_index[name] for name in comparison.design.clusters]]
 
 
 def _inconclusive(measurement: Measured, threshold: float, low: float, high: float, level: float) -> str:
@@ -375,11 +377,11 @@ def _inconclusive(measurement: Measured, threshold: float, low: float, high: flo
     if not np.isnan(low):
         is_simulated = estimate.population is not None  # the width of a simulated interval does not depend on n items
         return CONTAINED + ("" if is_simulated else more_data(estimate.value, low, high, threshold, "items"))
-    n_units, drawn = estimate.n_units, np.isfinite(estimate.resampled)
+    n_units, is_defined = estimate.n_units, np.isfinite(estimate.resampled)
     if 2.0 ** (1 - n_units) > 1 - level or estimate.resampled.size == 0:
         return f"{plural(n_units, 'cluster')} of items: too few for an interval"
     return (
         "the statistic is undefined in most resamples"
-        if 2 * drawn.sum() < drawn.size
+        if 2 * is_defined.sum() < is_defined.size
         else "this number of rules needs more resamples"
     )

@@ -66,10 +66,10 @@ def judge_rows(
         Further arguments of `consistency`.
     """
     rows = _rows(study, rules, metric, positive, confidence, options)
-    defined = sum(not np.isnan(row["value_low"]) for of_aspect in rows.values() for row in of_aspect)
-    if defined < 2:
+    n_defined = sum(not np.isnan(row["value_low"]) for of_aspect in rows.values() for row in of_aspect)
+    if n_defined < 2:
         return rows
-    return _rows(study, rules, metric, positive, 1 - (1 - confidence) / defined, options)
+    return _rows(study, rules, metric, positive, 1 - (1 - confidence) / n_defined, options)
 
 
 def _rows(
@@ -81,40 +81,40 @@ def _rows(
     options: Mapping[str, Any],
 ) -> dict[str, list[dict[str, Any]]]:
     """Return the rows by aspect, with bounds at the level `confidence` for each row."""
-    named = {rule.statistic for rule in rules}
+    statistics = {rule.statistic for rule in rules}
     results: dict[str, Result] = {}
-    if JUDGE_RATE in named:
+    if JUDGE_RATE in statistics:
         results[JUDGE_RATE] = rates(study, positive=positive, confidence=confidence, rng=options["rng"])
-    if named - {JUDGE_RATE}:
+    if statistics - {JUDGE_RATE}:
         results["consistency"] = consistency(study, confidence=confidence, **options)
-    result = dict[str, list[dict[str, Any]]]()
+    rows_of_aspect = dict[str, list[dict[str, Any]]]()
     for rule in rules:
         statistic = rule.statistic or ""
-        place = COLUMNS_OF_STATISTICS[statistic]
-        frame = results[JUDGE_RATE if statistic == JUDGE_RATE else "consistency"].to_frame(place.table)
+        column = COLUMNS_OF_STATISTICS[statistic]
+        frame = results[JUDGE_RATE if statistic == JUDGE_RATE else "consistency"].to_frame(column.table)
         rows = frame.filter(pl.col("metric" if "metric" in frame.columns else "rater") == metric)
-        if place.table == "missing":
+        if column.table == "missing":
             rows = rows.filter(pl.col("factor") == ALL)
-        if place.table == "rates" and rows["label"].n_unique() > 1:
+        if column.table == "rates" and rows["label"].n_unique() > 1:
             raise InputError(
                 f"gate: {JUDGE_RATE} needs two labels; name one of {', '.join(rows['label'].unique().sort())} with "
                 "positive=LABEL"
             )
-        needed = f"there are no {place.needs} of this judge"
+        missing_text = f"there are no {column.needs} of this judge"
         for row in rows.to_dicts():
-            ends = [row[f"{place.column}{end}"] for end in ("", "_low", "_high")]
-            values = [np.nan if value is None else value for value in (*ends, None)]
-            reason = CONTAINED if ends[1] is not None else "too few clusters of items for an interval"
-            tested = rule.row(
+            estimate_and_bounds = [row[f"{column.column}{end}"] for end in ("", "_low", "_high")]
+            values = [np.nan if value is None else value for value in (*estimate_and_bounds, None)]
+            reason = CONTAINED if estimate_and_bounds[1] is not None else "too few clusters of items for an interval"
+            rule_row = rule.row(
                 metric,
                 statistic,
-                int(row[place.n] or 0),
+                int(row[column.n] or 0),
                 values,
-                system=row.get("system") or "" if place.table == "rates" else "",
-                reason=needed if ends[0] is None else reason,
+                system=row.get("system") or "" if column.table == "rates" else "",
+                reason=missing_text if estimate_and_bounds[0] is None else reason,
             )
-            result.setdefault(row["aspect"], []).append(tested)
+            rows_of_aspect.setdefault(row["aspect"], []).append(rule_row)
         for aspect in study.aspects:
             if aspect not in rows["aspect"]:
-                result.setdefault(aspect, []).append(rule.row(metric, statistic, 0, reason=needed))
-    return result
+                rows_of_aspect.setdefault(aspect, []).append(rule.row(metric, statistic, 0, reason=missing_text))
+    return rows_of_aspect

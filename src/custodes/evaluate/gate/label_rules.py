@@ -78,9 +78,9 @@ class LabelTest:
             return bounded(self.values, confidence)
         from scipy.special import stdtrit
 
-        reach = float(stdtrit(max(self.clusters - 1, 1), (1 + confidence) / 2)) * self.error
+        half_width = float(stdtrit(max(self.clusters - 1, 1), (1 + confidence) / 2)) * self.error
         value = float(self.values[0])
-        return Interval(value, value - reach, value + reach)
+        return Interval(value, value - half_width, value + half_width)
 
     @property
     def p_value(self) -> float:
@@ -111,8 +111,8 @@ class LabelTest:
     def precision(self) -> Precision:
         """Return the precision of this test, from effective counts or from influence values."""
         if self.counts is not None:
-            whole = all(count.is_integer() for count in self.counts)
-            return Precision(self.rule.threshold, trials=self.counts[1], whole=whole)
+            is_whole = all(count.is_integer() for count in self.counts)
+            return Precision(self.rule.threshold, trials=self.counts[1], whole=is_whole)
         sums = unit_sums(self.influence, units=self.unit, n_units=int(self.unit.max(initial=0)) + 1)
         return Precision(self.rule.threshold, error=float(np.sqrt((sums**2).sum())))
 
@@ -163,12 +163,12 @@ def label_tests(
         view = outputs.as_binary(positive) if positive else outputs
         judges = {judge.name: judge for judge in judges_of(view, "youden" if len(view.words) == 2 else None)}
         tests = [test for rule in rules for test in _tests(rule, metric, view, judges, settings)]
-        first = (
+        first_items = (
             pl.DataFrame({"item": outputs.table["item"], "unit": outputs.unit})
             .group_by("unit")
             .agg(pl.col("item").min())
         )
-        yield LabelTests(outputs.aspect, tests, _human_labels(outputs), first.sort("unit")["item"].to_list())
+        yield LabelTests(outputs.aspect, tests, _human_labels(outputs), first_items.sort("unit")["item"].to_list())
 
 
 def _human_labels(outputs: LabelledOutputs) -> dict[tuple[str, str], str]:
@@ -187,47 +187,58 @@ def _tests(
 ) -> Iterator[LabelTest]:
     statistic = rule.statistic or STANDARD
 
-    def test(values: Floats | float, n: int, *, system: str = "", reason: str = "", **more: Any) -> LabelTest:
+    def make_test(values: Floats | float, n: int, *, system: str = "", reason: str = "", **more: Any) -> LabelTest:
         return LabelTest(
             rule=rule, statistic=statistic, system=system, n=n, values=np.atleast_1d(values), reason=reason, **more
         )
 
-    missing = [name for name in (metric, rule.against) if name is not None and name not in judges]
-    if missing:
-        yield test(np.nan, 0, reason=f"there are no labels by {listed(missing)}")
+    missing_judges = [name for name in (metric, rule.against) if name is not None and name not in judges]
+    if missing_judges:
+        yield make_test(np.nan, 0, reason=f"there are no labels by {listed(missing_judges)}")
         return
     if not view.labelled.any():
-        yield test(np.nan, 0, reason="there are no human labels")
+        yield make_test(np.nan, 0, reason="there are no human labels")
         return
-    binary = len(view.words) == 2
-    needs_two = f"{statistic} needs two labels; name one of {listed(view.words)} with positive=LABEL"
+    is_binary = len(view.words) == 2
+    two_labels_text = f"{statistic} needs two labels; name one of {listed(view.words)} with positive=LABEL"
     if statistic == CORRECTED_RATE:
         for k, name in enumerate(view.systems):
-            part = judges[metric].rates(view, view.system == k, **settings)
-            reason = "" if np.isfinite(part.corrected.value) else "the corrected rate is undefined"
-            values = np.append(part.corrected.value, part.rate_draws) if binary and not reason else np.nan
-            reason = reason if binary else needs_two
-            yield test(values, part.n_labelled, system=name, reason=reason, influence=part.influence, unit=view.unit)
+            judge_estimates = judges[metric].rates(view, view.system == k, **settings)
+            reason = "" if np.isfinite(judge_estimates.corrected.value) else "the corrected rate is undefined"
+            values = (
+                np.append(judge_estimates.corrected.value, judge_estimates.rate_draws)
+                if is_binary and not reason
+                else np.nan
+            )
+            reason = reason if is_binary else two_labels_text
+            yield make_test(
+                values,
+                judge_estimates.n_labelled,
+                system=name,
+                reason=reason,
+                influence=judge_estimates.influence,
+                unit=view.unit,
+            )
         return
     if rule.against is not None:
-        yield _difference(test, view, (judges[metric], judges[rule.against]), settings, statistic, needs_two)
+        yield _difference(make_test, view, (judges[metric], judges[rule.against]), settings, statistic, two_labels_text)
         return
-    part = judges[metric].of_thresholds.rates(view, **settings)
-    functions = measure_functions(len(view.words), part.n_labelled, ordered=view.ordered)
+    judge_estimates = judges[metric].of_thresholds.rates(view, **settings)
+    functions = measure_functions(len(view.words), judge_estimates.n_labelled, ordered=view.ordered)
     if statistic not in functions:
-        yield test(np.nan, part.n_labelled, reason=needs_two)
+        yield make_test(np.nan, judge_estimates.n_labelled, reason=two_labels_text)
         return
-    values = part.values(functions[statistic])
-    if part.pairs is None or not np.isfinite(values[0]):
-        yield test(np.nan, part.n_labelled, reason=f"{statistic} is undefined for these labels")
+    values = judge_estimates.values(functions[statistic])
+    if judge_estimates.pairs is None or not np.isfinite(values[0]):
+        yield make_test(np.nan, judge_estimates.n_labelled, reason=f"{statistic} is undefined for these labels")
         return
-    influence = part.pairs.influence(functions[statistic])
-    yield test(
+    influence = judge_estimates.pairs.influence(functions[statistic])
+    yield make_test(
         values[np.isfinite(values)],
-        part.n_labelled,
+        judge_estimates.n_labelled,
         influence=influence,
-        unit=part.pairs.outputs.unit,
-        counts=_counts(statistic, part.pairs, influence),
+        unit=judge_estimates.pairs.outputs.unit,
+        counts=_counts(statistic, judge_estimates.pairs, influence),
     )
 
 
@@ -239,38 +250,38 @@ def _counts(statistic: str, pairs: StratifiedLabels, influence: Floats) -> tuple
 
 
 def _difference(
-    test: Callable[..., LabelTest],
+    make_test: Callable[..., LabelTest],
     view: LabelledOutputs,
     pair: tuple[JudgeLabels, JudgeLabels],
     settings: EstimateSettings,
     statistic: str,
-    needs_two: str,
+    two_labels_text: str,
 ) -> LabelTest:
     """Return the test of a difference between two metrics by a statistic, on outputs that both metrics labelled.
 
     The variance of the difference is estimated from differences between influence values, summed by cluster.
     """
     evaluated = [judge.of_thresholds for judge in pair]
-    rows = view.labelled & ~np.isnan(evaluated[0].labels) & ~np.isnan(evaluated[1].labels)
-    n = int(rows.sum())
+    is_rated_by_both = view.labelled & ~np.isnan(evaluated[0].labels) & ~np.isnan(evaluated[1].labels)
+    n = int(is_rated_by_both.sum())
 
     functions = measure_functions(len(view.words), n, ordered=view.ordered)
     if statistic not in functions:
-        return test(np.nan, n, reason=needs_two)
+        return make_test(np.nan, n, reason=two_labels_text)
     if not n:
-        return test(np.nan, n, reason=f"no output has labels of annotators, {pair[0].name} and {pair[1].name}")
+        return make_test(np.nan, n, reason=f"no output has labels of annotators, {pair[0].name} and {pair[1].name}")
     value, influence = 0.0, np.zeros(n)
     for sign, judge in zip((1, -1), evaluated, strict=True):
-        labels = judge.rates(view, rows, **settings).pairs
-        if labels is not None:
-            value += sign * float(functions[statistic](labels.estimate))
-            influence += sign * labels.influence(functions[statistic])
+        label_pairs = judge.rates(view, is_rated_by_both, **settings).pairs
+        if label_pairs is not None:
+            value += sign * float(functions[statistic](label_pairs.estimate))
+            influence += sign * label_pairs.influence(functions[statistic])
     if not np.isfinite(value):
-        return test(np.nan, n, reason=f"{statistic} is undefined for these labels")
-    units = view.unit[rows]
-    clusters = len(np.unique(units))
+        return make_test(np.nan, n, reason=f"{statistic} is undefined for these labels")
+    units = view.unit[is_rated_by_both]
+    n_clusters = len(np.unique(units))
     sums = unit_sums(influence, units=units, n_units=int(units.max()) + 1)
-    error = float(np.sqrt((sums**2).sum() * clusters / max(clusters - 1, 1)))
+    error = float(np.sqrt((sums**2).sum() * n_clusters / max(n_clusters - 1, 1)))
     if not error:
-        return test(value, n, reason="the labels of the two metrics do not differ, so there is no interval")
-    return test(value, n, error=error, clusters=clusters, influence=influence, unit=units)
+        return make_test(value, n, reason="the labels of the two metrics do not differ, so there is no interval")
+    return make_test(value, n, error=error, clusters=n_clusters, influence=influence, unit=units)

@@ -158,28 +158,31 @@ class Ledger:
         OptionError
             If the level differs from the level of the generation.
         """
-        if changed := [outputs[key] for key, label in labels.items() if self.labels.get(key, label) != label]:
+        if changed_outputs := [outputs[key] for key, label in labels.items() if self.labels.get(key, label) != label]:
             raise InputError(
-                f"{name}: human labels changed since earlier answers: {listed(changed, limit=3)}; restore the earlier"
+                f"{name}: human labels changed since earlier answers: {listed(changed_outputs, limit=3)}; restore "
+                "the earlier"
                 " labels, or start another ledger with other outputs"
             )
-        new = {key: label for key, label in labels.items() if key not in self.labels}
-        if not self.generation or 2 * len(new) >= len(labels):
+        new_labels = {key: label for key, label in labels.items() if key not in self.labels}
+        if not self.generation or 2 * len(new_labels) >= len(labels):
             generation = digest(sorted(labels.items()))[:LENGTH]
             return self.followed_by(
                 generation=generation, labels=LabelEntry(starts=True, level=level, labels=dict(labels))
             )
-        of_generation = [entry.labels for entry in self.entries if entry.labels and entry.generation == self.generation]
-        if missing := {key for entry in of_generation for key in entry.labels} - labels.keys():
+        label_entries = [entry.labels for entry in self.entries if entry.labels and entry.generation == self.generation]
+        if missing_keys := {key for entry in label_entries for key in entry.labels} - labels.keys():
             raise InputError(
-                f"{name}: {len(missing)} human labels of earlier answers are missing; give all labels of the"
+                f"{name}: {len(missing_keys)} human labels of earlier answers are missing; give all labels of the"
                 " generation, or replace at least half of the labels by new labels"
             )
-        if of_generation[0].level != level:
+        if label_entries[0].level != level:
             raise OptionError(
                 f"confidence={1 - level:g} differs from the confidence of earlier answers on these labels; use "
-                f"confidence={1 - of_generation[0].level:g}"
+                f"confidence={1 - label_entries[0].level:g}"
             )
-        if not new:
+        if not new_labels:
             return self
-        return self.followed_by(generation=self.generation, labels=LabelEntry(starts=False, level=level, labels=new))
+        return self.followed_by(
+            generation=self.generation, labels=LabelEntry(starts=False, level=level, labels=new_labels)
+        )

@@ -63,12 +63,12 @@ def outcome_of(frame: pl.DataFrame) -> str:
 
 def summary_of(frame: pl.DataFrame) -> str:
     """Return a line with the joint outcome and the numbers of rules by outcome."""
-    counts, joint = Counter(frame["outcome"]), outcome_of(frame)
-    if joint in (OPEN, CLOSED, UNTESTED):
-        return f"gate: {joint} ({plural(frame.height, 'rule')})"
+    counts, joint_outcome = Counter(frame["outcome"]), outcome_of(frame)
+    if joint_outcome in (OPEN, CLOSED, UNTESTED):
+        return f"gate: {joint_outcome} ({plural(frame.height, 'rule')})"
     phrases = {HOLDS: "hold", FAILS: "fail", INCONCLUSIVE: INCONCLUSIVE}
-    parts = [f"{counts[word]} {phrase}" for word, phrase in phrases.items()]
-    return f"gate: {joint} ({plural(frame.height, 'rule')}: {', '.join(parts)})"
+    count_texts = [f"{counts[word]} {phrase}" for word, phrase in phrases.items()]
+    return f"gate: {joint_outcome} ({plural(frame.height, 'rule')}: {', '.join(count_texts)})"
 
 
 def line_of(row: Mapping[str, Any]) -> str:
@@ -82,13 +82,13 @@ def line_of(row: Mapping[str, Any]) -> str:
     subject = f"{row['statistic']} of {row['metric']}"
     if row["against"] is not None:
         subject = f"{row['metric']} not worse than {row['against']} by {row['statistic']}"
-    place = f" for {row['system']}" if row["system"] else ""
-    place += f" on {row['aspect']}" if row["aspect"] else ""
-    why = f" ({row['reason']})" if row["reason"] else ""
+    scope_text = f" for {row['system']}" if row["system"] else ""
+    scope_text += f" on {row['aspect']}" if row["aspect"] else ""
+    reason_text = f" ({row['reason']})" if row["reason"] else ""
     if row["value"] is None and row["outcome"] in (OPEN, CLOSED, UNTESTED):
-        return f"{subject}{place} {row['relation']} {row['threshold']:g}{why}"
+        return f"{subject}{scope_text} {row['relation']} {row['threshold']:g}{reason_text}"
     value = interval(*(row[f"value{end}"] for end in ("", "_low", "_high")), digits=DIGITS, write=number)
-    return f"{subject}{place}: {value} {row['relation']} {row['threshold']:g}{why}"
+    return f"{subject}{scope_text}: {value} {row['relation']} {row['threshold']:g}{reason_text}"
 
 
 def more_data(value: float, low: float, high: float, threshold: float, what: str) -> str:
@@ -96,11 +96,14 @@ def more_data(value: float, low: float, high: float, threshold: float, what: str
 
     The width of the interval is assumed to shrink with 1 / sqrt(n).
     """
-    away = value - threshold
-    reach = value - low if away > 0 else high - value
-    if not np.isfinite(reach) or abs(away) * MOST_TIMES**0.5 < reach:
+    distance = value - threshold
+    half_width = value - low if distance > 0 else high - value
+    if not np.isfinite(half_width) or abs(distance) * MOST_TIMES**0.5 < half_width:
         return ""
-    return f"; with this value, about {max((reach / away) ** 2, 1.1):.1f} times as many {what} would decide the rule"
+    return (
+        f"; with this value, about {max((half_width / distance) ** 2, 1.1):.1f} times as many {what} would decide "
+        "the rule"
+    )
 
 
 def junit(
@@ -117,9 +120,9 @@ def junit(
     counts = {"name": name, "tests": str(len(cases)), "failures": failures, "errors": "0", "skipped": skipped}
     root = Element("testsuites", counts | {"time": f"{seconds:.3f}"})
     suite = SubElement(root, "testsuite", root.attrib)
-    about = SubElement(suite, "properties") if properties else suite
+    properties_element = SubElement(suite, "properties") if properties else suite
     for key, value in properties.items():
-        SubElement(about, "property", {"name": key, "value": value})
+        SubElement(properties_element, "property", {"name": key, "value": value})
     for group, rule, outcome, message in cases:
         case = SubElement(suite, "testcase", {"classname": group, "name": rule, "time": "0.000"})
         attributes = {"message": message} | ({"type": "rule"} if outcome == "failure" else {})

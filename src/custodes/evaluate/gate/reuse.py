@@ -84,11 +84,14 @@ class LedgerTests:
         """Return the tests of all aspects for the candidate `metric`."""
         tests = [(part, test) for part in parts for test in part.tests]
         names = sorted({name for part in parts for name in part.units})
-        place = {name: k for k, name in enumerate(names)}
-        results = np.zeros((len(tests), len(names)))
-        for row, (part, test) in zip(results, tests, strict=True):
-            np.add.at(row, [place[part.units[unit]] for unit in test.unit], test.influence)
-        used, several = (results != 0).any(axis=0), any(system for part in parts for _, system in part.labels)
+        cluster_index = {name: k for k, name in enumerate(names)}
+        influence = np.zeros((len(tests), len(names)))
+        for row, (part, test) in zip(influence, tests, strict=True):
+            np.add.at(row, [cluster_index[part.units[unit]] for unit in test.unit], test.influence)
+        is_used_cluster, has_several_systems = (
+            (influence != 0).any(axis=0),
+            any(system for part in parts for _, system in part.labels),
+        )
         labels, outputs = {}, {}
         for part in parts:
             for output, label in part.labels.items():
@@ -98,12 +101,12 @@ class LedgerTests:
         return cls(
             metric=metric,
             rules=tuple(
-                " ".join(filter(None, (test.rule.text, part.aspect, test.system if several else "")))
+                " ".join(filter(None, (test.rule.text, part.aspect, test.system if has_several_systems else "")))
                 for part, test in tests
             ),
             scores=np.array([test.score if test.defined else np.nan for _, test in tests]),
-            units=tuple(digest(name)[:LENGTH] for name, is_used in zip(names, used, strict=True) if is_used),
-            results=results[:, used],
+            units=tuple(digest(name)[:LENGTH] for name, is_used in zip(names, is_used_cluster, strict=True) if is_used),
+            results=influence[:, is_used_cluster],
             precisions=precisions,
             gains=tuple(min(GAIN, (test.bounds[1] - test.rule.threshold) / 2) for _, test in tests),
             labels=labels,
@@ -139,17 +142,17 @@ def ledger_answer(
         Digest of an entry that the ledger must contain.
     record : bool
     """
-    place = check_writable(path)
-    if not record and not place.exists():
-        return _state(_with_labels(b"", tests, level, expected, str(place))[1], tests, level)
-    with locked(place) as file:
-        before, ledger = _with_labels(file.read(), tests, level, expected, str(place))
+    file_path = check_writable(path)
+    if not record and not file_path.exists():
+        return _state(_with_labels(b"", tests, level, expected, str(file_path))[1], tests, level)
+    with locked(file_path) as file:
+        earlier_ledger, ledger = _with_labels(file.read(), tests, level, expected, str(file_path))
         if tests.undefined:
-            return _of(before, tests, outcome=UNDECIDED, reason=f"{tests.undefined}; no level is spent")
+            return _of(earlier_ledger, tests, outcome=UNDECIDED, reason=f"{tests.undefined}; no level is spent")
         if not record:
             return _state(ledger, tests, level)
         ledger, candidate = _with_candidate(ledger, tests, level)
-        file.write(b"".join(entry.line for entry in ledger.entries[len(before.entries) :]))
+        file.write(b"".join(entry.line for entry in ledger.entries[len(earlier_ledger.entries) :]))
     return _of(ledger, tests, outcome=candidate.outcome, reason=candidate.reason)
 
 
@@ -177,10 +180,10 @@ def _with_candidate(ledger: Ledger, tests: LedgerTests, level: float) -> tuple[L
         if candidate.fingerprint == tests.fingerprint:
             return ledger, candidate
     sequence = _Sequence(ledger, level)
-    critical, spent = sequence.critical_values(tests)
+    critical_scores, spent_levels = sequence.critical_values(tests)
     outcome, reason = OPEN, ""
-    if not (tests.scores > critical).all():
-        power = tests.power(critical)
+    if not (tests.scores > critical_scores).all():
+        power = tests.power(critical_scores)
         outcome = CLOSED if power >= POWER else UNDECIDED
         reason = (
             f"candidate {len(ledger.candidates) + 1} of this generation of labels is not shown to satisfy the rules"
@@ -196,8 +199,8 @@ def _with_candidate(ledger: Ledger, tests: LedgerTests, level: float) -> tuple[L
         path=sequence.path,
         units=tests.units,
         results=tuple(tuple(float(f"{value:.6g}") for value in row) for row in tests.results),
-        critical=tuple(critical),
-        spent=tuple(spent),
+        critical=tuple(critical_scores),
+        spent=tuple(spent_levels),
         outcome=outcome,
         reason=reason,
     )
@@ -227,12 +230,12 @@ class _Sequence:
     def results(self, tests: LedgerTests) -> Floats:
         """Return influence values, (all tests, units). The last rows are the tests of the new candidate."""
         parts = [*((c.units, np.array(c.results)) for c in self.candidates), (tests.units, tests.results)]
-        place = {unit: k for k, unit in enumerate(dict.fromkeys(unit for units, _ in parts for unit in units))}
+        column_of_unit = {unit: k for k, unit in enumerate(dict.fromkeys(unit for units, _ in parts for unit in units))}
         rows = []
         for units, values in parts:
-            part = np.zeros((len(values), len(place)))
-            part[:, [place[unit] for unit in units]] = values
-            rows.append(part)
+            influence = np.zeros((len(values), len(column_of_unit)))
+            influence[:, [column_of_unit[unit] for unit in units]] = values
+            rows.append(influence)
         return np.concatenate(rows)
 
     def critical_values(self, tests: LedgerTests) -> tuple[list[float], list[float]]:
@@ -247,19 +250,21 @@ class _Sequence:
 
         The next candidates are assumed to have the mean correlation of the earlier candidates.
         """
-        earlier = correlation_of(self.results(tests))
-        pairs = earlier[np.triu_indices(len(earlier), 1)]
-        typical = float(np.clip(pairs.mean(), 0.0, 0.99)) if len(self.candidates) > 1 else TYPICAL_CORRELATION
+        correlation_so_far = correlation_of(self.results(tests))
+        pair_correlations = correlation_so_far[np.triu_indices(len(correlation_so_far), 1)]
+        typical_correlation = (
+            float(np.clip(pair_correlations.mean(), 0.0, 0.99)) if len(self.candidates) > 1 else TYPICAL_CORRELATION
+        )
         critical, spent = self.critical, self.spent
-        for ahead in range(HORIZON):
+        for n_ahead in range(HORIZON):
             n = len(critical) + len(tests.rules)
-            correlation = np.full((n, n), typical)
+            correlation = np.full((n, n), typical_correlation)
             np.fill_diagonal(correlation, 1.0)
             level = next_level(self.level, spent)
             precisions = [precision.with_labels(times) for precision in tests.precisions]
             values, levels = next_critical_values(correlation, critical, level, precisions, seed=self.seed)
             if tests.power(values, times=times) <= POWER:
-                return ahead
+                return n_ahead
             critical, spent = critical + values, [*spent, sum(levels)]
         return HORIZON
 
@@ -272,8 +277,8 @@ def next_critical_values(
     for k, precision in enumerate(precisions):
         n = len(values) + 1
         test = NextTest(correlation[:n, :n], values, rng=np.random.default_rng(seed))
-        part = max(0.0, level - sum(spent)) / (len(precisions) - k)
-        values.append(precision.attained(test.critical(part)))
+        next_level_share = max(0.0, level - sum(spent)) / (len(precisions) - k)
+        values.append(precision.attained(test.critical(next_level_share)))
         spent.append(test.crossing(values[-1]))
     return values[len(critical) :], spent
 
@@ -297,23 +302,28 @@ def _gain(tests: LedgerTests) -> str:
 
 def _state(ledger: Ledger, tests: LedgerTests, level: float) -> LedgerAnswer:
     """Return the state of the ledger, with sentences about the remaining power."""
-    sequence, labels, used = _Sequence(ledger, level), len(tests.labels), len(ledger.candidates)
+    sequence, n_labels, n_used = _Sequence(ledger, level), len(tests.labels), len(ledger.candidates)
 
-    def until(n: int) -> str:
+    def until_text(n: int) -> str:
         if not n:
             return "for no further candidate"
-        return f"until candidate {used + n}" + (" or later" if n == HORIZON else "")
+        return f"until candidate {n_used + n}" + (" or later" if n == HORIZON else "")
 
-    words = [
+    sentences = [
         f"A true value {_gain(tests)} above the threshold is found with a probability above {POWER} "
-        f"{until(sequence.last_candidate(tests))}, if no further candidate opens the gate."
+        f"{until_text(sequence.last_candidate(tests))}, if no further candidate opens the gate."
     ]
-    if labels <= ADDED:
-        words.append(f"With {ADDED} new labels, a new generation starts.")
+    if n_labels <= ADDED:
+        sentences.append(f"With {ADDED} new labels, a new generation starts.")
     else:
-        more = sequence.last_candidate(tests, times=(labels + ADDED) / labels)
-        words.append(f"With {ADDED} new labels, this holds {until(more)}. {labels} new labels start a new generation.")
-    total = sum(sum(candidate.spent) for candidate in ledger.candidates.values())
-    if total > level:
-        words.append(f"The merged branches together have spent a level of {total:.3f}, more than {level:.3g}.")
-    return _of(ledger, tests, outcome=UNTESTED, reason=" ".join(words), remaining=" ".join(words))
+        last_with_more = sequence.last_candidate(tests, times=(n_labels + ADDED) / n_labels)
+        sentences.append(
+            f"With {ADDED} new labels, this holds {until_text(last_with_more)}. {n_labels} new labels start a new "
+            "generation."
+        )
+    spent_total = sum(sum(candidate.spent) for candidate in ledger.candidates.values())
+    if spent_total > level:
+        sentences.append(
+            f"The merged branches together have spent a level of {spent_total:.3f}, more than {level:.3g}."
+        )
+    return _of(ledger, tests, outcome=UNTESTED, reason=" ".join(sentences), remaining=" ".join(sentences))

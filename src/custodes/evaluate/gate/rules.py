@@ -131,10 +131,10 @@ def requirement(text: str) -> GateRule:
     >>> requirement("kendall_item >= 0.3").threshold
     0.3
     """
-    match = WRITTEN.fullmatch(text) if isinstance(text, str) else None
-    if match is None:
+    rule_match = WRITTEN.fullmatch(text) if isinstance(text, str) else None
+    if rule_match is None:
         raise OptionError(f"require={text!r}: write STATISTIC>=NUMBER, such as 'kendall_item>=0.3'")
-    name, relation, number = match.groups()
+    name, relation, number = rule_match.groups()
     allowed = (*ALLOWED, *OF_LABELS, *WITHOUT_HUMANS)
     if name not in allowed:
         raise OptionError(
@@ -143,9 +143,9 @@ def requirement(text: str) -> GateRule:
         )
     relations = WITHOUT_HUMANS.get(name, HIGH)
     if RELATIONS.get(relation) not in relations:
-        rule = f"{name}{relations[0]}{number.lstrip('<>=≥≤ ')}"
-        better = "higher" if relations == HIGH else "lower"
-        raise OptionError(f"require={text!r}: for {name}, {better} is better; write {rule}")
+        rule_text = f"{name}{relations[0]}{number.lstrip('<>=≥≤ ')}"
+        better_text = "higher" if relations == HIGH else "lower"
+        raise OptionError(f"require={text!r}: for {name}, {better_text} is better; write {rule_text}")
     try:
         threshold = float(number)
     except ValueError:
@@ -163,16 +163,18 @@ def kind_of_rules(study: Study, rules: Sequence[GateRule], statistic: str | None
 
     The statistics of the rules determine the kind. If no rule names a statistic, the study determines it. `statistic`
     and `not_worse_than` belong to a test of non-inferiority."""
-    named = {rule.statistic for rule in rules if rule.statistic} | ({statistic} if statistic else set())
-    kinds = {kind: sorted(named & set(names)) for kind, names in FAMILIES.items() if named & set(names)}
-    if len(kinds) > 1:
-        several = " and ".join(f"on {kind} ({listed(names)})" for kind, names in kinds.items())
-        raise OptionError(f"gate: rules {several} cannot be tested together; use a gate for each kind of rule")
-    if ALONE in kinds and not_worse_than:
+    statistics = {rule.statistic for rule in rules if rule.statistic} | ({statistic} if statistic else set())
+    statistics_of_kind = {
+        kind: sorted(statistics & set(names)) for kind, names in FAMILIES.items() if statistics & set(names)
+    }
+    if len(statistics_of_kind) > 1:
+        kinds_text = " and ".join(f"on {kind} ({listed(names)})" for kind, names in statistics_of_kind.items())
+        raise OptionError(f"gate: rules {kinds_text} cannot be tested together; use a gate for each kind of rule")
+    if ALONE in statistics_of_kind and not_worse_than:
         raise OptionError(
             f"not_worse_than={not_worse_than!r} needs human ratings, but the other rules use none; use two gates"
         )
-    return next(iter(kinds), "labels" if study.labels else SCORED)
+    return next(iter(statistics_of_kind), "labels" if study.labels else SCORED)
 
 
 def one_metric(study: Study, pattern: str, *, option: str) -> str:
@@ -186,41 +188,44 @@ def one_metric(study: Study, pattern: str, *, option: str) -> str:
 def measured(rule: GateRule, metric: str, sample: Sample) -> Measured:
     """Return the estimate of a rule in one aspect, with resamples."""
     comparison = sample.comparison
-    named = [metric] if rule.against is None else [metric, rule.against]
-    if missing := [name for name in named if name not in comparison.metrics]:
+    metric_names = [metric] if rule.against is None else [metric, rule.against]
+    if missing := [name for name in metric_names if name not in comparison.metrics]:
         return Measured(statistic=rule.statistic or "", n=0, estimate=None, reason=_nothing(missing))
-    at = np.array([comparison.metrics.index(name) for name in named])
-    shared = reduce(Ground.shared_with, (grounds_of(comparison)[m] for m in at))
-    ground = replace(sample, comparison=comparison.only(at, **shared._asdict()))
-    name = rule.statistic or _standing_by(ground)
-    statistic, n = STATISTICS[name], len(shared.keys)
+    metric_indices = np.array([comparison.metrics.index(name) for name in metric_names])
+    shared_ground = reduce(Ground.shared_with, (grounds_of(comparison)[m] for m in metric_indices))
+    common_sample = replace(sample, comparison=comparison.only(metric_indices, **shared_ground._asdict()))
+    name = rule.statistic or _standing_by(common_sample)
+    statistic, n = STATISTICS[name], len(shared_ground.keys)
     if rule.against is None:
-        draws, items = statistic.compute(sample)[:, at[0]], counted(statistic, sample)[at[0]]
-        population = None if statistic.population is None else statistic.population(sample)[:, at[0]]
+        statistic_draws, has_items = (
+            statistic.compute(sample)[:, metric_indices[0]],
+            counted(statistic, sample)[metric_indices[0]],
+        )
+        population = None if statistic.population is None else statistic.population(sample)[:, metric_indices[0]]
     else:
-        differences, counts = difference(statistic, ground, np.array([0]), np.array([1]))
-        draws, items = differences[:, 0], counts[0]
-        both = None if statistic.population is None else statistic.population(ground)
-        population = None if both is None else both[:, 0] - both[:, 1]
-    if not np.isfinite(draws[0]):
-        return Measured(statistic=name, n=n, estimate=None, reason=_undefined(statistic, ground, named))
+        differences, counts = difference(statistic, common_sample, np.array([0]), np.array([1]))
+        statistic_draws, has_items = differences[:, 0], counts[0]
+        population_pair = None if statistic.population is None else statistic.population(common_sample)
+        population = None if population_pair is None else population_pair[:, 0] - population_pair[:, 1]
+    if not np.isfinite(statistic_draws[0]):
+        return Measured(statistic=name, n=n, estimate=None, reason=_undefined(statistic, common_sample, metric_names))
     least, largest = statistic.bounds
     estimate = ResampledEstimate(
-        draws=draws,
+        draws=statistic_draws,
         population=population,
-        n_units=_clusters(ground, items),
+        n_units=_clusters(common_sample, has_items),
         bounds=statistic.bounds if rule.against is None else intervals.ANY,
         width=largest - least,
     )
     if estimate.n_units < statistic.fewest:  # coverage of an interval would be too low
-        estimate = replace(estimate, draws=draws[:1], population=None)
+        estimate = replace(estimate, draws=statistic_draws[:1], population=None)
     return Measured(statistic=name, n=n, estimate=estimate)
 
 
 def _standing_by(ground: Sample) -> str:
     """Return the name of the statistic by which `agreement` ranks metrics."""
-    alone = replace(ground, times=ground.times[:1])
-    draws = {name: STATISTICS[name].compute(alone) for name in (ORDERING, CHOOSING)}
+    point_sample = replace(ground, times=ground.times[:1])
+    draws = {name: STATISTICS[name].compute(point_sample) for name in (ORDERING, CHOOSING)}
     return ranked_by(draws, len(ground.comparison.systems))
 
 

@@ -57,14 +57,16 @@ def correlation(first: Floats, second: Floats, units: Ints, number: Floats) -> f
     0.2857
     """
     n_units = int(units.max(initial=-1)) + 1
-    a, b = (unit_sums(part, units=units, n_units=n_units) for part in (first, second))
-    times = number_by_unit(number, units=units, n_units=n_units)
-    sizes = [float(np.sqrt((part**2 * times).sum())) for part in (a, b)]
-    if not all(sizes):
+    first_sums, second_sums = (unit_sums(part, units=units, n_units=n_units) for part in (first, second))
+    n_of_unit = number_by_unit(number, units=units, n_units=n_units)
+    norms = [float(np.sqrt((part**2 * n_of_unit).sum())) for part in (first_sums, second_sums)]
+    if not all(norms):
         return 0.0
-    a, b = a / sizes[0], b / sizes[1]
-    r = float((a * b * times).sum())
-    variance = float(((a * b - r / 2 * (a**2 + b**2)) ** 2 * times).sum())  # by the delta method
+    first_sums, second_sums = first_sums / norms[0], second_sums / norms[1]
+    r = float((first_sums * second_sums * n_of_unit).sum())
+    variance = float(
+        ((first_sums * second_sums - r / 2 * (first_sums**2 + second_sums**2)) ** 2 * n_of_unit).sum()
+    )  # by the delta method
     return float(np.clip(r**3 / (r**2 + variance), -0.99, 0.99)) if r else 0.0
 
 
@@ -74,8 +76,8 @@ def rate_difference(
     """Return the corrected difference, (1 + draws,), from draws of both rates, correlated through shared clusters."""
     if not np.isfinite(first.corrected.value + second.corrected.value):
         return np.full(2, np.nan)
-    shared = correlation(first.influence, second.influence, outputs.unit, outputs.number)
-    draws = copula_correlated(first.rate_draws, second.rate_draws, shared, rng)
+    shared_correlation = correlation(first.influence, second.influence, outputs.unit, outputs.number)
+    draws = copula_correlated(first.rate_draws, second.rate_draws, shared_correlation, rng)
     return np.append(first.corrected.value - second.corrected.value, first.rate_draws - draws)
 
 
@@ -85,13 +87,14 @@ def human_difference(
     """Return the difference of the rates by human labels alone, (1 + draws,); NaN if one rate is undefined."""
     if not np.isfinite(first.human.value + second.human.value):
         return np.full(2, np.nan)
-    draws = []
-    for part in (first, second):
-        n, rate = part.human_n, part.human.value
-        draws.append(rng.beta(n * rate + PRIOR, n * (1 - rate) + PRIOR, size=len(part.rate_draws)))
-    shared = correlation(first.human_influence, second.human_influence, outputs.unit, outputs.number)
+    draws_of_system = []
+    for system_rates in (first, second):
+        n, rate = system_rates.human_n, system_rates.human.value
+        draws_of_system.append(rng.beta(n * rate + PRIOR, n * (1 - rate) + PRIOR, size=len(system_rates.rate_draws)))
+    shared_correlation = correlation(first.human_influence, second.human_influence, outputs.unit, outputs.number)
     return np.append(
-        first.human.value - second.human.value, draws[0] - copula_correlated(draws[0], draws[1], shared, rng)
+        first.human.value - second.human.value,
+        draws_of_system[0] - copula_correlated(draws_of_system[0], draws_of_system[1], shared_correlation, rng),
     )
 
 
@@ -135,13 +138,15 @@ def decided(rows: list[dict[str, Any]], *, alpha: float) -> Iterator[dict[str, A
     Tests of the corrected difference are adjusted over the pairs and labels of a metric. Tests of error rates are
     adjusted over all metrics, all pairs and both error rates.
     """
-    metrics, adjusted = np.array([row["metric"] for row in rows]), np.array([row["p_value"] for row in rows])
+    metrics, adjusted_p = np.array([row["metric"] for row in rows]), np.array([row["p_value"] for row in rows])
     for metric in dict.fromkeys(metrics.tolist()):
-        adjusted[metrics == metric] = adjust(adjusted[metrics == metric], correction="holm")
-    errors = adjust(np.array([[row["p_tpr"], row["p_tnr"]] for row in rows]).ravel(), correction="holm").reshape(-1, 2)
-    for row, p, (p_tpr, p_tnr) in zip(rows, adjusted, errors, strict=True):
-        size = row["corrected_difference"]
-        decision = "" if np.isnan(p) else "=" if p > alpha else "+" if size > 0 else "-"
+        adjusted_p[metrics == metric] = adjust(adjusted_p[metrics == metric], correction="holm")
+    error_rate_p = adjust(np.array([[row["p_tpr"], row["p_tnr"]] for row in rows]).ravel(), correction="holm").reshape(
+        -1, 2
+    )
+    for row, p, (p_tpr, p_tnr) in zip(rows, adjusted_p, error_rate_p, strict=True):
+        difference = row["corrected_difference"]
+        decision = "" if np.isnan(p) else "=" if p > alpha else "+" if difference > 0 else "-"
         # A higher TPR and a lower TNR both raise the judge's rate.
         signs = {np.sign(row["tpr_difference"])} if p_tpr <= alpha else set()
         signs |= {-np.sign(row["tnr_difference"])} if p_tnr <= alpha else set()
@@ -189,13 +194,13 @@ def slice_rows(
     study: Study, outputs: LabelledOutputs, judge: JudgeLabels, by: str, settings: EstimateSettings
 ) -> Iterator[dict[str, Any]]:
     """Yield the rows of the table `slices` for one judge, with unadjusted p-values."""
-    names, position = slices_of(study, outputs.table, by)
-    evaluated, confidence = judge.of_thresholds, settings["confidence"]
+    names, slice_of_output = slices_of(study, outputs.table, by)
+    judge_of_thresholds, confidence = judge.of_thresholds, settings["confidence"]
     for k, name in enumerate(names):
-        if np.isfinite(evaluated.labels[position == k]).any():
+        if np.isfinite(judge_of_thresholds.labels[slice_of_output == k]).any():
             inside, outside = (
-                evaluated.rates(outputs, rows, **settings)
-                for rows in (position == k, (position != k) & (position >= 0))
+                judge_of_thresholds.rates(outputs, rows, **settings)
+                for rows in (slice_of_output == k, (slice_of_output != k) & (slice_of_output >= 0))
             )
             yield slice_row(outputs, judge.name, name, inside, outside, confidence=confidence, rng=settings["rng"])
 

@@ -88,10 +88,12 @@ class StratifiedLabels:
     def counts(self) -> LabelCounts:
         """Weighted counts of human labels, and of all outputs, in each stratum."""
         rows = np.flatnonzero(self.outputs.labelled)
-        columns = (self.outputs.gold[rows] * self.weights[rows, np.newaxis]).T
-        labelled = [np.bincount(self.stratum[rows], weights=column, minlength=self.n_strata) for column in columns]
-        totalled = self.totalled * self.outputs.number
-        total = np.bincount(self.stratum, weights=totalled, minlength=self.n_strata)
+        weighted_labels = (self.outputs.gold[rows] * self.weights[rows, np.newaxis]).T
+        labelled = [
+            np.bincount(self.stratum[rows], weights=column, minlength=self.n_strata) for column in weighted_labels
+        ]
+        output_weights = self.totalled * self.outputs.number
+        total = np.bincount(self.stratum, weights=output_weights, minlength=self.n_strata)
         return LabelCounts(np.stack(labelled, axis=1).astype(np.float64), total.astype(np.float64))
 
     @property
@@ -117,12 +119,12 @@ class StratifiedLabels:
 
     def effective(self, influence: Floats) -> LabelCounts:
         """Return the counts divided by the design effect of shared clusters and of unequal weights (Kish 1965)."""
-        by_cluster = _divisor(self.outputs, influence, self.confidence, kind=self.outputs.labelled)
-        first, second = (
+        design_effect = _divisor(self.outputs, influence, self.confidence, kind=self.outputs.labelled)
+        weight_sums, squared_weight_sums = (
             np.bincount(self.stratum, weights=self.weights**k, minlength=self.n_strata)[:, np.newaxis] for k in (1, 2)
         )
-        labelled = self.counts.labelled * np.nan_to_num(ratio(first, second)) / by_cluster
-        return LabelCounts(labelled, self.counts.total / by_cluster)
+        labelled = self.counts.labelled * np.nan_to_num(ratio(weight_sums, squared_weight_sums)) / design_effect
+        return LabelCounts(labelled, self.counts.total / design_effect)
 
     def posterior(self, counts: LabelCounts, *, prior: float = PRIOR) -> JointPosterior:
         """Return the joint posterior of effective counts."""
@@ -257,57 +259,57 @@ def judge_rates(
         See `EstimateSettings`.
     """
     sampling, confidence = settings["sampling"], settings["confidence"]
-    judged = ~np.isnan(labels)
-    rows, codes = outputs.only(judged), labels[judged].astype(np.intp)
-    has_label = rows.labelled
-    weights = np.where(has_label, rows.weight, 0.0)
+    is_judged = ~np.isnan(labels)
+    judged_outputs, codes = outputs.only(is_judged), labels[is_judged].astype(np.intp)
+    has_label = judged_outputs.labelled
+    weights = np.where(has_label, judged_outputs.weight, 0.0)
     weights = np.nan_to_num(weights * ratio(has_label.sum(), weights.sum()))
     # Outputs of a separate golden set do not count in the rate of all other outputs.
-    meant = ~has_label if sampling == "by-label" else np.ones(len(codes), dtype=bool)
-    pairs = StratifiedLabels(
-        outputs=rows,
+    is_estimated = ~has_label if sampling == "by-label" else np.ones(len(codes), dtype=bool)
+    by_label = StratifiedLabels(
+        outputs=judged_outputs,
         stratum=codes,
         weights=weights,
-        totalled=weights if sampling == "random" else meant.astype(np.float64),
+        totalled=weights if sampling == "random" else is_estimated.astype(np.float64),
         n_strata=len(outputs.words),
         **settings,
     )
-    stratified = replace(pairs, totalled=meant.astype(np.float64))
+    stratified = replace(by_label, totalled=is_estimated.astype(np.float64))
     if sampling != "by-label":
-        parts = codes if strata is None else strata[judged]
-        stratum = designed_strata(parts, rows.weight, has_label, fewest=FEWEST_DESIGNED)
+        initial_strata = codes if strata is None else strata[is_judged]
+        stratum = designed_strata(initial_strata, judged_outputs.weight, has_label, fewest=FEWEST_DESIGNED)
         fewest = len(outputs.words) if strata is None else 1
         stratified = replace(stratified, stratum=stratum, n_strata=max(int(stratum.max(initial=0)) + 1, fewest))
-    if sampling == "by-label" and np.isnan(pairs.estimate).any():  # no other outputs, or no better than chance
-        pairs = replace(pairs, sampling="random", totalled=weights)
-    n_judged, n_labelled = int(rows.number[meant].sum()), int(has_label.sum())
+    if sampling == "by-label" and np.isnan(by_label.estimate).any():  # no other outputs, or no better than chance
+        by_label = replace(by_label, sampling="random", totalled=weights)
+    n_judged, n_labelled = int(judged_outputs.number[is_estimated].sum()), int(has_label.sum())
     influence = stratified.influence(positive_rate)
-    whole = replace(stratified, stratum=np.zeros_like(codes), n_strata=1, sampling="random", totalled=weights)
-    human_influence = whole.influence(positive_rate)
-    human_n, judge_n = float(whole.effective(human_influence).labelled.sum()), 0.0
+    unstratified = replace(stratified, stratum=np.zeros_like(codes), n_strata=1, sampling="random", totalled=weights)
+    human_influence = unstratified.influence(positive_rate)
+    human_n, judge_n = float(unstratified.effective(human_influence).labelled.sum()), 0.0
     corrected = human = judge = UNDEFINED
-    draws = np.full(1, np.nan)
+    rate_draws = np.full(1, np.nan)
     counts = stratified.counts
     if n_labelled and n_judged:
-        designed = stratified.n_strata > pairs.n_strata or sampling == "by-judge"
-        prior = NEUTRAL_PRIOR if designed and strata is None else PRIOR
+        is_designed = stratified.n_strata > by_label.n_strata or sampling == "by-judge"
+        prior = NEUTRAL_PRIOR if is_designed and strata is None else PRIOR
         values = positive_rate(stratified.posterior(stratified.effective(influence), prior=prior).values)
-        draws, corrected = values[1:], bounded(values, confidence)
+        rate_draws, corrected = values[1:], bounded(values, confidence)
     if n_labelled and sampling == "random":
-        human = _wilson(float(positive_rate(whole.estimate)), human_n, confidence)
-    without = counts.labelled.sum(axis=1) == 0
+        human = _wilson(float(positive_rate(unstratified.estimate)), human_n, confidence)
+    is_unlabelled_stratum = counts.labelled.sum(axis=1) == 0
     if n_judged:
-        positive, number = (codes[meant] == 1).astype(np.float64), rows.number[meant]
-        rate = float((positive * number).sum() / n_judged)
-        judge_n = n_judged / _divisor(rows.only(meant), positive - rate, confidence)
+        is_positive, n_outputs = (codes[is_estimated] == 1).astype(np.float64), judged_outputs.number[is_estimated]
+        rate = float((is_positive * n_outputs).sum() / n_judged)
+        judge_n = n_judged / _divisor(judged_outputs.only(is_estimated), is_positive - rate, confidence)
         judge = _wilson(rate, judge_n, confidence)
-    full = np.zeros((2, len(judged)))
-    full[:, judged] = influence, human_influence
+    full_influence = np.zeros((2, len(is_judged)))
+    full_influence[:, is_judged] = influence, human_influence
     return JudgeRates(
-        rate_draws=draws,
-        pairs=pairs,
-        influence=full[0],
-        human_influence=full[1],
+        rate_draws=rate_draws,
+        pairs=by_label,
+        influence=full_influence[0],
+        human_influence=full_influence[1],
         corrected=corrected,
         human=human,
         judge=judge,
@@ -316,7 +318,9 @@ def judge_rates(
         rarer=float(counts.labelled.sum(axis=0).min()),
         judge_n=judge_n,
         human_n=human_n,
-        unlabelled=0.0 if sampling == "by-label" else float(ratio(counts.total[without].sum(), counts.total.sum())),
+        unlabelled=0.0
+        if sampling == "by-label"
+        else float(ratio(counts.total[is_unlabelled_stratum].sum(), counts.total.sum())),
     )
 
 
@@ -356,11 +360,11 @@ class JudgeLabels:
     ) -> JudgeRates:
         """Return the rates of the outputs in `rows` (n,), by default of all outputs."""
         labels = self.labels if rows is None else np.where(rows, self.labels, np.nan)
-        part = judge_rates(outputs, labels, strata=self.strata, **settings)
+        judge_estimates = judge_rates(outputs, labels, strata=self.strata, **settings)
         if self.name == HUMAN:
-            return replace(part, pairs=None, judge=UNDEFINED, unlabelled=0.0)
-        unknown = self.scores is not None and not np.isfinite(self.threshold)
-        return replace(part, judge=UNDEFINED) if unknown else part
+            return replace(judge_estimates, pairs=None, judge=UNDEFINED, unlabelled=0.0)
+        has_no_threshold = self.scores is not None and not np.isfinite(self.threshold)
+        return replace(judge_estimates, judge=UNDEFINED) if has_no_threshold else judge_estimates
 
     @property
     def of_thresholds(self) -> JudgeLabels:
@@ -375,27 +379,29 @@ def judges_of(outputs: LabelledOutputs, threshold: str | None) -> Iterator[Judge
     form strata.
     """
     if not outputs.metrics:
-        one = np.zeros(len(outputs.system))
-        yield JudgeLabels(name=HUMAN, labels=one, evaluated=one, strata=one.astype(np.intp))
+        same_label = np.zeros(len(outputs.system))
+        yield JudgeLabels(name=HUMAN, labels=same_label, evaluated=same_label, strata=same_label.astype(np.intp))
     for name, values, is_score in zip(outputs.metrics, outputs.judged, outputs.is_score, strict=True):
         if not is_score:
             yield JudgeLabels(name=name, labels=values, evaluated=values)
             continue
         has_value = ~np.isnan(values)
-        usable = has_value & outputs.labelled
-        positive = outputs.gold[usable, 1] > 0.5
-        at = parsed_threshold(threshold) if threshold else np.nan
+        is_usable = has_value & outputs.labelled
+        is_positive = outputs.gold[is_usable, 1] > 0.5
+        cutoff = parsed_threshold(threshold) if threshold else np.nan
         evaluated = np.full(len(values), np.nan)
-        if isinstance(at, ThresholdTarget):
-            target, at = at, at.threshold(values[usable], positive)
-            evaluated[has_value] = values[has_value] >= at
-            evaluated[usable] = cross_fitted_labels(values[usable], positive, target, fold=outputs.unit[usable] % FOLDS)
+        if isinstance(cutoff, ThresholdTarget):
+            target, cutoff = cutoff, cutoff.threshold(values[is_usable], is_positive)
+            evaluated[has_value] = values[has_value] >= cutoff
+            evaluated[is_usable] = cross_fitted_labels(
+                values[is_usable], is_positive, target, fold=outputs.unit[is_usable] % FOLDS
+            )
         else:
-            evaluated[has_value] = values[has_value] >= at
-        labels = np.where(has_value, values >= at, np.nan)  # all negative without a threshold
+            evaluated[has_value] = values[has_value] >= cutoff
+        labels = np.where(has_value, values >= cutoff, np.nan)  # all negative without a threshold
         strata = np.zeros(len(values), dtype=np.intp)
-        strata[has_value] = score_strata(values[has_value], n_labelled=int(usable.sum()))
-        yield JudgeLabels(name=name, labels=labels, evaluated=evaluated, strata=strata, scores=values, threshold=at)
+        strata[has_value] = score_strata(values[has_value], n_labelled=int(is_usable.sum()))
+        yield JudgeLabels(name=name, labels=labels, evaluated=evaluated, strata=strata, scores=values, threshold=cutoff)
 
 
 def parsed_threshold(text: str) -> float | ThresholdTarget:
@@ -417,18 +423,18 @@ def sampling_p_value(outputs: LabelledOutputs, labels: Floats) -> float:
     """
     from scipy.special import ndtr
 
-    judged = ~np.isnan(labels)
-    inside, units, number = outputs.labelled[judged], outputs.unit[judged], outputs.number[judged]
-    if inside.all() or not inside.any():
+    is_judged = ~np.isnan(labels)
+    is_labelled, units, number = outputs.labelled[is_judged], outputs.unit[is_judged], outputs.number[is_judged]
+    if is_labelled.all() or not is_labelled.any():
         return np.nan
-    n_outside = number[~inside].sum()
-    values = labels[judged]
+    n_outside = number[~is_labelled].sum()
+    values = labels[is_judged]
     distinct = np.unique(values)
     p_values = []
     for value in distinct[1:] if len(distinct) == 2 else distinct:
-        equal = (values == value).astype(np.float64)
-        mean = (equal * number).sum() / number.sum()
-        influence = (equal - mean) * np.where(inside, 1 / inside.sum(), -1 / n_outside)
+        has_label = (values == value).astype(np.float64)
+        mean = (has_label * number).sum() / number.sum()
+        influence = (has_label - mean) * np.where(is_labelled, 1 / is_labelled.sum(), -1 / n_outside)
         effect = float(influence_design_effect(influence, units, number=number).effect) if outputs.clustered else 1.0
         error = np.sqrt((influence**2 * number).sum() * effect)
         p_values.append(2 * float(ndtr(-abs((influence * number).sum()) / error)) if error > 0 else 1.0)

@@ -83,31 +83,31 @@ def judged_outputs(study: Study, outputs: LabelledOutputs, judge: int, signal: s
         If there is no measure of confidence.
     """
     metric, labels = outputs.metrics[judge], outputs.judged[judge]
-    judged = ~np.isnan(labels)
-    rows = outputs.only(judged)
+    is_judged = ~np.isnan(labels)
+    rows = outputs.only(is_judged)
     if rows.table["item"].is_duplicated().any():
         raise InputError(
             "route: some items have several outputs, but probabilities are given by item; select one system with "
             "systems=NAME, or give each output a separate item"
         )
-    codes = labels[judged].astype(np.intp)
-    chosen = signal or _signal(study, rows, judge)
+    codes = labels[is_judged].astype(np.intp)
+    signal_name = signal or _signal(study, rows, judge)
     note = ""
-    if chosen == REPEATS:
+    if signal_name == REPEATS:
         values = _repeated(study, rows, metric)
-    elif chosen == JUDGES:
-        others = rows.judged[~rows.is_score]
-        values = ratio((others == rows.judged[judge]).sum(axis=0), (~np.isnan(others)).sum(axis=0))
+    elif signal_name == JUDGES:
+        judge_labels = rows.judged[~rows.is_score]
+        values = ratio((judge_labels == rows.judged[judge]).sum(axis=0), (~np.isnan(judge_labels)).sum(axis=0))
     else:
-        values, note = _certainty(_column(study, rows, chosen), codes, chosen, positive=rows.words[1])
+        values, note = _certainty(_column(study, rows, signal_name), codes, signal_name, positive=rows.words[1])
     if not np.isfinite(values).any():
         raise InputError(
-            f"route: {chosen} has no confidence for the labels of {metric}; name another measure with signal=NAME"
+            f"route: {signal_name} has no confidence for the labels of {metric}; name another measure with signal=NAME"
         )
     return JudgedOutputs(
         outputs=rows,
         metric=metric,
-        signal=chosen,
+        signal=signal_name,
         codes=codes,
         certainty=np.where(np.isfinite(values), values, -np.inf),
         notes=noted(("signal", bool(note), note), aspect=rows.aspect),
@@ -138,8 +138,8 @@ def _of_rater(study: Study, outputs: LabelledOutputs, metric: str) -> pl.DataFra
 def _repeated(study: Study, outputs: LabelledOutputs, metric: str) -> Floats:
     """Return the proportion of repeats of each output that give the most frequent label of the output."""
     votes = _of_rater(study, outputs, metric).group_by(*KEY, "score").len()
-    shares = votes.group_by(KEY).agg(pl.col("len").max() / pl.col("len").sum())
-    joined = outputs.table.join(shares, on=KEY, how="left", maintain_order="left")
+    share_of_output = votes.group_by(KEY).agg(pl.col("len").max() / pl.col("len").sum())
+    joined = outputs.table.join(share_of_output, on=KEY, how="left", maintain_order="left")
     return np.asarray(joined["len"].fill_null(np.nan))
 
 
@@ -160,11 +160,11 @@ def _certainty(values: Floats, codes: Ints, name: str, *, positive: str) -> tupl
     """
     has_value = np.isfinite(values)
     curve = roc(values[has_value], codes[has_value] == 1)
-    separating = np.nan_to_num(curve.tpr - curve.fpr).max(initial=0.0) >= SEPARATING
-    if re.search("confidence|certainty", name, re.IGNORECASE) or not separating:
+    is_separating = np.nan_to_num(curve.tpr - curve.fpr).max(initial=0.0) >= SEPARATING
+    if re.search("confidence|certainty", name, re.IGNORECASE) or not is_separating:
         return values, f"{name} is read as the confidence in the label"
-    at = ThresholdTarget.parse("youden").threshold(values[has_value], codes[has_value] == 1)
-    return np.abs(values - at), (
-        f"{name} is read as a score of {positive!r}, and the distance from {at:.3g} is the confidence; to give the "
+    cutoff = ThresholdTarget.parse("youden").threshold(values[has_value], codes[has_value] == 1)
+    return np.abs(values - cutoff), (
+        f"{name} is read as a score of {positive!r}, and the distance from {cutoff:.3g} is the confidence; to give the "
         "confidence, use a column with 'confidence' in its name"
     )

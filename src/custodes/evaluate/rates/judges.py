@@ -76,9 +76,9 @@ def judge_table() -> Any:
 
 def compared_judges(outputs: LabelledOutputs, threshold: str = "youden") -> Iterator[JudgeLabels]:
     """Yield the metrics to compare with human labels; with more than two labels, only metrics that give labels."""
-    binary = len(outputs.words) == 2
-    for judge in judges_of(outputs, threshold if binary else None):
-        if judge.name != HUMAN and (binary or judge.scores is None):
+    is_binary = len(outputs.words) == 2
+    for judge in judges_of(outputs, threshold if is_binary else None):
+        if judge.name != HUMAN and (is_binary or judge.scores is None):
             yield judge
 
 
@@ -95,9 +95,9 @@ def equal_labels(outputs: LabelledOutputs) -> Ratios:
     judges = list(compared_judges(outputs))
     sums = np.zeros((2, len(judges), len(outputs.system)))
     for k, judge in enumerate(judges):
-        both = np.flatnonzero(outputs.labelled & ~np.isnan(judge.evaluated))
-        sums[0, k, both] = outputs.gold[both, judge.evaluated[both].astype(np.intp)]
-        sums[1, k, both] = 1
+        labelled_by_both = np.flatnonzero(outputs.labelled & ~np.isnan(judge.evaluated))
+        sums[0, k, labelled_by_both] = outputs.gold[labelled_by_both, judge.evaluated[labelled_by_both].astype(np.intp)]
+        sums[1, k, labelled_by_both] = 1
     return Ratios(
         labels=[(judge.name, "accuracy") for judge in judges],
         numerator=sums[0],
@@ -133,18 +133,20 @@ def roc_rows(outputs: LabelledOutputs, judge: JudgeLabels) -> list[dict[str, Any
     if not 0 < positive.sum() < len(positive):
         return []
     curve = roc(scores, positive)
-    reached = np.flatnonzero(curve.threshold >= judge.threshold)
-    chosen = int(reached[-1]) if len(reached) else 0
-    places = np.unique(np.append(np.linspace(0, len(curve.threshold) - 1, MOST_POINTS).astype(np.intp), chosen))
+    points_above_threshold = np.flatnonzero(curve.threshold >= judge.threshold)
+    chosen_index = int(points_above_threshold[-1]) if len(points_above_threshold) else 0
+    point_indices = np.unique(
+        np.append(np.linspace(0, len(curve.threshold) - 1, MOST_POINTS).astype(np.intp), chosen_index)
+    )
     return [
         {
             "metric": judge.name,
             "threshold": curve.threshold[k],
             "tpr": curve.tpr[k],
             "fpr": curve.fpr[k],
-            "chosen": bool(k == chosen),
+            "chosen": bool(k == chosen_index),
         }
-        for k in places
+        for k in point_indices
     ]
 
 
@@ -156,8 +158,8 @@ def calibration_rows(outputs: LabelledOutputs, judge: JudgeLabels, *, confidence
     if not len(scores):
         return []
     bins = score_strata(scores, n_labelled=len(scores))
-    _, position, n = np.unique(bins, return_inverse=True, return_counts=True)
-    mean, rate = (np.bincount(position, weights=values) / n for values in (scores, positive))
+    _, bin_of_output, n = np.unique(bins, return_inverse=True, return_counts=True)
+    mean, rate = (np.bincount(bin_of_output, weights=values) / n for values in (scores, positive))
     low, high = wilson_interval(rate, n, quantile=float(ndtri((1 + confidence) / 2)))
     names = ("score", "n_labelled", "human_rate", "human_rate_low", "human_rate_high")
     columns = zip(mean, n, rate, low, high, strict=True)
@@ -167,8 +169,8 @@ def calibration_rows(outputs: LabelledOutputs, judge: JudgeLabels, *, confidence
 def _labelled(outputs: LabelledOutputs, judge: JudgeLabels) -> tuple[Floats, Bools, Ints]:
     """Return the scores, the binary human labels and the clusters of outputs that have a score and a human label."""
     scores = np.full(len(outputs.unit), np.nan) if judge.scores is None else judge.scores
-    usable = outputs.labelled & ~np.isnan(scores)
-    return scores[usable], outputs.gold[usable, 1] > 0.5, outputs.unit[usable]
+    is_usable = outputs.labelled & ~np.isnan(scores)
+    return scores[is_usable], outputs.gold[is_usable, 1] > 0.5, outputs.unit[is_usable]
 
 
 def replacement_rows(
@@ -178,21 +180,21 @@ def replacement_rows(
 
     Nothing is yielded if no output has labels of two annotators.
     """
-    several = np.sum(~np.isnan(outputs.annotated), axis=0) >= 2
-    if not several.any():
+    has_several_annotators = np.sum(~np.isnan(outputs.annotated), axis=0) >= 2
+    if not has_several_annotators.any():
         return
-    rows = outputs.only(several)
+    rows = outputs.only(has_several_annotators)
     annotators = _numbers(rows, rows.annotated)
     for name, labels, is_score in zip(rows.metrics, rows.judged, rows.is_score, strict=True):
         if is_score and not rows.ordered:
             continue
-        judge = labels if is_score else _numbers(rows, labels)
-        test = partial(replacement, judge, annotators, ordered=rows.ordered, epsilon=epsilon, level=alpha)
-        published = test(units=np.arange(len(judge)))
-        by_cluster = test(units=rows.unit) if rows.clustered else published
+        judge_numbers = labels if is_score else _numbers(rows, labels)
+        test_units = partial(replacement, judge_numbers, annotators, ordered=rows.ordered, epsilon=epsilon, level=alpha)
+        test_by_output = test_units(units=np.arange(len(judge_numbers)))
+        test_by_cluster = test_units(units=rows.unit) if rows.clustered else test_by_output
         yield (
-            _judge_row(name, published, by_cluster, rows, epsilon, confidence),
-            list(_annotator_rows(name, by_cluster, rows, alpha)),
+            _judge_row(name, test_by_output, test_by_cluster, rows, epsilon, confidence),
+            list(_annotator_rows(name, test_by_cluster, rows, alpha)),
         )
 
 
@@ -205,25 +207,30 @@ def _numbers(outputs: LabelledOutputs, codes: Floats) -> Floats:
 
 
 def _judge_row(
-    name: str, published: Replacement, test: Replacement, outputs: LabelledOutputs, epsilon: float, confidence: float
+    name: str,
+    test_by_output: Replacement,
+    test: Replacement,
+    outputs: LabelledOutputs,
+    epsilon: float,
+    confidence: float,
 ) -> dict[str, Any]:
-    tested = int(np.isfinite(test.p).sum())
-    enough = tested >= FEWEST_ANNOTATORS
-    clusters = len(np.unique(outputs.unit))
-    reach = student_quantile(confidence, clusters) * test.error
+    n_tested = int(np.isfinite(test.p).sum())
+    is_enough = n_tested >= FEWEST_ANNOTATORS
+    n_clusters = len(np.unique(outputs.unit))
+    half_width = student_quantile(confidence, n_clusters) * test.error
     probability = test.advantage_probability
     return {
         "metric": name,
-        "annotators": tested,
+        "annotators": n_tested,
         "epsilon": epsilon,
-        "winning_rate": test.winning_rate if enough else np.nan,
-        "may_replace": test.winning_rate >= PASSED if enough else None,
+        "winning_rate": test.winning_rate if is_enough else np.nan,
+        "may_replace": test.winning_rate >= PASSED if is_enough else None,
         "advantage_probability": probability,
-        "advantage_probability_low": max(probability - reach, 0.0),
-        "advantage_probability_high": min(probability + reach, 1.0),
-        "winning_rate_outputs": published.winning_rate if enough else np.nan,
+        "advantage_probability_low": max(probability - half_width, 0.0),
+        "advantage_probability_high": min(probability + half_width, 1.0),
+        "winning_rate_outputs": test_by_output.winning_rate if is_enough else np.nan,
         "reason": ""
-        if enough
+        if is_enough
         else f"fewer than {FEWEST_ANNOTATORS} annotators with {FEWEST_OUTPUTS} outputs that have another human label",
     }
 

@@ -161,15 +161,15 @@ def labelling(
     between("width", width, 0, 1)
     selected = study.select(**setting, one_side=True)
 
-    def answer(outputs: LabelledOutputs, draw: np.random.Generator) -> tuple[dict[str, pl.DataFrame], list[Note]]:
+    def answer(outputs: LabelledOutputs, answer_rng: np.random.Generator) -> tuple[dict[str, pl.DataFrame], list[Note]]:
         view = binary_outputs(outputs, positive, verb="labelling")
-        place = judge_position(view, metric, verb="labelling")
-        slices, notes = _slices(selected, view, place, by)
+        judge_index = judge_position(view, metric, verb="labelling")
+        slices, notes = _slices(selected, view, judge_index, by)
         rows: dict[str, list[dict[str, Any]]] = {"needed": [], "allocation": [], "outputs": []}
-        notes_of = dict[Note, list[str]]()
-        generators = labelled_generators((str(name) for name, _ in slices), draw) if by else [draw]
+        slices_of_note = dict[Note, list[str]]()
+        generators = labelled_generators((str(name) for name, _ in slices), answer_rng) if by else [answer_rng]
         for (name, part), generator in zip(slices, generators, strict=True):
-            plan = _LabellingPlan(part, place, accuracy=accuracy, confidence=confidence)
+            plan = _LabellingPlan(part, judge_index, accuracy=accuracy, confidence=confidence)
             if target == "difference" and len(plan.systems) < 2:
                 raise OptionError("target='difference' needs two systems; give corrected_rate, tpr or tnr")
             needed = list(plan.needed(width, difference))
@@ -180,11 +180,11 @@ def labelling(
                 "allocation": plan.allocated(added),
                 "outputs": plan.drawn(added, generator).to_dicts(),
             }
-            for table_name, new in tables.items():
-                rows[table_name] += [{**row, "slice": name} for row in new]
+            for table_name, table_rows in tables.items():
+                rows[table_name] += [{**row, "slice": name} for row in table_rows]
             for note in plan.notes(target, added):
-                notes_of.setdefault(note, []).append(str(name))
-        for note, names in notes_of.items():
+                slices_of_note.setdefault(note, []).append(str(name))
+        for note, names in slices_of_note.items():
             notes.append(replace(note, message=f"{listed(names, limit=3)}: {note.message}") if by else note)
         return Labelling.part(outputs.aspect, **rows), notes
 
@@ -201,17 +201,19 @@ def _slices(
     """
     if by is None:
         return [(None, outputs)], []
-    names, position = slices_of(study, outputs.table, by)
-    judged = np.isfinite(outputs.judged[judge])
-    inside = [(name, position == k) for k, name in enumerate(names) if (judged & (position == k)).any()]
-    outside = int((judged & (position < 0)).sum())
-    message = f"{outside} outputs without a value of {by!r} are in no slice"
-    if not inside:
+    names, slice_of_output = slices_of(study, outputs.table, by)
+    is_judged = np.isfinite(outputs.judged[judge])
+    mask_of_slice = [
+        (name, slice_of_output == k) for k, name in enumerate(names) if (is_judged & (slice_of_output == k)).any()
+    ]
+    n_outside = int((is_judged & (slice_of_output < 0)).sum())
+    message = f"{n_outside} outputs without a value of {by!r} are in no slice"
+    if not mask_of_slice:
         raise InputError(
             f"by={by!r}: no output with a label of the judge has a value in this column; give another column"
         )
-    return [(name, outputs.only(rows)) for name, rows in inside], noted(
-        ("no-slice", outside, message), aspect=outputs.aspect
+    return [(name, outputs.only(rows)) for name, rows in mask_of_slice], noted(
+        ("no-slice", n_outside, message), aspect=outputs.aspect
     )
 
 
@@ -260,7 +262,7 @@ class _LabellingPlan:
         statistic: Callable[[Floats], Floats],
     ) -> Floats:
         """Return the best mixture of Neyman's allocation (optimal for many labels) and proportional allocation."""
-        mixtures = [part * neyman + (1 - part) * weights for part in MIXTURES]
+        mixtures = [neyman_share * neyman + (1 - neyman_share) * weights for neyman_share in MIXTURES]
         n = min(TYPICAL_LABELS, int(outputs.sum()))
         widths = [self._width(share, rates, outputs, statistic)(n) for share in mixtures]
         return mixtures[int(np.argmin(widths))]
@@ -268,8 +270,8 @@ class _LabellingPlan:
     @cached_property
     def together(self) -> tuple[Ints, Floats]:
         """Number of outputs, and rate of positive human labels, by label of the judge over all systems; (2,) each."""
-        n = self.n.sum(axis=0)
-        return n, np.nan_to_num(ratio((self.n * self.rates).sum(axis=0), n), nan=0.5)
+        n_outputs = self.n.sum(axis=0)
+        return n_outputs, np.nan_to_num(ratio((self.n * self.rates).sum(axis=0), n_outputs), nan=0.5)
 
     def error_share(self, *, positive: bool) -> Floats:
         """Return the best allocation of human labels for TPR or TNR over all systems, as proportions."""
@@ -307,15 +309,18 @@ class _LabellingPlan:
             )
         for i, j in combinations(range(len(self.systems)), 2):
             positive_rates = (self.weights * self.rates).sum(axis=1)[[i, j]]
-            spread = difference / (self.quantile + self.power)
-            most = int(self.n[[i, j]].sum(axis=1).min())
+            standard_error = difference / (self.quantile + self.power)
+            most_labels = int(self.n[[i, j]].sum(axis=1).min())
             yield self._row(
                 "difference",
-                " and ".join(self.outputs.systems[self.systems[at]] for at in (i, j)),
+                " and ".join(self.outputs.systems[self.systems[system_index]] for system_index in (i, j)),
                 difference,
                 int(self.labelled[[i, j]].sum(axis=1).min()),
-                *(fewest_labels(partial(self._spread, (i, j), best), spread, most=most) for best in (True, False)),
-                alone=int(np.ceil((positive_rates * (1 - positive_rates)).sum() / spread**2)),
+                *(
+                    fewest_labels(partial(self._spread, (i, j), is_best_allocation), standard_error, most=most_labels)
+                    for is_best_allocation in (True, False)
+                ),
+                alone=int(np.ceil((positive_rates * (1 - positive_rates)).sum() / standard_error**2)),
             )
 
     def _width(
@@ -330,11 +335,11 @@ class _LabellingPlan:
 
         return width
 
-    def _spread(self, pair: tuple[int, int], best: bool, n: float) -> float:
+    def _spread(self, pair: tuple[int, int], is_best_allocation: bool, n: float) -> float:
         """Return the standard deviation of the difference of two rates, if each system has `n` labels."""
         variance = 0.0
         for i in pair:
-            share = self.shares[i] if best else self.weights[i]
+            share = self.shares[i] if is_best_allocation else self.weights[i]
             variance += float(positive_rate(expected_posterior(share, self.rates[i], self.n[i], n).draws).var())
         return float(np.sqrt(variance))
 
@@ -377,12 +382,12 @@ class _LabellingPlan:
         rows = [row for row in needed if row["quantity"] == target]
         if target in ("tpr", "tnr"):
             return np.array([max(0, (row["by_judge"] or 0) - row["labelled"]) for row in rows])
-        places = combinations(range(len(self.systems)), 2 if target == "difference" else 1)
-        most = np.zeros(len(self.systems), dtype=np.int64)
-        for systems, row in zip(places, rows, strict=True):
+        system_indices = combinations(range(len(self.systems)), 2 if target == "difference" else 1)
+        most_needed = np.zeros(len(self.systems), dtype=np.int64)
+        for systems, row in zip(system_indices, rows, strict=True):
             for i in systems:
-                most[i] = max(most[i], row["by_judge"] or 0)
-        return np.asarray(np.maximum(most - self.labelled.sum(axis=1), 0))
+                most_needed[i] = max(most_needed[i], row["by_judge"] or 0)
+        return np.asarray(np.maximum(most_needed - self.labelled.sum(axis=1), 0))
 
     def added(self, target: str, n: Ints) -> Ints:
         """Return the number of outputs to label next, (systems, 2).
@@ -393,10 +398,10 @@ class _LabellingPlan:
             shares = np.nan_to_num(ratio(self.n, self.n.sum(axis=0))) * self.error_share(positive=target == "tpr")
         else:
             shares = self.shares / len(self.systems)
-        groups = (cells.reshape(len(n), -1) for cells in (shares, self.labelled, self.n - self.labelled))
+        cells_of_group = (cells.reshape(len(n), -1) for cells in (shares, self.labelled, self.n - self.labelled))
         added = [
             allocation(share, labelled=labelled, available=available, n=int(of_group), least=FEWEST)
-            for share, labelled, available, of_group in zip(*groups, n, strict=True)
+            for share, labelled, available, of_group in zip(*cells_of_group, n, strict=True)
         ]
         return np.array(added).reshape(-1, 2)
 
@@ -415,13 +420,15 @@ class _LabellingPlan:
 
     def drawn(self, added: Ints, rng: np.random.Generator) -> pl.DataFrame:
         """Return the rows of the table `outputs`, sorted by item; the order of the input has no effect."""
-        parts = []
+        sampled_outputs = []
         for i, code in np.ndindex(added.shape):
-            free = self.outputs.table.filter(pl.Series(self.rows[i, code] & ~self.outputs.labelled)).sort("item")
-            chosen = np.sort(rng.permutation(free.height)[: added[i, code]])
-            word, probability = pl.lit(self.outputs.words[code]), pl.lit(added[i, code] / max(free.height, 1))
-            parts.append(free[chosen].select("item", "system", label=word, probability=probability))
-        return pl.concat(parts).sort("item", "system")
+            unlabelled = self.outputs.table.filter(pl.Series(self.rows[i, code] & ~self.outputs.labelled)).sort("item")
+            chosen_rows = np.sort(rng.permutation(unlabelled.height)[: added[i, code]])
+            word, probability = pl.lit(self.outputs.words[code]), pl.lit(added[i, code] / max(unlabelled.height, 1))
+            sampled_outputs.append(
+                unlabelled[chosen_rows].select("item", "system", label=word, probability=probability)
+            )
+        return pl.concat(sampled_outputs).sort("item", "system")
 
     def notes(self, target: str, added: Ints) -> list[Note]:
         """Return the notes on the assumptions of the plan."""

@@ -37,10 +37,10 @@ WARNINGS = (
 def label_notes(outputs: LabelledOutputs, positive: str | None) -> list[Note]:
     """Return the notes on the human labels of an aspect."""
     n, n_labelled = int(outputs.number.sum()), int(outputs.labelled.sum())
-    clusters = len(np.unique(outputs.unit[outputs.labelled]))
-    words, binary = outputs.words, len(outputs.words) == 2
-    counts = np.nansum(outputs.gold, axis=0) if n_labelled else np.zeros(len(words))
-    rarer = float(counts.min())
+    n_clusters = len(np.unique(outputs.unit[outputs.labelled]))
+    words, is_binary = outputs.words, len(outputs.words) == 2
+    n_of_label = np.nansum(outputs.gold, axis=0) if n_labelled else np.zeros(len(words))
+    n_rarer = float(n_of_label.min())
     return noted(
         (
             "no-human-labels",
@@ -54,19 +54,20 @@ def label_notes(outputs: LabelledOutputs, positive: str | None) -> list[Note]:
         ),
         (
             "positive-by-order",
-            binary and positive is None and not known_binary(words),
+            is_binary and positive is None and not known_binary(words),
             f"{words[-1]!r} counts as the positive label; if it is {words[0]!r}, give positive={words[0]!r}",
         ),
         (
             "few-of-a-label",
-            bool(n_labelled) and binary and rarer < FEW_LABELS,
-            f"only {rarer:.0f} human labels are {words[int(np.argmin(counts))]!r}, but an estimate of the error "
+            bool(n_labelled) and is_binary and n_rarer < FEW_LABELS,
+            f"only {n_rarer:.0f} human labels are {words[int(np.argmin(n_of_label))]!r}, but an estimate of the error "
             f"rates of a judge needs at least {FEW_LABELS}; label more outputs to which a judge gives this label",
         ),
         (
             "few-labelled-clusters",
-            outputs.clustered and 0 < clusters < FEW_CLUSTERS and clusters < n_labelled,
-            f"human labels come from {clusters} clusters; with fewer than {FEW_CLUSTERS}, intervals may be too narrow",
+            outputs.clustered and 0 < n_clusters < FEW_CLUSTERS and n_clusters < n_labelled,
+            f"human labels come from {n_clusters} clusters; with fewer than {FEW_CLUSTERS}, intervals may be too "
+            "narrow",
         ),
         aspect=outputs.aspect,
     )
@@ -74,17 +75,20 @@ def label_notes(outputs: LabelledOutputs, positive: str | None) -> list[Note]:
 
 def rate_notes(outputs: LabelledOutputs, judge: JudgeLabels, by_system: Mapping[str, JudgeRates]) -> list[Note]:
     """Return the notes on strata without human labels, for which the estimate depends only on the prior."""
-    shares = {name: part.unlabelled for name, part in by_system.items() if part.n_labelled and part.unlabelled > 0}
-    parts = [
+    unlabelled_share_of_system = {
+        name: part.unlabelled for name, part in by_system.items() if part.n_labelled and part.unlabelled > 0
+    }
+    share_texts = [
         f"{'under 1%' if share < 0.01 else format(share, '.0%')} of the outputs of {name}"
-        for name, share in shares.items()
+        for name, share in unlabelled_share_of_system.items()
     ]
-    what = "a score bin" if judge.scores is not None else "a label of this judge"
+    label_text = "a score bin" if judge.scores is not None else "a label of this judge"
     return noted(
         (
             "labels-of-a-judge-unchecked",
-            bool(parts),
-            f"{judge.name}: {listed(parts)} have {what} that no human-labelled output of the same system has; for "
+            bool(share_texts),
+            f"{judge.name}: {listed(share_texts)} have {label_text} that no human-labelled output of the same "
+            "system has; for "
             "these outputs, both human labels are assumed to be equally probable, so label some of these outputs",
         ),
         aspect=outputs.aspect,
@@ -95,11 +99,11 @@ def judge_notes(
     outputs: LabelledOutputs, judge: JudgeLabels, part: JudgeRates, sampling: Sampling, method: str, calibration: str
 ) -> list[Note]:
     """Return the notes on the labels of one judge; `part` has the estimates for all outputs."""
-    weighted = (outputs.weight != outputs.weight[0]).any()
-    p = sampling_p_value(outputs, judge.labels) if sampling == "random" and not weighted else np.nan
+    has_weights = (outputs.weight != outputs.weight[0]).any()
+    p = sampling_p_value(outputs, judge.labels) if sampling == "random" and not has_weights else np.nan
     measures = part.measures(confidence=0.99, ordered=False)
-    equal = part.n_labelled >= 2 * FEW_CLUSTERS and measures["accuracy"].value == 1
-    opposite = measures["mcc"].high < 0
+    is_equal = part.n_labelled >= 2 * FEW_CLUSTERS and measures["accuracy"].value == 1
+    is_opposite = measures["mcc"].high < 0
     return noted(
         (
             "labelled-part-not-random",
@@ -110,13 +114,13 @@ def judge_notes(
         ),
         (
             "judge-equals-human",
-            equal,
+            is_equal,
             f"{judge.name} equals the human label on all {part.n_labelled} outputs with human labels; check that "
             f"{judge.name} is not a copy of the human labels",
         ),
         (
             "judge-contradicts-human",
-            opposite,
+            is_opposite,
             f"the labels of {judge.name} contradict the human labels (MCC {measures['mcc'].value:.2f}); check which "
             "label is positive and whether higher scores are better",
         ),

@@ -120,26 +120,28 @@ class LabelledOutputs:
         for k in np.flatnonzero(~self.is_score):
             has_label = ~np.isnan(judged[k])
             judged[k, has_label] = is_positive[judged[k, has_label].astype(np.intp)]
-        other = [word for word, chosen in zip(self.words, is_positive, strict=True) if not chosen]
-        name = other[0] if len(other) == 1 else f"not {positive}"
-        return replace(self, words=(name, positive), ordered=False, gold=gold, judged=judged)
+        negative_words = [word for word, chosen in zip(self.words, is_positive, strict=True) if not chosen]
+        negative_name = negative_words[0] if len(negative_words) == 1 else f"not {positive}"
+        return replace(self, words=(negative_name, positive), ordered=False, gold=gold, judged=judged)
 
 
 def _positive_codes(outputs: LabelledOutputs, positive: str) -> Bools:
     words = outputs.words
-    rule = re.fullmatch(r"(>=|<=|>|<)\s*(-?\d+(?:\.\d+)?)", positive.strip())
-    if rule and outputs.ordered:
-        values, at = np.array([float(word) for word in words]), float(rule[2])
-        chosen = {">=": values >= at, "<=": values <= at, ">": values > at, "<": values < at}[rule[1]]
+    rule_match = re.fullmatch(r"(>=|<=|>|<)\s*(-?\d+(?:\.\d+)?)", positive.strip())
+    if rule_match and outputs.ordered:
+        values, cutoff = np.array([float(word) for word in words]), float(rule_match[2])
+        is_positive = {">=": values >= cutoff, "<=": values <= cutoff, ">": values > cutoff, "<": values < cutoff}[
+            rule_match[1]
+        ]
     else:
-        chosen = np.array([word == positive.strip().lower() for word in words])
-    if not chosen.any() or chosen.all():
-        allowed = f"a label ({listed(words)})" + (", or a rule such as '>=4'" if outputs.ordered else "")
+        is_positive = np.array([word == positive.strip().lower() for word in words])
+    if not is_positive.any() or is_positive.all():
+        allowed_text = f"a label ({listed(words)})" + (", or a rule such as '>=4'" if outputs.ordered else "")
         raise OptionError(
-            f"positive={positive!r} selects {'no' if not chosen.any() else 'every'} label; allowed: {allowed}"
+            f"positive={positive!r} selects {'no' if not is_positive.any() else 'every'} label; allowed: {allowed_text}"
             f"{suggestion(positive, words)}"
         )
-    return np.asarray(chosen)
+    return np.asarray(is_positive)
 
 
 def binary_outputs(outputs: LabelledOutputs, positive: str | None, *, verb: str) -> LabelledOutputs:
@@ -183,31 +185,41 @@ def _of_aspect(study: Study, aspect: str, consensus: Consensus) -> LabelledOutpu
     if scale is None:
         scale, rows = _from_numbers(study, rows, aspect)
     groups = rows.select(KEY).with_row_index("row").group_by(KEY, maintain_order=True).agg("row")
-    outputs, output = groups.select(KEY), np.empty(rows.height, dtype=np.intp)
-    output[groups["row"].explode().to_numpy()] = np.repeat(np.arange(groups.height), groups["row"].list.len())
-    numbers = {
-        name: _of_rater(rows["score"].to_numpy()[of_rater], output[of_rater], len(outputs), name in scale.scores)
+    outputs, output_of_row = groups.select(KEY), np.empty(rows.height, dtype=np.intp)
+    output_of_row[groups["row"].explode().to_numpy()] = np.repeat(np.arange(groups.height), groups["row"].list.len())
+    codes_of_rater = {
+        name: _of_rater(
+            rows["score"].to_numpy()[is_of_rater], output_of_row[is_of_rater], len(outputs), name in scale.scores
+        )
         for name in study.raters.kind
-        for of_rater in [(rows["rater"] == name).to_numpy()]
+        for is_of_rater in [(rows["rater"] == name).to_numpy()]
     }
-    annotators = [name for name in study.humans if not np.isnan(numbers[name]).all()]
-    metrics = [name for name in study.metrics if not np.isnan(numbers[name]).all()]
-    annotated = np.array([numbers[name] for name in annotators]).reshape(len(annotators), outputs.height)
-    judged = np.array([numbers[name] for name in metrics]).reshape(len(metrics), outputs.height)
-    facts = study.items.for_items(outputs["item"])
+    annotators = [name for name in study.humans if not np.isnan(codes_of_rater[name]).all()]
+    metrics = [name for name in study.metrics if not np.isnan(codes_of_rater[name]).all()]
+    annotated = np.array([codes_of_rater[name] for name in annotators]).reshape(len(annotators), outputs.height)
+    judged = np.array([codes_of_rater[name] for name in metrics]).reshape(len(metrics), outputs.height)
+    item_facts = study.items.for_items(outputs["item"])
     cluster_label = pl.when(pl.col("cluster") == "").then("item " + pl.col("item")).otherwise("cluster")
-    unit: Ints = facts.select(cluster_label).to_series().rank("dense").to_numpy().astype(np.intp) - 1
-    probability, number = facts["probability"].fill_null(1.0).to_numpy(), facts["n_outputs"].fill_null(1.0).to_numpy()
+    unit: Ints = item_facts.select(cluster_label).to_series().rank("dense").to_numpy().astype(np.intp) - 1
+    probability, number = (
+        item_facts["probability"].fill_null(1.0).to_numpy(),
+        item_facts["n_outputs"].fill_null(1.0).to_numpy(),
+    )
     if study.items.counted:
-        row, unit, number = _single_labelled(unit, number, ~np.isnan(annotated).all(axis=0))
-        annotated, judged, probability, outputs = annotated[:, row], judged[:, row], probability[row], outputs[row]
-    gold, agreement, reliability, undecided = _gold(annotated, scale, consensus)
+        row_index, unit, number = _single_labelled(unit, number, ~np.isnan(annotated).all(axis=0))
+        annotated, judged, probability, outputs = (
+            annotated[:, row_index],
+            judged[:, row_index],
+            probability[row_index],
+            outputs[row_index],
+        )
+    gold, agreement, reliability, n_undecided = _gold(annotated, scale, consensus)
     systems = outputs["system"].unique().sort()
     notes = noted(
         (
             "annotators-undecided",
-            undecided,
-            f"{undecided} outputs have no majority among annotators, so they count as outputs without a human label",
+            n_undecided,
+            f"{n_undecided} outputs have no majority among annotators, so they count as outputs without a human label",
         ),
         aspect=aspect,
     )
@@ -242,12 +254,12 @@ def _single_labelled(unit: Ints, number: Floats, labelled: Bools) -> tuple[Ints,
     >>> _single_labelled(np.array([0, 1]), np.array([2.0, 5.0]), np.array([True, False]))
     (array([0, 0, 1]), array([0, 1, 2]), array([1., 1., 5.]))
     """
-    single = np.bincount(unit, weights=labelled)[unit] > 0
-    times = np.where(single, number, 1).astype(np.intp)
-    row = np.repeat(np.arange(len(unit)), times)
-    copy = np.arange(len(row)) - np.repeat(np.cumsum(times) - times, times)
-    _, units = np.unique(np.stack([unit[row], copy]), axis=1, return_inverse=True)
-    return row, units.ravel(), np.where(single, 1.0, number)[row]
+    has_label = np.bincount(unit, weights=labelled)[unit] > 0
+    n_copies = np.where(has_label, number, 1).astype(np.intp)
+    source_row = np.repeat(np.arange(len(unit)), n_copies)
+    copy_index = np.arange(len(source_row)) - np.repeat(np.cumsum(n_copies) - n_copies, n_copies)
+    _, units = np.unique(np.stack([unit[source_row], copy_index]), axis=1, return_inverse=True)
+    return source_row, units.ravel(), np.where(has_label, 1.0, number)[source_row]
 
 
 def _of_rater(values: Floats, output: Ints, n_outputs: int, is_score: bool) -> Floats:
@@ -267,21 +279,24 @@ def _of_rater(values: Floats, output: Ints, n_outputs: int, is_score: bool) -> F
 
 def _from_numbers(study: Study, rows: pl.DataFrame, aspect: str) -> tuple[LabelScale, pl.DataFrame]:
     """Return the scale of numeric ratings, which must be few different whole numbers, and the rows with codes."""
-    who = study.humans or study.metrics
-    values = rows.filter(pl.col("rater").is_in(list(who)))["score"].unique().sort()
+    scale_raters = study.humans or study.metrics
+    values = rows.filter(pl.col("rater").is_in(list(scale_raters)))["score"].unique().sort()
     if not values.len() or (values != values.round()).any() or values.len() > MOST_STEPS:
-        where = f"{study.name}{f' ({aspect})' if aspect else ''}"
+        study_text = f"{study.name}{f' ({aspect})' if aspect else ''}"
         raise InputError(
-            f"{where}: ratings are scores with {values.len()} different values, but rates needs labels, or at most "
+            f"{study_text}: ratings are scores with {values.len()} different values, but rates needs labels, or "
+            "at most "
             f"{MOST_STEPS} different whole numbers; for scores, use leaderboard or agreement"
         )
     steps = [0, 1] if set(values) <= {0, 1} else [int(value) for value in values]
-    distinct = rows.group_by("rater", maintain_order=True).agg(pl.col("score").unique())
-    scores = {rater for rater, seen in distinct.iter_rows() if not set(seen) <= set(steps)}
-    codes = {float(step): float(code) for code, step in enumerate(steps)}
-    coded = pl.col("score").replace_strict(codes, default=None)
-    rows = rows.with_columns(score=pl.when(pl.col("rater").is_in(list(scores))).then("score").otherwise(coded))
-    scale = LabelScale(words=tuple(map(str, steps)), ordered=len(steps) > 2, scores=frozenset(scores))
+    scores_of_rater = rows.group_by("rater", maintain_order=True).agg(pl.col("score").unique())
+    score_raters = {rater for rater, rater_scores in scores_of_rater.iter_rows() if not set(rater_scores) <= set(steps)}
+    code_of_step = {float(step): float(code) for code, step in enumerate(steps)}
+    code_column = pl.col("score").replace_strict(code_of_step, default=None)
+    rows = rows.with_columns(
+        score=pl.when(pl.col("rater").is_in(list(score_raters))).then("score").otherwise(code_column)
+    )
+    scale = LabelScale(words=tuple(map(str, steps)), ordered=len(steps) > 2, scores=frozenset(score_raters))
     return scale, rows
 
 
@@ -294,23 +309,27 @@ def _gold(labels: Floats, scale: LabelScale, consensus: Consensus) -> tuple[Floa
     worker, task = np.nonzero(~np.isnan(labels))
     if not len(task):
         return np.full((n, k), np.nan), np.nan, np.nan, 0
-    rows = AnnotatorLabels.of(
+    annotator_labels = AnnotatorLabels.of(
         task, worker, labels[worker, task].astype(np.int64), n_tasks=n, n_workers=len(labels), n_labels=k
     )
-    shares, several = vote_shares(rows), int((rows.n_votes > 1).sum())
-    if not several:
+    shares, n_multiply_rated = vote_shares(annotator_labels), int((annotator_labels.n_votes > 1).sum())
+    if not n_multiply_rated:
         return shares, np.nan, np.nan, 0
-    pairs = coincidences(rows, units=np.zeros(n, dtype=np.intp), n_units=1)[0]
+    pairs = coincidences(annotator_labels, units=np.zeros(n, dtype=np.intp), n_units=1)[0]
     agreement = float(ratio(np.trace(pairs), pairs.sum()))
     reliability = float(alpha(pairs, scale="ordinal" if scale.ordered else "nominal"))
     if consensus == "kept":
         return shares, agreement, reliability, 0
-    votes = dawid_skene(rows, iterations=DAWID_SKENE_ITERATIONS).posterior if consensus == "dawid-skene" else rows.votes
-    votes = np.where(rows.n_votes[:, None] > 0, votes, 0.0)
-    label = np.where(rows.n_votes > 0, majority_label(votes), UNKNOWN)
+    votes = (
+        dawid_skene(annotator_labels, iterations=DAWID_SKENE_ITERATIONS).posterior
+        if consensus == "dawid-skene"
+        else annotator_labels.votes
+    )
+    votes = np.where(annotator_labels.n_votes[:, None] > 0, votes, 0.0)
+    label = np.where(annotator_labels.n_votes > 0, majority_label(votes), UNKNOWN)
     gold = np.full((n, k), np.nan)
     gold[label != UNKNOWN] = np.eye(k)[label[label != UNKNOWN]]
-    return gold, agreement, reliability, int(((label == UNKNOWN) & (rows.n_votes > 0)).sum())
+    return gold, agreement, reliability, int(((label == UNKNOWN) & (annotator_labels.n_votes > 0)).sum())
 
 
 def known_binary(words: tuple[str, ...]) -> bool:

@@ -345,44 +345,46 @@ def _answer(
     confidence: float,
     alpha: float,
 ) -> tuple[dict[str, pl.DataFrame], list[Note]]:
-    chosen = outputs.as_binary(positive) if positive else outputs
-    binary = len(chosen.words) == 2
-    if sampling == "by-label" and not binary:
+    selected_outputs = outputs.as_binary(positive) if positive else outputs
+    is_binary = len(selected_outputs.words) == 2
+    if sampling == "by-label" and not is_binary:
         raise OptionError(
-            f"sampling='by-label' needs two labels, not {len(chosen.words)}; name one with positive=LABEL"
+            f"sampling='by-label' needs two labels, not {len(selected_outputs.words)}; name one with positive=LABEL"
         )
     settings = EstimateSettings(sampling=sampling, confidence=confidence, rng=rng)
-    views = [chosen] if binary else [outputs.as_binary(word) for word in outputs.words]
+    views = [selected_outputs] if is_binary else [outputs.as_binary(word) for word in outputs.words]
     rows = defaultdict[str, list[dict[str, Any]]](list)
-    notes = [*outputs.notes, *label_notes(chosen, positive)]
+    notes = [*outputs.notes, *label_notes(selected_outputs, positive)]
     for view in views:
-        for judge in judges_of(view, (threshold or "youden") if binary else None):
-            by_system, method = _by_system(view, judge, settings, calibration, alpha=alpha)
+        for judge in judges_of(view, (threshold or "youden") if is_binary else None):
+            rates_of_system, method = _by_system(view, judge, settings, calibration, alpha=alpha)
             label_name = view.words[1]
-            rows["rates"] += [_rate_row(judge.name, name, label_name, part, method) for name, part in by_system.items()]
-            notes += rate_notes(view, judge, by_system)
+            rows["rates"] += [
+                _rate_row(judge.name, name, label_name, part, method) for name, part in rates_of_system.items()
+            ]
+            notes += rate_notes(view, judge, rates_of_system)
             rows["differences"] += difference_rows(
-                view, judge.name, label_name, by_system, confidence=confidence, rng=rng
+                view, judge.name, label_name, rates_of_system, confidence=confidence, rng=rng
             )
-            if by and binary:
+            if by and is_binary:
                 rows["slices"] += slice_rows(study, view, judge, by, settings)
-            if binary and judge.name != HUMAN:
-                whole = judge.of_thresholds.rates(view, **settings)
-                rows["judges"].append(judge_row(view, judge, whole, confidence=confidence))
-                rows["confusion"] += _cells(view, judge.name, whole)
-                notes += judge_notes(view, judge, whole, sampling, method, calibration)
+            if is_binary and judge.name != HUMAN:
+                overall_rates = judge.of_thresholds.rates(view, **settings)
+                rows["judges"].append(judge_row(view, judge, overall_rates, confidence=confidence))
+                rows["confusion"] += _cells(view, judge.name, overall_rates)
+                notes += judge_notes(view, judge, overall_rates, sampling, method, calibration)
                 rows["roc"] += roc_rows(view, judge)
                 rows["calibration"] += calibration_rows(view, judge, confidence=confidence)
-    for judge in () if binary else compared_judges(chosen):
-        whole = judge.rates(chosen, **settings)
-        rows["judges"].append(judge_row(chosen, judge, whole, confidence=confidence))
-        rows["confusion"] += _cells(chosen, judge.name, whole)
+    for judge in () if is_binary else compared_judges(selected_outputs):
+        overall_rates = judge.rates(selected_outputs, **settings)
+        rows["judges"].append(judge_row(selected_outputs, judge, overall_rates, confidence=confidence))
+        rows["confusion"] += _cells(selected_outputs, judge.name, overall_rates)
     for row, annotator_rows in replacement_rows(outputs, epsilon=epsilon, alpha=alpha, confidence=confidence):
         rows["replacement"].append(row)
         rows["replacement_annotators"] += annotator_rows
-    for name, adjusted in (("differences", decided), ("slices", with_findings)):
+    for name, adjust_rows in (("differences", decided), ("slices", with_findings)):
         if rows[name]:
-            rows[name] = list(adjusted(rows[name], alpha=alpha))
+            rows[name] = list(adjust_rows(rows[name], alpha=alpha))
     return Rates.part(outputs.aspect, **rows), notes
 
 
@@ -395,23 +397,24 @@ def _by_system(
     if judge.name == HUMAN:
         return rates_of, "human labels"
     method = "rogan-gladen" if settings["sampling"] == "by-label" else "post-stratified"
-    several = len(rates_of) > 1 and calibration == "shared"
-    if several and equivalent(list(rates_of.values()), alpha=alpha):
-        whole = judge.of_thresholds.rates(outputs, **settings)
-        if whole.pairs is not None:
+    is_shareable = len(rates_of) > 1 and calibration == "shared"
+    if is_shareable and equivalent(list(rates_of.values()), alpha=alpha):
+        overall_rates = judge.of_thresholds.rates(outputs, **settings)
+        if overall_rates.pairs is not None:
             confidence = settings["confidence"]
-            shared = {
-                name: part.with_error_rates(whole.pairs, confidence=confidence) for name, part in rates_of.items()
+            shared_rates = {
+                name: part.with_error_rates(overall_rates.pairs, confidence=confidence)
+                for name, part in rates_of.items()
             }
-            return shared, "rogan-gladen, shared"
+            return shared_rates, "rogan-gladen, shared"
     return rates_of, method
 
 
 def _rate_row(metric: str, system: str, label_name: str, part: JudgeRates, method: str) -> dict[str, Any]:
     human, corrected = part.human, part.corrected
-    saved = np.nan
+    n_saved = np.nan
     if human.high > human.low and corrected.high > corrected.low:
-        saved = part.n_labelled * max(0.0, ((human.high - human.low) / (corrected.high - corrected.low)) ** 2 - 1)
+        n_saved = part.n_labelled * max(0.0, ((human.high - human.low) / (corrected.high - corrected.low)) ** 2 - 1)
     reasons = (
         (not part.n_labelled, "no human labels"),
         (
@@ -435,8 +438,8 @@ def _rate_row(metric: str, system: str, label_name: str, part: JudgeRates, metho
         **estimate_with_bounds("human_rate", human),
         **estimate_with_bounds("corrected_rate", corrected),
         "method": method if part.n_labelled else "",
-        "labels_saved": round(saved) if np.isfinite(saved) else None,
-        "reason": next((reason for applies, reason in reasons if applies), ""),
+        "labels_saved": round(n_saved) if np.isfinite(n_saved) else None,
+        "reason": next((reason for is_applicable, reason in reasons if is_applicable), ""),
     }
 
 

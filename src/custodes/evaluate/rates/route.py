@@ -156,32 +156,32 @@ def route(
         raise OptionError(f"threshold={shown(threshold)}: must be a number")
     selected = study.select(**setting, one_side=True)
 
-    def answer(outputs: LabelledOutputs, draw: np.random.Generator) -> tuple[dict[str, pl.DataFrame], list[Note]]:
+    def answer(outputs: LabelledOutputs, answer_rng: np.random.Generator) -> tuple[dict[str, pl.DataFrame], list[Note]]:
         view = binary_outputs(outputs, positive, verb="route")
         part = judged_outputs(selected, view, judge_position(view, metric, verb="route"), signal)
-        at, candidates, reason = threshold, list[dict[str, Any]](), ""
-        if at is None:
-            at, candidates, reason = _searched(part, most=disagreement, confidence=confidence)
-        accepted = part.accepted(at)
-        strata, added = _by_error(part, add) if add is not None else _rest(part, accepted, audit)
-        label_next, probabilities = _drawn(part, strata, added, draw)
+        accepted_from, candidates, reason = threshold, list[dict[str, Any]](), ""
+        if accepted_from is None:
+            accepted_from, candidates, reason = _searched(part, most=disagreement, confidence=confidence)
+        is_accepted = part.accepted(accepted_from)
+        strata, n_added = _by_error(part, add) if add is not None else _rest(part, is_accepted, audit)
+        label_next, probabilities = _drawn(part, strata, n_added, answer_rng)
         tables: dict[str, Any] = {
             "threshold": {
                 "metric": part.metric,
                 "signal": part.signal,
                 "n": len(part.codes),
-                **_of_threshold(part, at, confidence=confidence),
+                **_of_threshold(part, accepted_from, confidence=confidence),
                 "add": int(label_next.sum()),
                 "reason": reason,
             },
             "candidates": candidates,
-            "alarm": {} if threshold is None else _alarm(part, accepted, most=disagreement, alpha=alpha),
+            "alarm": {} if threshold is None else _alarm(part, is_accepted, most=disagreement, alpha=alpha),
             "outputs": {
                 "item": part.outputs.table["item"],
                 "system": part.outputs.table["system"],
                 "label": np.array(view.words)[part.codes],
                 "certainty": np.where(np.isfinite(part.certainty), part.certainty, np.nan),
-                "accepted": accepted,
+                "accepted": is_accepted,
                 "probability": probabilities,
                 "label_next": label_next,
             },
@@ -194,57 +194,64 @@ def route(
 
 def _of_threshold(part: JudgedOutputs, threshold: float, *, confidence: float) -> dict[str, Any]:
     """Return the columns on the judgements with at least this confidence."""
-    accepted = part.accepted(threshold)
-    n, wrong = (float((accepted & rows).sum()) for rows in (part.outputs.labelled, part.wrong))
+    is_accepted = part.accepted(threshold)
+    n, n_wrong = (float((is_accepted & rows).sum()) for rows in (part.outputs.labelled, part.wrong))
     return {
         "threshold": threshold if np.isfinite(threshold) else np.nan,
-        "accepted": accepted.mean(),
+        "accepted": is_accepted.mean(),
         "n_labelled": int(n),
-        "disagreement": wrong / n if n else np.nan,
-        "disagreement_bound": float(upper_bound(np.array(wrong), np.array(n), confidence=confidence)) if n else np.nan,
+        "disagreement": n_wrong / n if n else np.nan,
+        "disagreement_bound": float(upper_bound(np.array(n_wrong), np.array(n), confidence=confidence))
+        if n
+        else np.nan,
     }
 
 
 def _searched(part: JudgedOutputs, *, most: float, confidence: float) -> tuple[float, list[dict[str, Any]], str]:
     """Return the chosen threshold, the rows of the candidates, and a reason if no threshold is chosen (infinity)."""
 
-    def needed(rate: float, spare: float = 0.0) -> int | None:
+    def labels_needed(rate: float, spare: float = 0.0) -> int | None:
         return fewest_labels(
             lambda n: float(upper_bound(np.array(rate * n + spare), np.array(float(n)), confidence=confidence)),
             most,
             most=MOST_LABELS,
         )
 
-    labelled, least = part.outputs.labelled, needed(0.0, SPARE)
-    if not labelled.any():
+    is_labelled, n_least = part.outputs.labelled, labels_needed(0.0, SPARE)
+    if not is_labelled.any():
         raise InputError(
-            f"route: no judgement of {part.metric} has a human label; label a random part of at least {least} outputs"
+            f"route: no judgement of {part.metric} has a human label; label a random part of at least {n_least} outputs"
         )
-    if len(np.unique(part.outputs.weight[labelled])) > 1:
+    if len(np.unique(part.outputs.weight[is_labelled])) > 1:
         raise InputError(
             "route: outputs have unequal probabilities of a human label, but the search for a threshold needs labels "
             "of a random part; label a random part, or give threshold=NUMBER"
         )
     finite = part.certainty[np.isfinite(part.certainty)]
-    levels = np.unique(np.quantile(finite, np.arange(CANDIDATES) / CANDIDATES, method="lower"))[::-1]
-    rows = [_of_threshold(part, float(level), confidence=confidence) for level in levels]
+    thresholds = np.unique(np.quantile(finite, np.arange(CANDIDATES) / CANDIDATES, method="lower"))[::-1]
+    rows = [_of_threshold(part, float(level), confidence=confidence) for level in thresholds]
     n = np.array([row["n_labelled"] for row in rows], dtype=np.float64)
-    wrong = np.nan_to_num(np.array([row["disagreement"] for row in rows])) * n
-    tested, last = fixed_sequence(np.round(wrong), n, most=most, confidence=confidence)
-    passed = tested & (np.array([row["disagreement_bound"] for row in rows]) <= most)
-    early = np.cumsum(tested) == 0
-    outcome = np.where(passed, "passes", np.where(tested, "fails", np.where(early, "too few labels", "not tested")))
+    n_wrong = np.nan_to_num(np.array([row["disagreement"] for row in rows])) * n
+    is_tested, last_passed = fixed_sequence(np.round(n_wrong), n, most=most, confidence=confidence)
+    is_passed = is_tested & (np.array([row["disagreement_bound"] for row in rows]) <= most)
+    is_before_test = np.cumsum(is_tested) == 0
+    outcome = np.where(
+        is_passed, "passes", np.where(is_tested, "fails", np.where(is_before_test, "too few labels", "not tested"))
+    )
     rows = [{"metric": part.metric} | row | {"outcome": str(word)} for row, word in zip(rows, outcome, strict=True)]
-    if last >= 0:
-        return float(levels[last]), rows, ""
-    if not tested.any():
-        reason = f"the test of a threshold needs {least} human labels above it; there are only {int(n[-1])} in all"
+    if last_passed >= 0:
+        return float(thresholds[last_passed]), rows, ""
+    if not is_tested.any():
+        reason = f"the test of a threshold needs {n_least} human labels above it; there are only {int(n[-1])} in all"
     else:
-        first = rows[int(np.argmax(tested))]
-        rate, of = first["disagreement"], f"{first['n_labelled']} labelled judgements with the highest confidence"
-        more = needed(rate) if rate < most else None
-        reason = f"{rate:.1%} of the {of} differ from the human label" + (
-            f"; with {more} labels, this rate would be low enough" if more else ""
+        first = rows[int(np.argmax(is_tested))]
+        rate, judgements_text = (
+            first["disagreement"],
+            f"{first['n_labelled']} labelled judgements with the highest confidence",
+        )
+        n_more = labels_needed(rate) if rate < most else None
+        reason = f"{rate:.1%} of the {judgements_text} differ from the human label" + (
+            f"; with {n_more} labels, this rate would be low enough" if n_more else ""
         )
     return np.inf, rows, reason
 
@@ -256,9 +263,9 @@ def _rest(part: JudgedOutputs, accepted: Bools, audit: float) -> tuple[Ints, Int
     labelled as an audit.
     """
     strata = part.codes * 2 + accepted
-    free = np.bincount(strata[~part.outputs.labelled], minlength=4)
-    audited = np.minimum(free, np.maximum(np.ceil(audit * free), FEWEST)).astype(np.int64)
-    return strata, np.where(np.arange(4) % 2, audited, free)
+    n_unlabelled = np.bincount(strata[~part.outputs.labelled], minlength=4)
+    n_audited = np.minimum(n_unlabelled, np.maximum(np.ceil(audit * n_unlabelled), FEWEST)).astype(np.int64)
+    return strata, np.where(np.arange(4) % 2, n_audited, n_unlabelled)
 
 
 def _classes(part: JudgedOutputs) -> Ints:
@@ -273,48 +280,50 @@ def _by_error(part: JudgedOutputs, add: int) -> tuple[Ints, Ints]:
     These numbers depend on the expected error (Neyman's allocation).
     """
     strata, shape = _classes(part), (2, len(CLASSES) + 1)
-    size, labelled, wrong = (
+    n_outputs, n_labelled, n_wrong = (
         np.bincount(strata, weights=rows, minlength=2 * shape[1]).astype(np.float64)
         for rows in (np.ones(len(strata)), part.outputs.labelled, part.wrong)
     )
-    rates = error_rates(wrong.reshape(shape), labelled.reshape(shape)).ravel()
-    weights = size / size.sum()
-    target = (1 - UNIFORM) * rate_shares(weights, rates) + UNIFORM * weights
-    labels, free = (counts.astype(np.int64) for counts in (labelled, size - labelled))
-    added = allocation(target, labelled=labels, available=free, n=add, least=FEWEST)
-    empty = int(((size > 0) & (labelled + added == 0)).sum())
-    if empty:
-        raise OptionError(f"add={add}: {empty} classes of confidence would have no human label; increase add")
-    return strata, added
+    rates = error_rates(n_wrong.reshape(shape), n_labelled.reshape(shape)).ravel()
+    weights = n_outputs / n_outputs.sum()
+    target_shares = (1 - UNIFORM) * rate_shares(weights, rates) + UNIFORM * weights
+    label_counts, n_unlabelled = (counts.astype(np.int64) for counts in (n_labelled, n_outputs - n_labelled))
+    n_added = allocation(target_shares, labelled=label_counts, available=n_unlabelled, n=add, least=FEWEST)
+    n_empty = int(((n_outputs > 0) & (n_labelled + n_added == 0)).sum())
+    if n_empty:
+        raise OptionError(f"add={add}: {n_empty} classes of confidence would have no human label; increase add")
+    return strata, n_added
 
 
-def _drawn(part: JudgedOutputs, strata: Ints, added: Ints, rng: np.random.Generator) -> tuple[Bools, Floats]:
+def _drawn(part: JudgedOutputs, strata: Ints, n_added: Ints, rng: np.random.Generator) -> tuple[Bools, Floats]:
     """Return the outputs to label next, and the probability with which each output then has a human label.
 
     The outputs are drawn at random within strata; the order of the rows has no effect.
     """
-    labelled = part.outputs.labelled
+    is_labelled = part.outputs.labelled
     label_next = np.zeros(len(strata), dtype=bool)
-    order = part.outputs.table.select(pl.struct(KEY).rank("ordinal")).to_series().to_numpy().astype(np.intp) - 1
+    rank_of_output = (
+        part.outputs.table.select(pl.struct(KEY).rank("ordinal")).to_series().to_numpy().astype(np.intp) - 1
+    )
     for stratum in np.unique(strata):
-        free = np.flatnonzero((strata == stratum) & ~labelled)
-        free = free[np.argsort(order[free])]
-        label_next[rng.permutation(free)[: added[stratum]]] = True
-    chosen = np.bincount(strata, weights=labelled | label_next)
-    return label_next, np.asarray(ratio(chosen, np.bincount(strata)))[strata]
+        unlabelled_outputs = np.flatnonzero((strata == stratum) & ~is_labelled)
+        unlabelled_outputs = unlabelled_outputs[np.argsort(rank_of_output[unlabelled_outputs])]
+        label_next[rng.permutation(unlabelled_outputs)[: n_added[stratum]]] = True
+    n_labelled = np.bincount(strata, weights=is_labelled | label_next)
+    return label_next, np.asarray(ratio(n_labelled, np.bincount(strata)))[strata]
 
 
-def _alarm(part: JudgedOutputs, accepted: Bools, *, most: float, alpha: float) -> dict[str, Any]:
-    wrong = part.wrong[accepted & part.outputs.labelled]
-    values = e_values(wrong, most=most)
-    reached = values >= 1 / alpha
+def _alarm(part: JudgedOutputs, is_accepted: Bools, *, most: float, alpha: float) -> dict[str, Any]:
+    is_wrong = part.wrong[is_accepted & part.outputs.labelled]
+    e_values_so_far = e_values(is_wrong, most=most)
+    is_alarm = e_values_so_far >= 1 / alpha
     return {
         "metric": part.metric,
-        "n_labelled": len(wrong),
-        "disagreement": wrong.mean() if len(wrong) else np.nan,
-        "e_value": values.max(initial=1.0),
-        "alarm": bool(reached.any()),
-        "alarm_at": int(np.argmax(reached)) + 1 if reached.any() else None,
+        "n_labelled": len(is_wrong),
+        "disagreement": is_wrong.mean() if len(is_wrong) else np.nan,
+        "e_value": e_values_so_far.max(initial=1.0),
+        "alarm": bool(is_alarm.any()),
+        "alarm_at": int(np.argmax(is_alarm)) + 1 if is_alarm.any() else None,
     }
 
 

@@ -30,53 +30,60 @@ LEAST_FAILED = 0.01
 def faults(view: AspectResults) -> Iterator[str]:
     """Yield sentences on preferences that change with the presentation order, and on findings about judges."""
     orders, findings = view.judges["orders"], view.judges["findings"]
-    repeated = dict(view.judges["repeats"].select("rater", "agreement_within_order").drop_nulls().iter_rows())
-    place = {row["metric"]: i for i, row in enumerate(view.standing)}
-    flipped = orders.filter(pl.col("flip_rate").is_not_null()).to_dicts()
-    for row in sorted(flipped, key=lambda row: place.get(row["rater"], len(place)))[:MOST_NAMED]:
-        again = (
-            f" When a query is repeated in the same order, {percent(repeated.get(row['rater']))} of the verdicts agree."
+    agreement_of_rater = dict(view.judges["repeats"].select("rater", "agreement_within_order").drop_nulls().iter_rows())
+    rank_of_metric = {row["metric"]: i for i, row in enumerate(view.standing)}
+    rows_with_flips = orders.filter(pl.col("flip_rate").is_not_null()).to_dicts()
+    for row in sorted(rows_with_flips, key=lambda row: rank_of_metric.get(row["rater"], len(rank_of_metric)))[
+        :MOST_NAMED
+    ]:
+        repeat_text = (
+            f" When a query is repeated in the same order, {percent(agreement_of_rater.get(row['rater']))} of the "
+            "verdicts agree."
         )
         yield (
             f"{row['rater']} changes its preference in {with_ends(row, 'flip_rate', write=percent)} of"
             f" {plural(row['n_both_orders'], 'comparison')} when the presentation order is reversed."
-            + (again if row["rater"] in repeated else "")
+            + (repeat_text if row["rater"] in agreement_of_rater else "")
         )
     yield from _unanswered(view)
     conclusive = findings.filter(~pl.col("finding").is_in(["", INCONCLUSIVE])).sort("p_adjusted", "p_value")
-    both_orders = set(orders.filter(pl.col("n_both_orders") > 0)["rater"])
+    raters_with_both_orders = set(orders.filter(pl.col("n_both_orders") > 0)["rater"])
     # Judges of the top group come first.
     for row in sorted(conclusive.to_dicts(), key=lambda row: row["rater"] not in view.leaders)[:MOST_NAMED]:
-        one_order = row["kind"] == POSITION and row["rater"] not in both_orders
-        estimate = ONE_ORDER if one_order else FAULTS[row["kind"]]
+        is_one_order = row["kind"] == POSITION and row["rater"] not in raters_with_both_orders
+        estimate = ONE_ORDER if is_one_order else FAULTS[row["kind"]]
         text = estimate.format(points=with_ends(row, "estimate", digits=0), factor=row["factor"])
         yield f"{row['rater']} {row['finding']}: {text}."
     if conclusive.height > MOST_NAMED:
-        raters, n_raters = conclusive["rater"].n_unique(), findings["rater"].n_unique()
-        yield f"In all, {plural(conclusive.height, 'fault')} were found, in {raters} of {n_raters} raters."
+        n_raters_with_faults, n_raters = conclusive["rater"].n_unique(), findings["rater"].n_unique()
+        yield (
+            f"In all, {plural(conclusive.height, 'fault')} were found, in {n_raters_with_faults} of {n_raters} raters."
+        )
 
 
 def _unanswered(view: AspectResults) -> Iterator[str]:
     """Yield sentences on failure rates of judges, reasons for failures, and comparisons that failures exclude."""
     missing = view.judges["missing"]
-    half = dict(
+    n_half_answered_of = dict(
         view.judges["orders"].filter(pl.col("n_half_answered") > 0).select("rater", "n_half_answered").iter_rows()
     )
-    failed = missing.filter(
-        pl.col("factor") == ALL, (pl.col("failure_rate") >= LEAST_FAILED) | pl.col("rater").is_in([*half])
+    failure_rows = missing.filter(
+        pl.col("factor") == ALL, (pl.col("failure_rate") >= LEAST_FAILED) | pl.col("rater").is_in([*n_half_answered_of])
     )
-    for row in failed.sort("failure_rate", descending=True, maintain_order=True).head(MOST_NAMED).to_dicts():
+    for row in failure_rows.sort("failure_rate", descending=True, maintain_order=True).head(MOST_NAMED).to_dicts():
         reasons = (
             missing.filter(pl.col("factor") == REASON, rater=row["rater"]).select("level", "failure_rate").iter_rows()
         )
-        named = ", ".join(f"{reason} {percent(share)}" for reason, share in reasons)
+        reasons_text = ", ".join(f"{reason} {percent(share)}" for reason, share in reasons)
         text = (
             f"{row['rater']} gave no verdict in {with_ends(row, 'failure_rate', write=percent)} of"
-            f" {plural(row['queried'], 'question')}{f' ({named})' if named else ''}."
+            f" {plural(row['queried'], 'question')}{f' ({reasons_text})' if reasons_text else ''}."
         )
-        if row["rater"] in half:
+        if row["rater"] in n_half_answered_of:
             text += (
-                f" {plural(half[row['rater']], 'comparison')} queried in both orders but answered in only one order "
-                f"{'is' if half[row['rater']] == 1 else 'are'} excluded if both orders are combined into one verdict."
+                f" {plural(n_half_answered_of[row['rater']], 'comparison')} queried in both orders but answered "
+                "in only one order "
+                f"{'is' if n_half_answered_of[row['rater']] == 1 else 'are'} excluded if both orders are combined "
+                "into one verdict."
             )
         yield text

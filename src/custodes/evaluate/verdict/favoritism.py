@@ -26,31 +26,33 @@ def favours(view: AspectResults) -> Iterator[str]:
         yield f"Whether a metric is partial to a system is inconclusive{': ' if reasons else ''}{reasons}."
         return
     uninformative = view.side("unclear", "below")
-    best = [row["metric"] for row in view.standing[:1]]
+    best_metrics = [row["metric"] for row in view.standing[:1]]
     rows = sorted(
         (row for row in view.partial if row["metric"] not in uninformative),
-        key=lambda row: (row["metric"] not in best, row["metric"] not in view.leaders, -abs(row["partiality"])),
+        key=lambda row: (row["metric"] not in best_metrics, row["metric"] not in view.leaders, -abs(row["partiality"])),
     )
-    groups = near_copy_groups(rows)
-    reported = [row["metric"] for group in groups[:MOST_NAMED] for row in group]
-    for group in groups[:MOST_NAMED]:
+    finding_groups = near_copy_groups(rows)
+    reported_metrics = [row["metric"] for group in finding_groups[:MOST_NAMED] for row in group]
+    for group in finding_groups[:MOST_NAMED]:
         yield _finding_line(view, group)
-    yield from _overall_scores(view, reported)
-    informative = {row["metric"] for group in groups for row in group}
+    yield from _overall_scores(view, reported_metrics)
+    informative_metrics = {row["metric"] for group in finding_groups for row in group}
     if not view.partial:
         yield "No metric is significantly partial to a system."
-    elif not groups:
+    elif not finding_groups:
         metrics = list(dict.fromkeys(row["metric"] for row in view.partial))
-        do, are = (
+        verb_text, pronoun_text = (
             ("over-rates or under-rates", "it is") if len(metrics) == 1 else ("over-rate or under-rate", "they are")
         )
         yield (
-            f"Only {names(metrics, limit=MOST_NAMED)} {do} some system, and {are} not significantly better than chance."
+            f"Only {names(metrics, limit=MOST_NAMED)} {verb_text} some system, and {pronoun_text} not "
+            "significantly better than chance."
         )
-    elif len(informative) > len(set(reported)):
-        possible = conclusive.filter(~pl.col("metric").is_in(uninformative))["metric"].n_unique()
+    elif len(informative_metrics) > len(set(reported_metrics)):
+        n_metrics = conclusive.filter(~pl.col("metric").is_in(uninformative))["metric"].n_unique()
         yield (
-            f"In all, {len(informative)} of {plural(possible, 'metric')} that are significantly better than chance"
+            f"In all, {len(informative_metrics)} of {plural(n_metrics, 'metric')} that are significantly better "
+            "than chance"
             " over-rate or under-rate some system."
         )
     yield from _inconclusive(view)
@@ -59,18 +61,18 @@ def favours(view: AspectResults) -> Iterator[str]:
 def near_copy_groups(rows: list[Row]) -> list[list[Row]]:
     """Return findings in groups of near copies with the same finding; each metric is in exactly one group."""
     groups: list[list[Row]] = []
-    reported: set[str] = set()
+    grouped_metrics: set[str] = set()
     for row in rows:
-        if row["metric"] not in reported:
-            same = [
+        if row["metric"] not in grouped_metrics:
+            copies = [
                 other
                 for other in rows
                 if other["metric"] in row["near_copies"]
-                and other["metric"] not in reported
+                and other["metric"] not in grouped_metrics
                 and (other["system"], other["finding"]) == (row["system"], row["finding"])
             ]
-            groups.append([row, *same])
-            reported |= {one["metric"] for one in groups[-1]}
+            groups.append([row, *copies])
+            grouped_metrics |= {one["metric"] for one in groups[-1]}
     return groups
 
 
@@ -81,70 +83,79 @@ def do_near_copies(copies: list[str], **limit: int) -> str:
 
 def _finding_line(view: AspectResults, group: list[Row]) -> str:
     """Return a line on the finding of the first metric of a group, with ranks, near copies and further findings."""
-    row, *copies = group
+    row, *copy_rows = group
     metric, system = row["metric"], row["system"]
     value, low, high = (row[f"partiality{end}"] for end in ("", "_low", "_high"))
     if row["finding"] != FAVOURED:  # the direction is given by the verb
         value, low, high = (None if one is None else -one for one in (value, high, low))
-    same = row["rank_without"] == row["rank"]
-    change = "its rank would not change" if same else f"it would rank {row['rank_without']}"
+    is_same_rank = row["rank_without"] == row["rank"]
+    change_text = "its rank would not change" if is_same_rank else f"it would rank {row['rank_without']}"
     text = (
         f"{metric} {RATES[row['finding']]} {system} by {interval(value, low, high, digits=0)} points of win rate,"
         f" adjusted for {view.aspect or 'quality'} and sampling error ({p_equals(row['p_adjusted'])})."
         f" {system} ranks {row['rank_human']} by the annotators and {row['rank']} by {metric}; without the partiality"
-        f" {change}."
+        f" {change_text}."
     )
-    if copies:
-        sizes = [f"{other['metric']} ({number(abs(other['partiality']), digits=0)} points)" for other in copies]
-        text += f" So {do_near_copies(sizes, limit=MOST_NAMED)}."
-    others = [other for other in view.partial if other["metric"] == metric and other["system"] != system]
+    if copy_rows:
+        copy_texts = [f"{other['metric']} ({number(abs(other['partiality']), digits=0)} points)" for other in copy_rows]
+        text += f" So {do_near_copies(copy_texts, limit=MOST_NAMED)}."
+    further_findings = [other for other in view.partial if other["metric"] == metric and other["system"] != system]
     clauses = [
         f"{verb} {names(systems, limit=MOST_NAMED)}"
         for finding, verb in RATES.items()
-        if (systems := [other["system"] for other in others if other["finding"] == finding])
+        if (systems := [other["system"] for other in further_findings if other["finding"] == finding])
     ]
     return f"{text} {metric} also {' and '.join(clauses)}." if clauses else text
 
 
 def _overall_scores(view: AspectResults, metrics: list[str]) -> Iterator[str]:
     """Yield a sentence on metrics that have no score for the aspect, so that scores without an aspect are used."""
-    overall = set(view.overall.filter("overall")["metric"])
-    if named := [name for name in metrics if name in overall]:
-        who = f"{subject(named, 'has', 'have')} no"
+    metrics_without_aspect = set(view.overall.filter("overall")["metric"])
+    if affected_metrics := [name for name in metrics if name in metrics_without_aspect]:
+        subject_text = f"{subject(affected_metrics, 'has', 'have')} no"
         yield (
-            f"{'No metric has a' if view.overall['overall'].all() else who} score for {view.aspect}; scores "
+            f"{'No metric has a' if view.overall['overall'].all() else subject_text} score for {view.aspect}; scores "
             "without an aspect are used instead, so apparent partiality may reflect quality on another aspect."
         )
 
 
 def _inconclusive(view: AspectResults) -> Iterator[str]:
     """Yield sentences on systems to which the partiality of all metrics, or of the best metric, is inconclusive."""
-    open_ = pl.col("finding") == INCONCLUSIVE
-    systems = view.partiality.filter(open_.all().over("system"))["system"].unique(maintain_order=True).to_list()
+    is_inconclusive = pl.col("finding") == INCONCLUSIVE
+    systems = (
+        view.partiality.filter(is_inconclusive.all().over("system"))["system"].unique(maintain_order=True).to_list()
+    )
     if systems:
         yield f"Whether a metric is partial to {names(systems)} is inconclusive."
-    for best in [row["metric"] for row in view.standing[:1] if view.leaders]:
-        of_best = view.partiality.filter(open_, ~pl.col("system").is_in(systems), metric=best)
-        if of_best.height:
-            reasons = names(of_best["reason"].unique(maintain_order=True).to_list())
-            yield f"Whether {best} is partial to {names(of_best['system'].to_list())} is inconclusive: {reasons}."
+    for best_metric in [row["metric"] for row in view.standing[:1] if view.leaders]:
+        best_metric_rows = view.partiality.filter(is_inconclusive, ~pl.col("system").is_in(systems), metric=best_metric)
+        if best_metric_rows.height:
+            reasons = names(best_metric_rows["reason"].unique(maintain_order=True).to_list())
+            yield (
+                f"Whether {best_metric} is partial to {names(best_metric_rows['system'].to_list())} is "
+                f"inconclusive: {reasons}."
+            )
 
 
 def flips(view: AspectResults) -> Iterator[str]:
     """Yield sentences on decision errors of the best metric, and on human decisions that a metric reverses."""
-    errors, human = view.errors.filter(pl.col("correct").is_not_null()), view.decisions.filter(rater=HUMAN)
-    if not errors.height or not human.height:
+    errors, human_decisions = view.errors.filter(pl.col("correct").is_not_null()), view.decisions.filter(rater=HUMAN)
+    if not errors.height or not human_decisions.height:
         return
     for row in errors.filter(metric=view.standing[0]["metric"] if view.standing else "").to_dicts():
-        decided = view.decisions.filter(rater=row["metric"])
-        both = decided.join(human, on=["system_a", "system_b"], how="semi").height
-        rest = human.height - both
+        metric_decisions = view.decisions.filter(rater=row["metric"])
+        n_common_pairs = metric_decisions.join(human_decisions, on=["system_a", "system_b"], how="semi").height
+        n_other_pairs = human_decisions.height - n_common_pairs
         yield (
             f"{row['metric']} decides {with_ends(row, 'correct', write=percent)} of "
-            f"{plural(both, 'system pair')} as the annotators do, reverses "
+            f"{plural(n_common_pairs, 'system pair')} as the annotators do, reverses "
             f"{percent(row['inversion'])}, misses a difference in "
             f"{percent(row['omission'])} and finds an additional difference in {percent(row['insertion'])}."
-            + (f" The metric has no decision on {plural(rest, 'other pair')} that annotators compared." if rest else "")
+            + (
+                f" The metric has no decision on {plural(n_other_pairs, 'other pair')} that annotators compared."
+                if n_other_pairs
+                else ""
+            )
         )
     if not view.reversals.height:
         yield "No metric significantly reverses a decision of the annotators."

@@ -33,10 +33,11 @@ def serious(problems: pl.DataFrame) -> Iterator[str]:
 def design(view: AspectResults) -> Iterator[str]:
     """Yield sentences on problems in the data of one aspect that may mislead a reader."""
     yield from serious(view.problems)
-    mean = float(view.design_effects.mean() or 0.0)  # type: ignore[arg-type]
-    if mean >= MARKED_EFFECT:
+    mean_design_effect = float(view.design_effects.mean() or 0.0)  # type: ignore[arg-type]
+    if mean_design_effect >= MARKED_EFFECT:
         yield (
-            f"Items of one document are correlated: the variance of human margins is {number(mean, digits=1)} times "
+            "Items of one document are correlated: the variance of human margins is "
+            f"{number(mean_design_effect, digits=1)} times "
             "the variance with independent items. Tests and intervals account for this correlation."
         )
 
@@ -48,8 +49,8 @@ def trust(view: AspectResults) -> Iterator[str]:
         return
     best, *others = view.standing
     if view.side("above"):
-        agrees = f"{best['metric']} agrees best with the annotators ({_score(view, best)})."
-        yield f"{agrees}{_differences(view, best, others)}"
+        agreement_text = f"{best['metric']} agrees best with the annotators ({_score(view, best)})."
+        yield f"{agreement_text}{_differences(view, best, others)}"
         # With two systems, pairwise accuracy is 0 or 1.
         if view.ordered and best[SYSTEM_LEVEL] is not None:
             yield _at_system_level(view, best)
@@ -67,32 +68,42 @@ def _score(view: AspectResults, row: Row) -> str:
     if view.ordered:
         return f"Kendall's τ within items {with_ends(row, 'value')}; chance level 0"
     # An interval of width 0 only occurs because no comparison differs.
-    certain = row["value_low"] == row["value_high"]
-    text = percent(row["value"]) if certain else with_ends(row, "value", write=percent)
-    chance = "" if row["chance"] is None else f"; chance level {percent(row['chance'])}"
-    return f"the same preference in {text} of comparisons{chance}"
+    is_exact = row["value_low"] == row["value_high"]
+    value_text = percent(row["value"]) if is_exact else with_ends(row, "value", write=percent)
+    chance_text = "" if row["chance"] is None else f"; chance level {percent(row['chance'])}"
+    return f"the same preference in {value_text} of comparisons{chance_text}"
 
 
 def _differences(view: AspectResults, best: Row, others: list[Row]) -> str:
     """Return sentences on the tests of the best metric against all other metrics."""
     tests = _tests_of(view, best["metric"], best["statistic"])
     p_values = dict(tests.select("other", "p_adjusted").iter_rows())
-    level = {row["metric"]: p_values.get(row["metric"]) for row in others if share_a_letter(best, row)}
+    p_of_equal_metric = {row["metric"]: p_values.get(row["metric"]) for row in others if share_a_letter(best, row)}
     if others and all(row["may_be_best"] is None for row in view.standing):
         return " Differences between metrics were not tested."
-    if level:
-        near = tests.filter(note=AT_THRESHOLD)["other"].to_list()  # undecided because of the Monte Carlo error
-        clear, close = (
-            {name: p for name, p in level.items() if (name in near) is is_near} for is_near in (False, True)
+    if p_of_equal_metric:
+        metrics_at_threshold = tests.filter(note=AT_THRESHOLD)[
+            "other"
+        ].to_list()  # undecided because of the Monte Carlo error
+        p_of_clear_metric, p_of_close_metric = (
+            {name: p for name, p in p_of_equal_metric.items() if (name in metrics_at_threshold) is is_near}
+            for is_near in (False, True)
         )
-        text = f" It does not differ significantly from {_with_p_values(clear)}." if clear else ""
-        at = f" {AT_THRESHOLD.capitalize()}, which counts as not significant: {_with_p_values(close)}."
-        return text + (at if close else "")
+        clear_text = (
+            f" It does not differ significantly from {_with_p_values(p_of_clear_metric)}." if p_of_clear_metric else ""
+        )
+        close_text = (
+            f" {AT_THRESHOLD.capitalize()}, which counts as not significant: {_with_p_values(p_of_close_metric)}."
+        )
+        return clear_text + (close_text if p_of_close_metric else "")
     if not others:
         return ""
-    largest = max(p_values.values(), default=None)
-    whom, which = ("the other metric", "") if len(others) == 1 else ("every other metric", "largest ")
-    return f" It is significantly better than {whom}{'' if largest is None else f' ({which}{p_equals(largest)})'}."
+    largest_p = max(p_values.values(), default=None)
+    others_text, largest_text = ("the other metric", "") if len(others) == 1 else ("every other metric", "largest ")
+    return (
+        " It is significantly better than "
+        f"{others_text}{'' if largest_p is None else f' ({largest_text}{p_equals(largest_p)})'}."
+    )
 
 
 def _tests_of(view: AspectResults, metric: str, statistic: str) -> pl.DataFrame:
@@ -101,12 +112,12 @@ def _tests_of(view: AspectResults, metric: str, statistic: str) -> pl.DataFrame:
     return rows.with_columns(other=pl.when(pl.col("metric_a") == metric).then("metric_b").otherwise("metric_a"))
 
 
-def _with_p_values(level: dict[str, float | None]) -> str:
+def _with_p_values(p_of_metric: dict[str, float | None]) -> str:
     """Return names of metrics with adjusted p-values; if there are many metrics, with only the smallest p-value."""
-    if len(level) <= MOST_NAMED:
-        return names([name if p is None else f"{name} ({p_equals(p)})" for name, p in level.items()])
-    tested = [p for p in level.values() if p is not None]
-    return f"{names([*level], limit=MOST_NAMED)}{f' (p ≥ {p_value(min(tested))})' if tested else ''}"
+    if len(p_of_metric) <= MOST_NAMED:
+        return names([name if p is None else f"{name} ({p_equals(p)})" for name, p in p_of_metric.items()])
+    p_values = [p for p in p_of_metric.values() if p is not None]
+    return f"{names([*p_of_metric], limit=MOST_NAMED)}{f' (p ≥ {p_value(min(p_values))})' if p_values else ''}"
 
 
 def _at_system_level(view: AspectResults, best: Row) -> str:
@@ -118,12 +129,12 @@ def _at_system_level(view: AspectResults, best: Row) -> str:
         f"At system level, {best['metric']} orders {with_ends(best, SYSTEM_LEVEL, write=percent)} of the pairs of"
         " systems as the annotators do (pairwise accuracy; chance level 50 %)."
     )
-    first = max(view.standing, key=lambda row: -1.0 if row[SYSTEM_LEVEL] is None else row[SYSTEM_LEVEL])
-    if first[SYSTEM_LEVEL] <= best[SYSTEM_LEVEL]:
+    most_accurate = max(view.standing, key=lambda row: -1.0 if row[SYSTEM_LEVEL] is None else row[SYSTEM_LEVEL])
+    if most_accurate[SYSTEM_LEVEL] <= best[SYSTEM_LEVEL]:
         return text
-    tests = _tests_of(view, best["metric"], SYSTEM_LEVEL).filter(other=first["metric"])
-    p = "".join(f" ({p_equals(p_value)} for the difference)" for p_value in tests["p_adjusted"])
-    return f"{text} {first['metric']} has the highest accuracy, {percent(first[SYSTEM_LEVEL])}{p}."
+    tests = _tests_of(view, best["metric"], SYSTEM_LEVEL).filter(other=most_accurate["metric"])
+    p_text = "".join(f" ({p_equals(p_value)} for the difference)" for p_value in tests["p_adjusted"])
+    return f"{text} {most_accurate['metric']} has the highest accuracy, {percent(most_accurate[SYSTEM_LEVEL])}{p_text}."
 
 
 def chance(view: AspectResults) -> Iterator[str]:
@@ -133,8 +144,8 @@ def chance(view: AspectResults) -> Iterator[str]:
         yield f"{subject(unclear, 'is', 'are')} not significantly better than chance (all metrics tested together)."
     if below:
         undeclared = [name for name in below if name not in view.lower] if view.ordered else []
-        what = f"{subject(undeclared, 'is a distance', 'are distances')} (lower is better)"
-        hint = f" If {what}, declare this in a raters file." if undeclared else ""
+        distance_text = f"{subject(undeclared, 'is a distance', 'are distances')} (lower is better)"
+        hint = f" If {distance_text}, declare this in a raters file." if undeclared else ""
         yield f"{subject(below, 'agrees', 'agree')} with the annotators significantly less than chance.{hint}"
 
 
@@ -179,40 +190,48 @@ def _best(leaderboard: Result, aspect: str) -> Iterator[str]:
     systems = leaderboard.to_frame("systems").filter(pl.col("strength").is_not_null(), aspect=aspect)
     cycles = leaderboard.to_frame("cycles").filter(aspect=aspect)
     metrics = systems["rater"].unique(maintain_order=True).to_list()
-    groups: dict[str, list[str]] = {}
+    metrics_of_finding: dict[str, list[str]] = {}
     for metric in metrics:
         rows = systems.filter(rater=metric).sort("rank")
-        groups.setdefault(_top(rows, cycles.filter(rater=metric)), []).append(metric)
-    groups.pop("", None)  # no test without intervals
-    for finding, members in sorted(groups.items(), key=lambda group: -len(group[1]))[:MOST_NAMED]:
-        every = len(members) == len(metrics) > 2
-        yield f"By {f'all {len(metrics)} metrics' if every else names(members, limit=MOST_NAMED)}, {finding}."
+        metrics_of_finding.setdefault(_top(rows, cycles.filter(rater=metric)), []).append(metric)
+    metrics_of_finding.pop("", None)  # no test without intervals
+    for finding, metrics_with_finding in sorted(metrics_of_finding.items(), key=lambda group: -len(group[1]))[
+        :MOST_NAMED
+    ]:
+        is_all_metrics = len(metrics_with_finding) == len(metrics) > 2
+        yield (
+            f"By {f'all {len(metrics)} metrics' if is_all_metrics else names(metrics_with_finding, limit=MOST_NAMED)}"
+            f", {finding}."
+        )
     pairs = leaderboard.to_frame("pairs").filter(pl.col("decision").is_in(["+", "-"]), aspect=aspect)
     if len(metrics) > 1:
-        signs = pairs.group_by("system_a", "system_b").agg(pl.col("decision").n_unique(), pl.col("rater").n_unique())
-        contradicted = signs.filter(pl.col("decision") > 1).height
-        agreed = signs.filter(pl.col("decision") == 1, pl.col("rater") == len(metrics)).height
-        n = leaderboard.to_frame("pairs").filter(aspect=aspect).select("system_a", "system_b").n_unique()
-        against = f"on {plural(contradicted, 'pair')} two metrics" if contradicted else "no two metrics"
+        counts_of_pair = pairs.group_by("system_a", "system_b").agg(
+            pl.col("decision").n_unique(), pl.col("rater").n_unique()
+        )
+        n_contradicted = counts_of_pair.filter(pl.col("decision") > 1).height
+        n_agreed = counts_of_pair.filter(pl.col("decision") == 1, pl.col("rater") == len(metrics)).height
+        n_pairs = leaderboard.to_frame("pairs").filter(aspect=aspect).select("system_a", "system_b").n_unique()
+        contradiction_text = f"on {plural(n_contradicted, 'pair')} two metrics" if n_contradicted else "no two metrics"
         yield (
-            f"Of {plural(n, 'pair')} of systems, all metrics decide {agreed} equally, and {against} contradict "
+            f"Of {plural(n_pairs, 'pair')} of systems, all metrics decide {n_agreed} equally, and "
+            f"{contradiction_text} contradict "
             "each other significantly (each metric tested separately)."
         )
 
 
 def _top(rows: pl.DataFrame, cycles: pl.DataFrame) -> str:
     """Return a clause on the best system by one metric, from the rows of systems by rank; empty without a test."""
-    first = rows.filter(pl.col("may_be_first"))["system"].to_list()
-    if not first:
+    top_systems = rows.filter(pl.col("may_be_first"))["system"].to_list()
+    if not top_systems:
         return ""
     if rows["part"].n_unique() > 1:
         return "it is unknown which system is best, because not all systems are connected by comparisons"
     if cycles.height:
         return f"preferences form a cycle, so no ranking is consistent with the preferences ({cycles['cycle'][0]})"
-    if len(first) > 1:
-        return f"which of {names(first, limit=MOST_NAMED)} is best is undecided"
-    ahead = ": significantly ahead of every other system" if rows["rank_high"][0] == 1 else ""
-    return f"{first[0]} is best{ahead}"
+    if len(top_systems) > 1:
+        return f"which of {names(top_systems, limit=MOST_NAMED)} is best is undecided"
+    lead_text = ": significantly ahead of every other system" if rows["rank_high"][0] == 1 else ""
+    return f"{top_systems[0]} is best{lead_text}"
 
 
 def _alike(complementarity: Result) -> Iterator[str]:
@@ -220,10 +239,15 @@ def _alike(complementarity: Result) -> Iterator[str]:
     pairs = complementarity.to_frame("pairs").filter(pl.col("complementarity").is_not_null()).sort("complementarity")
     if pairs.is_empty():
         return
-    write = "{rater_a} and {rater_b} (complementarity {complementarity:.2f})".format_map
-    first, last = (write(row) for row in (pairs.row(0, named=True), pairs.row(-1, named=True)))
-    scale = "0: equal rankings of the outputs of an item, .5: unrelated"
-    compared = f"The most similar metrics are {first}, the least similar metrics are {last}; {scale}."
+    format_pair = "{rater_a} and {rater_b} (complementarity {complementarity:.2f})".format_map
+    most_similar_text, least_similar_text = (
+        format_pair(row) for row in (pairs.row(0, named=True), pairs.row(-1, named=True))
+    )
+    scale_text = "0: equal rankings of the outputs of an item, .5: unrelated"
+    similarity_text = (
+        f"The most similar metrics are {most_similar_text}, the least similar metrics are {least_similar_text}; "
+        f"{scale_text}."
+    )
     if pairs.height == 1:
-        compared = f"Similarity of the two metrics: {first}; {scale}."
-    yield f"Which metric to trust is unknown without human ratings. {compared}"
+        similarity_text = f"Similarity of the two metrics: {most_similar_text}; {scale_text}."
+    yield f"Which metric to trust is unknown without human ratings. {similarity_text}"

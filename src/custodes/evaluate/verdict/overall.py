@@ -11,34 +11,38 @@ from custodes.evaluate.verdict.view import MOST_NAMED, AspectResults
 
 def best(views: Sequence[AspectResults]) -> Iterator[str]:
     """Yield a sentence on the systems in the top group of every aspect."""
-    tops = [view.top for view in views if not (view.sided or view.split or view.not_random) and view.board]
-    if len(tops) < len(views) or not any(tops):
+    top_groups = [view.top for view in views if not (view.sided or view.split or view.not_random) and view.board]
+    if len(top_groups) < len(views) or not any(top_groups):
         return
-    everywhere = [name for name in tops[0] if all(name in top for top in tops)]
-    alone = [view.aspect for view, top in zip(views, tops, strict=True) if top == everywhere]
-    if len(everywhere) == 1 and len(alone) == len(views):
-        yield f"{everywhere[0]} is best on {_all(views)}."
-    elif len(everywhere) == 1:
-        on = f"; on {names(alone)} it is the best" if alone else ""
-        yield f"{everywhere[0]} is the only system in the top group on {_all(views)}{on}."
-    elif everywhere:
-        yield f"{names(everywhere)} are in the top group on {_all(views)}."
+    systems_in_every_top = [name for name in top_groups[0] if all(name in top for top in top_groups)]
+    aspects_with_single_top = [
+        view.aspect for view, top in zip(views, top_groups, strict=True) if top == systems_in_every_top
+    ]
+    if len(systems_in_every_top) == 1 and len(aspects_with_single_top) == len(views):
+        yield f"{systems_in_every_top[0]} is best on {_all(views)}."
+    elif len(systems_in_every_top) == 1:
+        aspects_text = f"; on {names(aspects_with_single_top)} it is the best" if aspects_with_single_top else ""
+        yield f"{systems_in_every_top[0]} is the only system in the top group on {_all(views)}{aspects_text}."
+    elif systems_in_every_top:
+        yield f"{names(systems_in_every_top)} are in the top group on {_all(views)}."
     else:
-        some = [" or ".join(top) if len(top) <= MOST_NAMED else f"one of {len(top)}" for top in tops]
-        each = [f"{top} on {view.aspect}" for view, top in zip(views, some, strict=True)]
-        yield f"No system is in the top group on every aspect: {names(each)}."
+        top_texts = [" or ".join(top) if len(top) <= MOST_NAMED else f"one of {len(top)}" for top in top_groups]
+        aspect_texts = [f"{top} on {view.aspect}" for view, top in zip(views, top_texts, strict=True)]
+        yield f"No system is in the top group on every aspect: {names(aspect_texts)}."
 
 
 def trust(views: Sequence[AspectResults]) -> Iterator[str]:
     """Yield a sentence on the metrics in the top group of every aspect."""
-    everywhere = leaders_everywhere(views)
-    if everywhere:
-        group = f"in the top group of metrics on {_all(views)}: not significantly worse than any other metric"
-        yield f"{subject(everywhere, 'is', 'are')} {group}."
+    metrics_in_every_top = leaders_everywhere(views)
+    if metrics_in_every_top:
+        group_text = f"in the top group of metrics on {_all(views)}: not significantly worse than any other metric"
+        yield f"{subject(metrics_in_every_top, 'is', 'are')} {group_text}."
     else:
-        first = [f"{view.leaders[0]} on {view.aspect}" for view in views if view.leaders]
-        each = f"; {subject(first, 'agrees', 'agree')} best with the annotators" if first else ""
-        yield f"No metric is in the top group on every aspect{each}."
+        aspect_leaders = [f"{view.leaders[0]} on {view.aspect}" for view in views if view.leaders]
+        leaders_text = (
+            f"; {subject(aspect_leaders, 'agrees', 'agree')} best with the annotators" if aspect_leaders else ""
+        )
+        yield f"No metric is in the top group on every aspect{leaders_text}."
 
 
 def leaders_everywhere(views: Sequence[AspectResults]) -> list[str]:
@@ -48,10 +52,10 @@ def leaders_everywhere(views: Sequence[AspectResults]) -> list[str]:
 
 def chance(views: Sequence[AspectResults]) -> Iterator[str]:
     """Yield a sentence on metrics that are not significantly better than chance on any aspect."""
-    informed = {name for view in views for name in view.side("above")}
-    nowhere = [row["metric"] for row in views[0].standing if row["metric"] not in informed]
-    if nowhere and any(view.side("above", "below") for view in views):
-        yield f"{subject(nowhere, 'is', 'are')} not significantly better than chance on any aspect."
+    informative_metrics = {name for view in views for name in view.side("above")}
+    uninformative_metrics = [row["metric"] for row in views[0].standing if row["metric"] not in informative_metrics]
+    if uninformative_metrics and any(view.side("above", "below") for view in views):
+        yield f"{subject(uninformative_metrics, 'is', 'are')} not significantly better than chance on any aspect."
 
 
 def favours(views: Sequence[AspectResults]) -> Iterator[str]:
@@ -59,21 +63,28 @@ def favours(views: Sequence[AspectResults]) -> Iterator[str]:
 
     Metrics of the top group come first. Within this group, and after it, larger partiality comes first.
     """
-    top, informed = leaders_everywhere(views), {name for view in views for name in view.side("above")}
+    metrics_in_every_top, informative_metrics = (
+        leaders_everywhere(views),
+        {name for view in views for name in view.side("above")},
+    )
     views = [view for view in views if not view.sided]
-    findings = [{(row["metric"], row["system"], row["finding"]): row for row in view.partial} for view in views]
+    findings_by_aspect = [
+        {(row["metric"], row["system"], row["finding"]): row for row in view.partial} for view in views
+    ]
     rows = [
         row
-        for key, row in (findings[-1].items() if findings else ())
-        if key[0] in informed and all(key in of_aspect for of_aspect in findings)
+        for key, row in (findings_by_aspect[-1].items() if findings_by_aspect else ())
+        if key[0] in informative_metrics and all(key in of_aspect for of_aspect in findings_by_aspect)
     ]
-    groups = near_copy_groups(sorted(rows, key=lambda row: (row["metric"] not in top, -abs(row["partiality"]))))
+    groups = near_copy_groups(
+        sorted(rows, key=lambda row: (row["metric"] not in metrics_in_every_top, -abs(row["partiality"])))
+    )
     for row, *copies in groups[:MOST_NAMED]:
-        also = f", and so {do_near_copies([copy['metric'] for copy in copies])}" if copies else ""
-        yield f"{row['metric']} {RATES[row['finding']]} {row['system']} on {_all(views)}{also}."
+        copies_text = f", and so {do_near_copies([copy['metric'] for copy in copies])}" if copies else ""
+        yield f"{row['metric']} {RATES[row['finding']]} {row['system']} on {_all(views)}{copies_text}."
     if len(groups) > MOST_NAMED:
-        n_metrics = plural(len({row["metric"] for row in rows}), "metric")
-        yield f"In all, {n_metrics} over-rate or under-rate some system on every aspect."
+        n_metrics_text = plural(len({row["metric"] for row in rows}), "metric")
+        yield f"In all, {n_metrics_text} over-rate or under-rate some system on every aspect."
 
 
 def _all(views: Sequence[AspectResults]) -> str:

@@ -18,19 +18,19 @@ def rate_sentences(result: Result, aspect: str) -> Iterator[tuple[str, str]]:
         result.to_frame(name).filter(aspect=aspect) for name in ("rates", "judges", "differences", "slices")
     )
     labels = rows["label"].unique(maintain_order=True).to_list()
-    chosen = _best_judge(judges)
-    of_chosen = rows.filter(pl.col("metric") == chosen).to_dicts()
-    for row in of_chosen[: 2 * MOST_NAMED]:
-        yield "rates", _rate(row, several=len({one["system"] for one in rows.to_dicts()}) > 1)
+    best_judge = _best_judge(judges)
+    best_judge_rows = rows.filter(pl.col("metric") == best_judge).to_dicts()
+    for row in best_judge_rows[: 2 * MOST_NAMED]:
+        yield "rates", _rate(row, has_several_systems=len({one["system"] for one in rows.to_dicts()}) > 1)
     for row in judges.to_dicts()[: 2 * MOST_NAMED]:
         if row["accuracy"] is not None:
             yield "trust", _trust(row)
     yield from (("trust", text) for text in _replacement(result.to_frame("replacement").filter(aspect=aspect)))
-    yield from (("best", text) for text in _differences(differences.filter(pl.col("metric") == chosen)))
+    yield from (("best", text) for text in _differences(differences.filter(pl.col("metric") == best_judge)))
     yield from (("favours", text) for text in _favoured(differences))
     yield from (("slices", text) for text in _slices(slices))
-    if len(labels) == 1 and of_chosen and of_chosen[0]["labels_saved"] is not None:
-        row = max(of_chosen, key=lambda row: row["n_labelled"])
+    if len(labels) == 1 and best_judge_rows and best_judge_rows[0]["labels_saved"] is not None:
+        row = max(best_judge_rows, key=lambda row: row["n_labelled"])
         if row["labels_saved"] > 0:
             yield (
                 "labels",
@@ -50,26 +50,30 @@ def _best_judge(judges: pl.DataFrame) -> str:
     return str(rows.sort(pl.col("kappa").fill_null(-1.0), descending=True, maintain_order=True)["metric"][0])
 
 
-def _rate(row: Row, *, several: bool) -> str:
-    of = f" of {row['system']}" if several else ""
+def _rate(row: Row, *, has_several_systems: bool) -> str:
+    system_text = f" of {row['system']}" if has_several_systems else ""
     if row["metric"] == HUMAN:
         return (
-            f"About {with_ends(row, 'human_rate', write=percent)} of the outputs{of} are {row['label']} by human "
+            f"About {with_ends(row, 'human_rate', write=percent)} of the outputs{system_text} are {row['label']} "
+            "by human "
             f"judgement ({plural(row['n_labelled'], 'human label')})."
         )
     if row["corrected_rate"] is None:
         if row["n_labelled"]:
-            return f"The corrected rate of {row['label']}{of} is undefined: {row['reason']}."
+            return f"The corrected rate of {row['label']}{system_text} is undefined: {row['reason']}."
         return (
-            f"{row['metric']} labels {with_ends(row, 'judge_rate', write=percent)} of the outputs{of} as "
+            f"{row['metric']} labels {with_ends(row, 'judge_rate', write=percent)} of the outputs{system_text} as "
             f"{row['label']}. Without human labels the true rate is unknown."
         )
-    parts = [f"{row['metric']} alone gives {percent(row['judge_rate'])}"] if row["judge_rate"] is not None else []
+    source_texts = (
+        [f"{row['metric']} alone gives {percent(row['judge_rate'])}"] if row["judge_rate"] is not None else []
+    )
     if row["human_rate"] is not None:
-        parts.append(f"human labels alone give {with_ends(row, 'human_rate', write=percent)}")
+        source_texts.append(f"human labels alone give {with_ends(row, 'human_rate', write=percent)}")
     return (
-        f"About {with_ends(row, 'corrected_rate', write=percent)} of the outputs{of} are {row['label']} by human "
-        f"judgement ({'; '.join(parts)}; {plural(row['n_labelled'], 'human label')})."
+        f"About {with_ends(row, 'corrected_rate', write=percent)} of the outputs{system_text} are {row['label']} "
+        "by human "
+        f"judgement ({'; '.join(source_texts)}; {plural(row['n_labelled'], 'human label')})."
     )
 
 
@@ -91,15 +95,19 @@ def _replacement(rows: pl.DataFrame) -> Iterator[str]:
     if tested.is_empty():
         return
     row = tested.to_dicts()[0]
-    test = f"alternative annotator test, {plural(row['annotators'], 'annotator')}, epsilon {row['epsilon']:g}"
-    for passed, text in ((True, "may replace an annotator"), (False, "not shown to be able to replace an annotator")):
-        chosen = tested.filter(may_replace=passed).sort("winning_rate", descending=True, maintain_order=True)
-        if chosen.height:
-            rates = names(
-                [f"{one['metric']} ({percent(one['winning_rate'])})" for one in chosen.to_dicts()], limit=2 * MOST_NAMED
+    test_text = f"alternative annotator test, {plural(row['annotators'], 'annotator')}, epsilon {row['epsilon']:g}"
+    for is_passed, result_text in (
+        (True, "may replace an annotator"),
+        (False, "not shown to be able to replace an annotator"),
+    ):
+        judge_rows = tested.filter(may_replace=is_passed).sort("winning_rate", descending=True, maintain_order=True)
+        if judge_rows.height:
+            judges_text = names(
+                [f"{one['metric']} ({percent(one['winning_rate'])})" for one in judge_rows.to_dicts()],
+                limit=2 * MOST_NAMED,
             )
-            be = "" if passed else "is " if chosen.height == 1 else "are "
-            yield f"{rates} {be}{text} ({test}; winning rate in brackets; 50 % is needed)."
+            verb_text = "" if is_passed else "is " if judge_rows.height == 1 else "are "
+            yield f"{judges_text} {verb_text}{result_text} ({test_text}; winning rate in brackets; 50 % is needed)."
 
 
 def _differences(rows: pl.DataFrame) -> Iterator[str]:
@@ -107,11 +115,11 @@ def _differences(rows: pl.DataFrame) -> Iterator[str]:
     for row in significant.to_dicts()[:MOST_NAMED]:
         sign = 1 if row["decision"] == "+" else -1
         better, worse = (row["system_a"], row["system_b"])[::sign]
-        values = [row[f"corrected_difference{bound}"] * sign for bound in ("", "_low", "_high")]
-        low, high = sorted(values[1:])
+        estimate_and_bounds = [row[f"corrected_difference{bound}"] * sign for bound in ("", "_low", "_high")]
+        low, high = sorted(estimate_and_bounds[1:])
         yield (
             f"{better} has a significantly higher rate of {row['label']} than {worse}: by "
-            f"{interval(values[0] * 100, low * 100, high * 100, digits=0)} percentage points "
+            f"{interval(estimate_and_bounds[0] * 100, low * 100, high * 100, digits=0)} percentage points "
             f"({p_equals(row['p_adjusted'])}, all pairs)."
         )
     undecided = rows.filter(decision="=").to_dicts()
@@ -126,19 +134,24 @@ def _differences(rows: pl.DataFrame) -> Iterator[str]:
 
 def _points(row: Row, column: str) -> str:
     """Return a difference of rates in percentage points."""
-    values = (None if row[name] is None else 100 * row[name] for name in (column, f"{column}_low", f"{column}_high"))
-    return f"{interval(*values, digits=0)} percentage points"
+    estimate_and_bounds = (
+        None if row[name] is None else 100 * row[name] for name in (column, f"{column}_low", f"{column}_high")
+    )
+    return f"{interval(*estimate_and_bounds, digits=0)} percentage points"
 
 
 def _favoured(rows: pl.DataFrame) -> Iterator[str]:
-    several = rows["label"].n_unique() > 1
+    has_several_labels = rows["label"].n_unique() > 1
     for row in rows.filter(pl.col("favoured") != "").to_dicts()[:MOST_NAMED]:
-        of = f" in the rate of {row['label']}" if several else ""
-        other = row["system_b"] if row["favoured"] == row["system_a"] else row["system_a"]
-        p_values = (("TPR", row["p_tpr"], "tpr_difference"), ("TNR", row["p_tnr"], "tnr_difference"))
-        name, p, column = min((part for part in p_values if part[1] is not None), key=lambda part: part[1])
+        label_text = f" in the rate of {row['label']}" if has_several_labels else ""
+        other_system = row["system_b"] if row["favoured"] == row["system_a"] else row["system_a"]
+        error_rate_tests = (("TPR", row["p_tpr"], "tpr_difference"), ("TNR", row["p_tnr"], "tnr_difference"))
+        measure_name, p, column = min(
+            (part for part in error_rate_tests if part[1] is not None), key=lambda part: part[1]
+        )
         yield (
-            f"{row['metric']} over-rates {row['favoured']} relative to {other}{of}: its {name} differs between "
+            f"{row['metric']} over-rates {row['favoured']} relative to {other_system}{label_text}: its "
+            f"{measure_name} differs between "
             f"{row['system_a']} and {row['system_b']} by {_points(row, column)} ({p_equals(p)}). Do not compare the "
             f"rates by {row['metric']} alone."
         )
@@ -159,5 +172,5 @@ def _slices(rows: pl.DataFrame) -> Iterator[str]:
             f"{with_ends(row, 'corrected_rate', write=percent)})."
         )
     if findings.height > MOST_NAMED:
-        others = names(findings["slice"].to_list()[MOST_NAMED:], limit=MOST_NAMED)
-        yield f"Further slices differ significantly: {others}."
+        further_slices_text = names(findings["slice"].to_list()[MOST_NAMED:], limit=MOST_NAMED)
+        yield f"Further slices differ significantly: {further_slices_text}."

@@ -32,16 +32,21 @@ def _rates(row: Row) -> str:
 
 
 def _agreement(row: Row) -> str:
-    how = "worse" if row["difference"] < 0 else "better"
-    return f"On {row['slice']}, {row['metric']} agrees significantly {how} with the annotators: {_rates(row)}."
+    comparison_word = "worse" if row["difference"] < 0 else "better"
+    return (
+        f"On {row['slice']}, {row['metric']} agrees significantly {comparison_word} with the annotators: {_rates(row)}."
+    )
 
 
 def _consistency(row: Row) -> str:
-    how = "less" if row["difference"] < 0 else "more"
-    return f"On {row['slice']}, {row['rater']} {FAULTS[row['statistic']]} significantly {how} often: {_rates(row)}."
+    comparison_word = "less" if row["difference"] < 0 else "more"
+    return (
+        f"On {row['slice']}, {row['rater']} {FAULTS[row['statistic']]} significantly {comparison_word} often: "
+        f"{_rates(row)}."
+    )
 
 
 def _favoritism(row: Row) -> str:
-    rates = "over-rates" if row["finding"] == FAVOURED else "under-rates"
-    points = with_ends(row, "partiality", digits=0)
-    return f"On {row['slice']}, {row['metric']} {rates} {row['system']}, by {points} points of win rate."
+    verb = "over-rates" if row["finding"] == FAVOURED else "under-rates"
+    points_text = with_ends(row, "partiality", digits=0)
+    return f"On {row['slice']}, {row['metric']} {verb} {row['system']}, by {points_text} points of win rate."

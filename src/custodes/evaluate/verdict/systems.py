@@ -18,9 +18,9 @@ MOST_LISTED = 6
 def best(view: AspectResults) -> Iterator[str]:
     """Yield sentences on the best system, or on the candidates, or on the reason why no system can be named."""
     if view.split:
-        groups = "; ".join(names(group) for group in view.split)
+        groups_text = "; ".join(names(group) for group in view.split)
         yield (
-            f"{len(view.split)} groups of systems are not connected by comparisons ({groups}), so the "
+            f"{len(view.split)} groups of systems are not connected by comparisons ({groups_text}), so the "
             "best of all systems is unknown."
         )
         return
@@ -35,16 +35,18 @@ def best(view: AspectResults) -> Iterator[str]:
         )
         return
     if row := view.corrected:
-        part = f"Annotators judged {row['labels']} of the {row['battles']} comparisons that {row['metric']} judged."
+        coverage_text = (
+            f"Annotators judged {row['labels']} of the {row['battles']} comparisons that {row['metric']} judged."
+        )
         if row["reason"]:
             reason = sentence(row["reason"])
             yield (
-                f"{part} The metric cannot be used to estimate the missing human preferences: {reason} "
+                f"{coverage_text} The metric cannot be used to estimate the missing human preferences: {reason} "
                 "The following sentences use human comparisons only."
             )
         else:
             yield (
-                f"{part} {row['metric']} replaces the missing human preferences, "
+                f"{coverage_text} {row['metric']} replaces the missing human preferences, "
                 "corrected for the errors of the metric on the annotated part. This assumes that the annotated "
                 "part was drawn at random."
             )
@@ -59,21 +61,29 @@ def interim(view: AspectResults) -> Iterator[str]:
     """Yield a sentence on decisions of interim analyses, which may differ from the joint test of all pairs."""
     if not view.interim:
         return
-    sides = {"+": ("system_a", "system_b"), "-": ("system_b", "system_a")}
-    decided = [[row[side] for side in sides[row["decision"]]] for row in view.interim if row["decision"] in sides]
-    better = names([f"{first} better than {second}" for first, second in decided], limit=MOST_LISTED)
-    left = len(view.interim) - len(decided)
-    decision = f"found {better}" if decided else "decided no pair"
-    others = f"; {plural(left, 'pair is', 'pairs are')} undecided" if decided and left else ""
-    yield f"The interim analyses, which test each pair separately for these annotators, {decision}{others}."
+    columns_of_decision = {"+": ("system_a", "system_b"), "-": ("system_b", "system_a")}
+    decided_pairs = [
+        [row[side] for side in columns_of_decision[row["decision"]]]
+        for row in view.interim
+        if row["decision"] in columns_of_decision
+    ]
+    decisions_text = names([f"{first} better than {second}" for first, second in decided_pairs], limit=MOST_LISTED)
+    n_undecided = len(view.interim) - len(decided_pairs)
+    decision_text = f"found {decisions_text}" if decided_pairs else "decided no pair"
+    undecided_text = (
+        f"; {plural(n_undecided, 'pair is', 'pairs are')} undecided" if decided_pairs and n_undecided else ""
+    )
+    yield (
+        f"The interim analyses, which test each pair separately for these annotators, {decision_text}{undecided_text}."
+    )
 
 
 def _cycle(row: Row) -> str:
     """Return sentences on the systems of a cycle, in which each system wins against the next system."""
     first, *others = row["cycle"].split(" > ")
-    beaten = ", which beats ".join(others)
+    beaten_text = ", which beats ".join(others)
     return (
-        f"No ranking describes these systems: {first} beats {beaten}. Each system wins at least"
+        f"No ranking describes these systems: {first} beats {beaten_text}. Each system wins at least"
         f" {percent(row['win_rate'])} of the points against the next system ({p_equals(row['p_direct'])}, all pairs"
         " tested together). Choose between two systems by their direct comparisons."
     )
@@ -81,38 +91,48 @@ def _cycle(row: Row) -> str:
 
 def _standing(view: AspectResults) -> str:
     """Return sentences on the top group, and on the win rate of the first system."""
-    first, (leader, *others), top = view.board[0], [row["system"] for row in view.board], view.top
+    first_row, (leader, *other_systems), top_systems = view.board[0], [row["system"] for row in view.board], view.top
     # A corrected model gives strengths only; intervals of win rates do not hold if sampling depended on outcomes.
-    if first["win_rate"] is not None and not view.stopped:
-        wins = with_ends(first, "win_rate", write=percent)
-        rate = f"wins {wins} of its comparisons, averaged over opponents (a tie counts half)"
+    if first_row["win_rate"] is not None and not view.stopped:
+        win_rate_text = with_ends(first_row, "win_rate", write=percent)
+        rate_text = f"wins {win_rate_text} of its comparisons, averaged over opponents (a tie counts half)"
     else:
-        odds = [
-            None if first[name] is None else exp(first[name]) for name in ("strength", "strength_low", "strength_high")
+        odds_and_bounds = [
+            None if first_row[name] is None else exp(first_row[name])
+            for name in ("strength", "strength_low", "strength_high")
         ]
-        rate = f"wins {interval(*odds, digits=1)} times as often as it loses against an average system"
-    if first["rank_low"] is None:
+        rate_text = f"wins {interval(*odds_and_bounds, digits=1)} times as often as it loses against an average system"
+    if first_row["rank_low"] is None:
         return (
-            f"{leader} ranks first by human ratings ({rate}), but without intervals, this rank cannot be "
+            f"{leader} ranks first by human ratings ({rate_text}), but without intervals, this rank cannot be "
             "compared with chance."
         )
-    if len(top) == len(others) == 1:
-        return f"{leader} is better than {others[0]}: it {rate}."
-    if len(top) == 1:
-        ahead = (
-            f": significantly better than each of the other {len(others)} systems" if first["rank_high"] == 1 else ""
+    if len(top_systems) == len(other_systems) == 1:
+        return f"{leader} is better than {other_systems[0]}: it {rate_text}."
+    if len(top_systems) == 1:
+        lead_text = (
+            f": significantly better than each of the other {len(other_systems)} systems"
+            if first_row["rank_high"] == 1
+            else ""
         )
-        return f"{leader} is best{ahead}. It {rate}."
-    behind = 1 + len(others) - len(top)
-    if not behind:
-        them = names(top) if len(top) <= MOST_NAMED else f"the {len(top)} systems"
+        return f"{leader} is best{lead_text}. It {rate_text}."
+    n_behind = 1 + len(other_systems) - len(top_systems)
+    if not n_behind:
+        top_text = names(top_systems) if len(top_systems) <= MOST_NAMED else f"the {len(top_systems)} systems"
         return (
-            f"It is undecided which of {them} is best: no difference among these systems is significant. {leader} "
-            f"ranks first: it {rate}."
+            f"It is undecided which of {top_text} is best: no difference among these systems is significant. {leader} "
+            f"ranks first: it {rate_text}."
         )
-    either = f"One of {len(top)} systems" if len(top) > MOST_LISTED else " or ".join(names(top).rsplit(" and ", 1))
-    rest = "The other system is" if behind == 1 else f"The other {behind} systems are"
-    return f"{either} is best; which one is undecided. {leader} ranks first: it {rate}. {rest} significantly worse."
+    candidates_text = (
+        f"One of {len(top_systems)} systems"
+        if len(top_systems) > MOST_LISTED
+        else " or ".join(names(top_systems).rsplit(" and ", 1))
+    )
+    rest_text = "The other system is" if n_behind == 1 else f"The other {n_behind} systems are"
+    return (
+        f"{candidates_text} is best; which one is undecided. {leader} ranks first: it {rate_text}. {rest_text} "
+        "significantly worse."
+    )
 
 
 def labels(view: AspectResults) -> Iterator[str]:
@@ -123,36 +143,40 @@ def labels(view: AspectResults) -> Iterator[str]:
     corrected leaderboard.
     """
     pairs = [pair for pair in combinations(view.board, 2) if pair[0]["part"] == pair[1]["part"]]
-    undecided = [
+    undecided_pairs = [
         (a, b)
         for a, b in pairs
         if share_a_letter(a, b) and frozenset((a["system"], b["system"])) not in view.decided_directly
     ]
-    if view.not_random or not undecided:
+    if view.not_random or not undecided_pairs:
         return
-    of_leader = [pair for pair in undecided if any(row["rank"] == 1 for row in pair)]
-    of_top = [pair for pair in undecided if pair not in of_leader and all(row["may_be_first"] for row in pair)]
-    concerned = len(of_leader) + len(of_top)
+    pairs_with_leader = [pair for pair in undecided_pairs if any(row["rank"] == 1 for row in pair)]
+    pairs_in_top_group = [
+        pair for pair in undecided_pairs if pair not in pairs_with_leader and all(row["may_be_first"] for row in pair)
+    ]
+    n_concerned = len(pairs_with_leader) + len(pairs_in_top_group)
     yield (
-        f"{len(undecided)} of {plural(len(pairs), 'pair')} of systems {'is' if len(undecided) == 1 else 'are'}"
-        f" undecided (all pairs tested together); {concerned or 'none'} of them"
-        f" {'concern' if concerned > 1 else 'concerns'} which system is best."
+        f"{len(undecided_pairs)} of {plural(len(pairs), 'pair')} of systems "
+        f"{'is' if len(undecided_pairs) == 1 else 'are'}"
+        f" undecided (all pairs tested together); {n_concerned or 'none'} of them"
+        f" {'concern' if n_concerned > 1 else 'concerns'} which system is best."
     )
     rows = view.pairs.select("system_a", "system_b", "more_comparisons").drop_nulls().iter_rows()
-    more = {frozenset((a, b)): float(n) for a, b, n in rows}
-    forecasts, far = [], []
-    for group in (of_leader, of_top):
+    n_more_of_pair = {frozenset((a, b)): float(n_text) for a, b, n_text in rows}
+    pairs_with_forecast, pairs_without_forecast = [], []
+    for group in (pairs_with_leader, pairs_in_top_group):
         systems = [(a["system"], b["system"]) for a, b in group]
-        forecasts += sorted(
-            (pair for pair in systems if frozenset(pair) in more), key=lambda pair: more[frozenset(pair)]
+        pairs_with_forecast += sorted(
+            (pair for pair in systems if frozenset(pair) in n_more_of_pair),
+            key=lambda pair: n_more_of_pair[frozenset(pair)],
         )
-        far += [f"{a} and {b}" for a, b in systems if frozenset((a, b)) not in more]
-    for a, b in forecasts[:MOST_NAMED]:
-        n = rounded(more[frozenset((a, b))])
-        yield f"About {n} more human comparisons of {a} and {b} would give 50 % power to tell which is better."
-    if far and view.judge == HUMAN:
-        which = names(far, limit=MOST_NAMED)
-        yield f"For {which}, even {MOST:.0f} times the present information would not give 50 % power."
+        pairs_without_forecast += [f"{a} and {b}" for a, b in systems if frozenset((a, b)) not in n_more_of_pair]
+    for a, b in pairs_with_forecast[:MOST_NAMED]:
+        n_text = rounded(n_more_of_pair[frozenset((a, b))])
+        yield f"About {n_text} more human comparisons of {a} and {b} would give 50 % power to tell which is better."
+    if pairs_without_forecast and view.judge == HUMAN:
+        pairs_text = names(pairs_without_forecast, limit=MOST_NAMED)
+        yield f"For {pairs_text}, even {MOST:.0f} times the present information would not give 50 % power."
 
 
 def rounded(count: float) -> str:

@@ -127,43 +127,45 @@ def verdict(
     'best'
     """
     if study.labels:
-        selection: dict[str, Any] = {**selection_of(setting), "rng": rng, "progress": progress}
-        answer = rates(study, by=by, confidence=confidence, alpha=alpha, **selection)
-        return verdict_of({"check": check(study, **selection), "rates": answer})
-    shared: dict[str, Any] = {"rng": rng, "progress": progress, **setting}
-    bounds: dict[str, Any] = {"confidence": confidence, "resamples": resamples, **shared}
+        selection_options: dict[str, Any] = {**selection_of(setting), "rng": rng, "progress": progress}
+        rates_result = rates(study, by=by, confidence=confidence, alpha=alpha, **selection_options)
+        return verdict_of({"check": check(study, **selection_options), "rates": rates_result})
+    shared_options: dict[str, Any] = {"rng": rng, "progress": progress, **setting}
+    interval_options: dict[str, Any] = {"confidence": confidence, "resamples": resamples, **shared_options}
     study = study.with_cache()
     chosen = study.select(**selection_of(setting), one_side=True)
     if not chosen.metrics:
-        return verdict_of({"check": check(study, **shared), "leaderboard": leaderboard(study, **bounds)})
+        return verdict_of(
+            {"check": check(study, **shared_options), "leaderboard": leaderboard(study, **interval_options)}
+        )
     if not chosen.humans:
-        return _of_metrics(study, by, alpha, bounds)
-    agreed = agreement(study, by=by, alpha=alpha, **bounds)
-    favoured = favoritism(study, by=by, alpha=alpha, **bounds)  # raises for metrics without outputs
+        return _of_metrics(study, by, alpha, interval_options)
+    agreement_result = agreement(study, by=by, alpha=alpha, **interval_options)
+    favoritism_result = favoritism(study, by=by, alpha=alpha, **interval_options)  # raises for metrics without outputs
     return verdict_of(
         {
-            "check": check(study, **shared),
-            "leaderboard": leaderboard(study, **{**bounds, "metrics": best_metrics(agreed)}),
-            "agreement": agreed,
-            "consistency": consistency(study, by=by, alpha=alpha, **bounds),
-            "favoritism": favoured,
-            "ranking": ranking(study, alpha=alpha, **bounds),
+            "check": check(study, **shared_options),
+            "leaderboard": leaderboard(study, **{**interval_options, "metrics": best_metrics(agreement_result)}),
+            "agreement": agreement_result,
+            "consistency": consistency(study, by=by, alpha=alpha, **interval_options),
+            "favoritism": favoritism_result,
+            "ranking": ranking(study, alpha=alpha, **interval_options),
         }
     )
 
 
-def _of_metrics(study: Study, by: str | None, alpha: float, bounds: dict[str, Any]) -> Verdict:
+def _of_metrics(study: Study, by: str | None, alpha: float, options: dict[str, Any]) -> Verdict:
     """Return the verdict on a study without human ratings."""
-    shared = {name: value for name, value in bounds.items() if name not in ("confidence", "resamples")}
-    selection = {
-        **selection_of(shared),
-        **{name: bounds[name] for name in ("confidence", "resamples", "rng", "progress")},
+    shared_options = {name: value for name, value in options.items() if name not in ("confidence", "resamples")}
+    selection_options = {
+        **selection_of(shared_options),
+        **{name: options[name] for name in ("confidence", "resamples", "rng", "progress")},
     }
-    results: dict[str, Result] = {"check": check(study, **shared), "leaderboard": leaderboard(study, **bounds)}
+    results: dict[str, Result] = {"check": check(study, **shared_options), "leaderboard": leaderboard(study, **options)}
     with suppress(InputError):  # no repeats and no known order
-        results["consistency"] = consistency(study, by=by, alpha=alpha, **bounds)
+        results["consistency"] = consistency(study, by=by, alpha=alpha, **options)
     with suppress(InputError):  # verdicts only, or one metric
-        results["complementarity"] = complementarity(study, **selection)
+        results["complementarity"] = complementarity(study, **selection_options)
     return verdict_of(results)
 
 
@@ -179,29 +181,43 @@ def verdict_of(results: Mapping[str, Result]) -> Verdict:
     """
     problems = results["check"].to_frame("problems").filter(aspect="")
     if "rates" in results:
-        labelled = results["rates"].to_frame("rates")["aspect"].unique(maintain_order=True)
-        sentences = {str(aspect): [*rate_sentences(results["rates"], str(aspect))] for aspect in labelled}
-        first, *_ = sentences
-        sentences[first] = [*(("design", text) for text in serious(problems)), *sentences[first]]
-        return Verdict.of([_part(aspect, texts) for aspect, texts in sentences.items()], ())
+        labelled_aspects = results["rates"].to_frame("rates")["aspect"].unique(maintain_order=True)
+        statements_of_aspect = {
+            str(aspect): [*rate_sentences(results["rates"], str(aspect))] for aspect in labelled_aspects
+        }
+        first_aspect, *_ = statements_of_aspect
+        statements_of_aspect[first_aspect] = [
+            *(("design", text) for text in serious(problems)),
+            *statements_of_aspect[first_aspect],
+        ]
+        return Verdict.of([_part(aspect, statements) for aspect, statements in statements_of_aspect.items()], ())
     if not results["check"].to_frame("summary")["humans"].sum():
-        ranked = results["leaderboard"].to_frame("systems")["aspect"].unique(maintain_order=True)
-        names = [str(aspect) for aspect in ranked]
-        return Verdict.of([_part(name, metric_sentences(results, name, first=name == names[0])) for name in names], ())
-    alone = "agreement" not in results
-    tables = results["leaderboard"].to_frame("systems") if alone else results["agreement"].to_frame("metrics")
-    aspects = [str(aspect) for aspect in tables["aspect"].unique(maintain_order=True)]
+        ranked_aspects = results["leaderboard"].to_frame("systems")["aspect"].unique(maintain_order=True)
+        aspect_names = [str(aspect) for aspect in ranked_aspects]
+        return Verdict.of(
+            [_part(name, metric_sentences(results, name, first=name == aspect_names[0])) for name in aspect_names], ()
+        )
+    is_without_metrics = "agreement" not in results
+    result_table = (
+        results["leaderboard"].to_frame("systems") if is_without_metrics else results["agreement"].to_frame("metrics")
+    )
+    aspects = [str(aspect) for aspect in result_table["aspect"].unique(maintain_order=True)]
     views = [AspectResults(results, aspect) for aspect in aspects]
-    kinds = [kind for kind in SUBJECTS if kind in OF_SYSTEMS or not alone]
+    kinds = [kind for kind in SUBJECTS if kind in OF_SYSTEMS or not is_without_metrics]
     # A problem without an aspect concerns the whole study; a view without an aspect already has this problem.
-    whole = [] if "" in aspects else [("design", text) for text in serious(problems)]
+    study_statements = [] if "" in aspects else [("design", text) for text in serious(problems)]
     parts = []
     if len(views) > 1:
-        whole += [(kind, text) for kind in ACROSS if kind in kinds for text in ACROSS[kind](views)]
-        parts, whole = [_part("", whole)], []
+        study_statements += [(kind, text) for kind in ACROSS if kind in kinds for text in ACROSS[kind](views)]
+        parts, study_statements = [_part("", study_statements)], []
     for view in views:
-        of_view = [kind for kind in kinds if not (view.sided and kind in NOT_OF_SIDES)]
-        parts.append(_part(view.aspect, [*whole, *((kind, text) for kind in of_view for text in SUBJECTS[kind](view))]))
+        view_kinds = [kind for kind in kinds if not (view.sided and kind in NOT_OF_SIDES)]
+        parts.append(
+            _part(
+                view.aspect,
+                [*study_statements, *((kind, text) for kind in view_kinds for text in SUBJECTS[kind](view))],
+            )
+        )
     return Verdict.of(parts, ())
 
 

@@ -68,9 +68,9 @@ class AspectResults:
         # Findings of partiality, with the most significant finding first.
         findings = self.partiality.filter(pl.col("finding").is_in([FAVOURED, DISFAVOURED]))
         self.partial: list[Row] = findings.sort("p_adjusted", "p_value", maintain_order=True).to_dicts()
-        questions = ("agreement", "favoritism", "consistency")
+        question_names = ("agreement", "favoritism", "consistency")
         self.slices = {
-            name: rows(name, "slices").filter(~pl.col("finding").is_in(["", INCONCLUSIVE])) for name in questions
+            name: rows(name, "slices").filter(~pl.col("finding").is_in(["", INCONCLUSIVE])) for name in question_names
         }
         self.overall = rows("favoritism", "metrics").select("metric", "overall")
         self.errors, self.reversals = rows("ranking", "errors"), rows("ranking", "reversals")
@@ -78,14 +78,14 @@ class AspectResults:
         self.design_effects = rows("ranking", "decisions").filter(rater=HUMAN)["design_effect"].drop_nulls()
         self.replicated = messages("ranking", "self-agreement")
         self.judges = {name: rows("consistency", name) for name in ("orders", "repeats", "missing", "findings")}
-        first = self.standing[0]["metric"] if self.standing else ""
-        corrected = rows("leaderboard", "corrected").filter(metric=first)
+        best_metric = self.standing[0]["metric"] if self.standing else ""
+        corrected = rows("leaderboard", "corrected").filter(metric=best_metric)
         self.corrected = _first(corrected.filter(pl.col("labels") <= FEW_LABELS * pl.col("battles")))
         # Set if the comparisons by annotators are not a random part of the comparisons by the first metric.
         self.not_random = _first(corrected.filter(pl.col("p_random") < NOT_RANDOM))
-        self.judge = f"{CORRECTED}{first}" if self.corrected and not self.corrected["reason"] else HUMAN
-        unbeaten = messages("leaderboard", "unbeaten") if self.judge == HUMAN else []
-        self.unbeaten = [message.partition(": ")[2] for message in unbeaten if message.startswith(HUMAN)]
+        self.judge = f"{CORRECTED}{best_metric}" if self.corrected and not self.corrected["reason"] else HUMAN
+        unbeaten_messages = messages("leaderboard", "unbeaten") if self.judge == HUMAN else []
+        self.unbeaten = [message.partition(": ")[2] for message in unbeaten_messages if message.startswith(HUMAN)]
         self.stopped = any(note.rule == STOPPED for note in results["leaderboard"].notes)
         systems = rows("leaderboard", "systems").filter(pl.col("strength").is_not_null(), rater=self.judge)
         self.board: list[Row] = systems.sort("part", "rank").to_dicts()
@@ -93,9 +93,11 @@ class AspectResults:
         self.interim: list[Row] = rows("leaderboard", "interim").to_dicts()
         self.cycles: list[Row] = rows("leaderboard", "cycles").filter(rater=self.judge).to_dicts()
         # Pairs that are decided by direct comparisons, because the strengths do not fit these pairs.
-        level = 1 - results["leaderboard"].provenance.options.get("confidence", 0.95)
-        decided = self.pairs.filter(pl.col("direct").is_in(["+", "-"]) & (pl.col("p_fit") <= level))
-        self.decided_directly = {frozenset(pair) for pair in decided.select("system_a", "system_b").iter_rows()}
+        alpha = 1 - results["leaderboard"].provenance.options.get("confidence", 0.95)
+        directly_decided = self.pairs.filter(pl.col("direct").is_in(["+", "-"]) & (pl.col("p_fit") <= alpha))
+        self.decided_directly = {
+            frozenset(pair) for pair in directly_decided.select("system_a", "system_b").iter_rows()
+        }
 
     def side(self, *names: str) -> list[str]:
         """Return the metrics that are on one of these sides of the chance level: above, below or unclear."""
@@ -104,10 +106,10 @@ class AspectResults:
     @property
     def split(self) -> list[list[str]]:
         """Groups of systems that are not connected by comparisons; empty if all systems are connected."""
-        parts: dict[Any, list[str]] = {}
+        systems_of_part: dict[Any, list[str]] = {}
         for row in self.board:
-            parts.setdefault(row["part"], []).append(row["system"])
-        return [*parts.values()] if len(parts) > 1 else []
+            systems_of_part.setdefault(row["part"], []).append(row["system"])
+        return [*systems_of_part.values()] if len(systems_of_part) > 1 else []
 
     @property
     def top(self) -> list[str]:
@@ -124,15 +126,15 @@ def leaders(agreement: Agreement) -> dict[str, list[str]]:
 
     If metrics were not tested against each other, the top group consists of all metrics above chance.
     """
-    top: dict[str, list[str]] = {}
+    top_group_of_aspect: dict[str, list[str]] = {}
     for (aspect,), rows in agreement.standing.group_by("aspect", maintain_order=True):
-        above = pl.col("side") == "above"
-        metrics = rows.filter(pl.col("may_be_best").fill_null(above))["metric"].to_list()
-        top[str(aspect)] = metrics if rows.filter(above).height else []
-    return top
+        is_above = pl.col("side") == "above"
+        metrics = rows.filter(pl.col("may_be_best").fill_null(is_above))["metric"].to_list()
+        top_group_of_aspect[str(aspect)] = metrics if rows.filter(is_above).height else []
+    return top_group_of_aspect
 
 
 def share_a_letter(one: Row, other: Row) -> bool:
     """Return whether two metrics, or two systems, do not differ significantly."""
-    first, second = ({*LETTER.findall(row["group"] or "")} for row in (one, other))
-    return not first.isdisjoint(second)
+    first_letters, second_letters = ({*LETTER.findall(row["group"] or "")} for row in (one, other))
+    return not first_letters.isdisjoint(second_letters)
