@@ -59,24 +59,32 @@ def add(
             stored = StoredStudy.read(base)
             study, material = read_material(texts, systems=systems)
             image_of_path = media_of(material.images(), progress=progress)
-            whole, fresh = stored.joined(
+            all_material, added_material = stored.joined(
                 material.with_images({name: image.name for name, image in image_of_path.items()})
             )
-            rendered = render(fresh, stored.plan.texts.render, progress=progress)
+            rendered = render(added_material, stored.plan.texts.render, progress=progress)
             # All outputs of an item have the same format, so plain text cannot be added to formatted outputs.
             existing_labels = set(stored.material.labels())
             refused = (rendered.refused & existing_labels) - stored.plain
-            html = {
+            html_of_output = {
                 key: plain(output.text) if key[0] in stored.plain else rendered.outputs[key]
-                for key, output in fresh.outputs.items()
+                for key, output in added_material.outputs.items()
             }
-            added_outputs = {key: output for key, output in fresh.outputs.items() if key[0] not in refused}
-            counts = len(stored.material.systems), len(stored.material.items)
+            added_outputs = {key: output for key, output in added_material.outputs.items() if key[0] not in refused}
+            stored_counts = len(stored.material.systems), len(stored.material.items)
             with study_file.whole(base):
                 now = Clock().wall()
-                new_material = replace(whole, outputs=added_outputs)
-                add_texts(base, new_material, rendered.items, html, image_of_path.values(), stored=counts, at=now)
-                whole = replace(whole, outputs={**stored.material.outputs, **added_outputs})
+                new_material = replace(all_material, outputs=added_outputs)
+                add_texts(
+                    base,
+                    new_material,
+                    rendered.items,
+                    html_of_output,
+                    image_of_path.values(),
+                    stored=stored_counts,
+                    at=now,
+                )
+                all_material = replace(all_material, outputs={**stored.material.outputs, **added_outputs})
                 refused_text = (
                     f"outputs of {len(refused)} items are not added, because they can be displayed only as plain text, "
                     "but the existing outputs of these items have another format"
@@ -86,7 +94,7 @@ def add(
                     *rendered.notes,
                     *noted(("outputs-not-added", len(refused), refused_text)),
                 ]
-                notes += _add_questions(base, stored, whole, pairs)
+                notes += _add_questions(base, stored, all_material, pairs)
                 add_notes(base, notes, plain=rendered.refused - refused, at=now)
     finally:
         lock.release()
@@ -176,45 +184,47 @@ class StoredStudy:
             raise InputError("nothing to add: the study already contains all of these outputs")
         new_items = tuple(item for item in material.items if item.label not in stored_items)
         systems = tuple(dict.fromkeys((*self.material.systems, *material.systems)))
-        whole = StudyMaterial(items=(*self.material.items, *new_items), systems=systems, outputs=self.material.outputs)
+        all_material = StudyMaterial(
+            items=(*self.material.items, *new_items), systems=systems, outputs=self.material.outputs
+        )
         shown_items = tuple(stored_items.get(item.label, item) for item in material.items)
-        return whole, StudyMaterial(items=shown_items, systems=material.systems, outputs=new_outputs)
+        return all_material, StudyMaterial(items=shown_items, systems=material.systems, outputs=new_outputs)
 
 
 def _add_questions(
-    base: sqlite3.Connection, stored: StoredStudy, whole: StudyMaterial, pairs: Sequence[str] | None
+    base: sqlite3.Connection, stored: StoredStudy, all_material: StudyMaterial, pairs: Sequence[str] | None
 ) -> list[Note]:
     """Add new pairs, and new items of existing pairs. Return notes. Raise `InputError` if there are no
     new questions."""
     seed, stored_systems = stored.plan.seed, set(stored.material.systems)
     new_pairs = [
         pair
-        for pair in pairs_of(whole.systems, pairs, mode=stored.plan.question.mode)
+        for pair in pairs_of(all_material.systems, pairs, mode=stored.plan.question.mode)
         if pair not in stored.pairs.values() and (pairs is not None or not set(filter(None, pair)) <= stored_systems)
     ]
     if pairs is not None and not new_pairs:
         raise OptionError(f"pairs={shown(pairs)}: the study contains all of these pairs already; give other pairs")
-    clusters = clusters_of([item.cluster for item in whole.items])
+    clusters = clusters_of([item.cluster for item in all_material.items])
     n_added = 0
-    has_comparison, *_ = askable(whole, list(stored.pairs.values()))
+    has_comparison, *_ = askable(all_material, list(stored.pairs.values()))
     for is_available, (pair_id, pair) in zip(has_comparison, stored.pairs.items(), strict=True):
-        stored_items = stored.asked[pair_id]
-        is_available[list(stored_items)] = False
+        earlier_items = stored.asked[pair_id]
+        is_available[list(earlier_items)] = False
         # Comparisons that were excluded when the study was created (control questions) stay excluded, because only
         # new outputs add comparisons.
         is_available &= [
             any((item, system) not in stored.material.outputs for system in filter(None, pair))
-            for item in whole.labels()
+            for item in all_material.labels()
         ]
-        order = order_of_later(is_available, clusters, seed, *map(str, pair), str(len(stored_items)))
-        add_units(base, pair_id, order, first=len(stored_items))
+        order = order_of_later(is_available, clusters, seed, *map(str, pair), str(len(earlier_items)))
+        add_units(base, pair_id, order, first=len(earlier_items))
         n_added += len(order)
-    available, n_same, n_empty = askable(whole, new_pairs)
+    available, n_same, n_empty = askable(all_material, new_pairs)
     for pair_id, (is_available, pair) in enumerate(
         zip(available, new_pairs, strict=True), start=max(stored.pairs, default=-1) + 1
     ):
         order = order_of_later(is_available, clusters, seed, *map(str, pair))
-        add_pair(base, pair_id, pair, whole.systems)
+        add_pair(base, pair_id, pair, all_material.systems)
         add_units(base, pair_id, order)
         n_added += len(order)
     if not n_added:

@@ -88,9 +88,9 @@ class Quota:
         sizes = np.array([len(places) for places in self._places], dtype=np.int64)
         lacking_counts = sizes - np.array(self._end, dtype=np.int64)
         remaining_budget = lacking_counts.sum() if self._budget is None else max(0, self._budget - sum(self.target))
-        for pair, n in enumerate(evenly(np.asarray(remaining_budget), lacking_counts).tolist()):
-            self.target[pair] += n
-            self._end[pair] += n
+        for pair, n_more in enumerate(evenly(np.asarray(remaining_budget), lacking_counts).tolist()):
+            self.target[pair] += n_more
+            self._end[pair] += n_more
             self._see(pair)
 
     def _see(self, pair: int) -> None:
@@ -218,7 +218,7 @@ class Assignments:
 
     def wanted(self, pair: int) -> list[Unit]:
         """The units of the current interim analysis that further annotators may get, in order."""
-        units = (self.places[pair][place] for place in self.engine.wanted(pair))
+        units = (self.places[pair][position] for position in self.engine.wanted(pair))
         return [unit for unit in units if self.lacks(unit) > 0]
 
     def is_settled(self, unit: Unit) -> bool:
@@ -319,17 +319,17 @@ class Assignments:
                 self._withdraw(unit, worker)
                 worker.lapsed[unit_id] = issued
                 self._single(unit)
-        reopenable_places: dict[int, list[int]] = {}
+        positions_to_reopen: dict[int, list[int]] = {}
         for unit in sorted(map(self.units.__getitem__, worker.refused), key=lambda refused: refused.place):
             unit.refused -= {worker.id}
             if len(unit.refused) < REFUSALS:
-                reopenable_places.setdefault(unit.pair, []).append(unit.place)
-        for pair, places in sorted(reopenable_places.items()):
-            begun_places = {unit.place for unit in self.places[pair] if unit.votes or unit.holders}
-            reopened = self.engine.possible(pair, places, begun=begun_places)
+                positions_to_reopen.setdefault(unit.pair, []).append(unit.place)
+        for pair, positions in sorted(positions_to_reopen.items()):
+            begun_positions = {unit.place for unit in self.places[pair] if unit.votes or unit.holders}
+            reopened = self.engine.possible(pair, positions, begun=begun_positions)
             self.impossible[pair] -= len(reopened)
-            for place in reopened:
-                self._complete(self.places[pair][place])
+            for position in reopened:
+                self._complete(self.places[pair][position])
 
     def restore(self, worker: Annotator) -> list[IssuedQuestion]:
         """Count the answers of a readmitted annotator again if they are still needed. Return the answers that become
@@ -380,8 +380,8 @@ class Assignments:
         return self.units[issued.unit], issued.session.worker
 
 
-def _without(table: Mapping[int, int], key: int) -> Mapping[int, int]:
-    return {person: value for person, value in table.items() if person != key} or NOTHING
+def _without(value_of_worker: Mapping[int, int], removed_id: int) -> Mapping[int, int]:
+    return {worker_id: value for worker_id, value in value_of_worker.items() if worker_id != removed_id} or NOTHING
 
 
 def _metric_preferences(

@@ -67,8 +67,8 @@ def reconcile(study: str | Path, codes: str | Path) -> Reconciled:
     Raises `InputError` if the list has no column of annotators or no column of codes.
     """
     frame = load_table(codes).frame
-    now = snapshot_of_file(check(study))
-    rows = matched(frame, now.annotators, now.plan, name=Path(codes).name)
+    snapshot = snapshot_of_file(check(study))
+    rows = matched(frame, snapshot.annotators, snapshot.plan, name=Path(codes).name)
     provenance = Provenance(
         question="annotate reconcile", study=Path(study).name, digest="", options={}, seed=None, versions=versions()
     )

@@ -101,7 +101,7 @@ def _signature(study: Study, content_of_file: Mapping[str, bytes], n_rows_of_fil
     return ("\n".join(lines) + "\n").encode()
 
 
-def _written(files: Mapping[str, bytes], folder: Path) -> Path:
+def _written(content_of_file: Mapping[str, bytes], folder: Path) -> Path:
     """Write all files to a folder. The folder appears only when it is complete."""
     target_folder = Path(os.path.realpath(folder))
     if target_folder.exists() and not _is_ours(target_folder):
@@ -110,12 +110,12 @@ def _written(files: Mapping[str, bytes], folder: Path) -> Path:
         )
     unfinished_folder = target_folder.with_name(f".custodes-{secrets.token_hex(8)}")
     old_folder = target_folder.with_name(f".custodes-{secrets.token_hex(8)}")
-    unfinished_paths = {str(unfinished_folder), *(str(unfinished_folder / name) for name in files)}
+    unfinished_paths = {str(unfinished_folder), *(str(unfinished_folder / file_name) for file_name in content_of_file)}
     UNFINISHED.update(unfinished_paths)
     try:
         unfinished_folder.mkdir(parents=True)
-        for name, content in files.items():
-            (unfinished_folder / name).write_bytes(content)
+        for file_name, content in content_of_file.items():
+            (unfinished_folder / file_name).write_bytes(content)
         if target_folder.exists():
             target_folder.rename(old_folder)
         unfinished_folder.rename(target_folder)

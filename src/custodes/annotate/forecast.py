@@ -106,10 +106,16 @@ def forecast(now: Snapshot) -> Forecast:
     )
 
 
-def _stuck(now: Snapshot) -> Literal["", "annotators", "nobody"]:
-    if now.state != "open":
+def _stuck(snapshot: Snapshot) -> Literal["", "annotators", "nobody"]:
+    if snapshot.state != "open":
         return ""
-    return "annotators" if now.reach.short else "nobody" if now.quiet is not None and now.quiet >= LONG else ""
+    return (
+        "annotators"
+        if snapshot.reach.short
+        else "nobody"
+        if snapshot.quiet is not None and snapshot.quiet >= LONG
+        else ""
+    )
 
 
 class _Open(NamedTuple):
@@ -187,56 +193,62 @@ def annotator_only(outcomes: NDArray[np.integer]) -> Counts:
     return Counts(zeros, zeros[..., 0], outcomes)
 
 
-def _all_of(now: Snapshot, deciding: Floats) -> Floats:
+def _all_of(snapshot: Snapshot, n_deciding: Floats) -> Floats:
     """Return draws of the number of paid answers of all kinds, given the number of answers used for decisions (DRAWS,).
     Second opinions and control questions are added according to the policy, and refusals at the current rate.
 
     The number of additional questions for idle annotators is unknown. It is drawn uniformly between 0 and the maximum.
     """
-    if not deciding.any():
-        return deciding
-    rng, annotators = np.random.default_rng(0), now.plan.annotators
-    n_primary = np.resize(deciding, DRAWS) * annotators.per_item
+    if not n_deciding.any():
+        return n_deciding
+    rng, annotator_plan = np.random.default_rng(0), snapshot.plan.annotators
+    n_primary = np.resize(n_deciding, DRAWS) * annotator_plan.per_item
     idle_rate = rng.random(DRAWS)
-    max_second = (annotators.overlap * (now.primary + n_primary) + BEYOND) / (1 - annotators.overlap) - now.second
-    scheduled_second = rng.poisson(n_primary * annotators.overlap / (1 - annotators.overlap))
+    max_second = (annotator_plan.overlap * (snapshot.primary + n_primary) + BEYOND) / (
+        1 - annotator_plan.overlap
+    ) - snapshot.second
+    scheduled_second = rng.poisson(n_primary * annotator_plan.overlap / (1 - annotator_plan.overlap))
     n_second = np.clip(scheduled_second + idle_rate * (max_second - scheduled_second), 0, np.maximum(max_second, 0)) * (
-        annotators.overlap > 0
+        annotator_plan.overlap > 0
     )
-    n_real = (n_primary + n_second) * (1 + now.refused / max(now.answers, 1))
-    active_annotators = [person for person in now.annotators if person.standing in ("ok", "watch")]
+    n_real = (n_primary + n_second) * (1 + snapshot.refused / max(snapshot.answers, 1))
+    active_annotators = [person for person in snapshot.annotators if person.standing in ("ok", "watch")]
     has_begun = np.array([person.began for person in active_annotators], dtype=bool)
     is_present = has_begun | (rng.random((DRAWS, len(active_annotators))) < rng.random((DRAWS, 1)))
     gold_counts = np.array([person.gold_asked for person in active_annotators])
     earlier_counts = np.array([person.answers + person.refused for person in active_annotators])
     answers_per_annotator = (n_real / np.maximum(is_present.sum(axis=1), 1))[:, np.newaxis]
-    first_batch_rate, later_batch_rate = _known_share(now, 1), _known_share(now, 0)
+    first_batch_rate, later_batch_rate = _known_share(snapshot, 1), _known_share(snapshot, 0)
     extra_gold = np.zeros_like(answers_per_annotator)
-    if annotators.gold_every and "gold" in now.known:
+    if annotator_plan.gold_every and "gold" in snapshot.known:
         n_below_limit = (
-            np.floor((earlier_counts + answers_per_annotator) / annotators.gold_every + BEYOND)
+            np.floor((earlier_counts + answers_per_annotator) / annotator_plan.gold_every + BEYOND)
             - gold_counts
             - answers_per_annotator * later_batch_rate / (1 - later_batch_rate)
         )
         extra_gold = idle_rate[:, np.newaxis] * np.maximum(n_below_limit, 0)
     n_positions = answers_per_annotator + extra_gold  # positions of batches, without the scheduled control questions
     n_first_batch = np.minimum(
-        n_positions, np.maximum(annotators.batch - earlier_counts - gold_counts, 0) * (1 - first_batch_rate)
+        n_positions, np.maximum(annotator_plan.batch - earlier_counts - gold_counts, 0) * (1 - first_batch_rate)
     )
     n_control = extra_gold + rng.poisson(
         n_first_batch * first_batch_rate / (1 - first_batch_rate)
         + (n_positions - n_first_batch) * later_batch_rate / (1 - later_batch_rate)
     )
-    return np.asarray(n_real + (is_present * (n_control + ~has_begun * annotators.qualification)).sum(axis=1))
+    return np.asarray(n_real + (is_present * (n_control + ~has_begun * annotator_plan.qualification)).sum(axis=1))
 
 
-def _known_share(now: Snapshot, n_extra_gold: int) -> float:
+def _known_share(snapshot: Snapshot, n_extra_gold: int) -> float:
     """Return the proportion of control questions in a batch. `n_extra_gold` is the number of additional gold questions
     in this batch; it has no effect if the study has no gold questions."""
-    annotators = now.plan.annotators
-    n_gold = round(annotators.batch / annotators.gold_every) if annotators.gold_every and "gold" in now.known else 0
-    n_control = n_gold + n_extra_gold * (n_gold > 0) + annotators.attention * ("attention" in now.known)
-    return min(n_control, annotators.batch - 1) / annotators.batch
+    annotator_plan = snapshot.plan.annotators
+    n_gold = (
+        round(annotator_plan.batch / annotator_plan.gold_every)
+        if annotator_plan.gold_every and "gold" in snapshot.known
+        else 0
+    )
+    n_control = n_gold + n_extra_gold * (n_gold > 0) + annotator_plan.attention * ("attention" in snapshot.known)
+    return min(n_control, annotator_plan.batch - 1) / annotator_plan.batch
 
 
 def _wage(annotators: Sequence[PersonNow], price: float) -> float | None:

@@ -187,8 +187,8 @@ def attention_checks(material: StudyMaterial, plan: StudyPlan) -> list[Known]:
     Items, systems and sides are drawn with the seed of the plan. The number of checks is the number that one annotator
     can get, but at most 40.
     """
-    annotators = plan.annotators
-    n_checks = min(annotators.attention * annotators.batches, MOST_CHECKS) if annotators.attention else 0
+    annotator_plan = plan.annotators
+    n_checks = min(annotator_plan.attention * annotator_plan.batches, MOST_CHECKS) if annotator_plan.attention else 0
     phrases = words(plan.texts.language)
     rng = np.random.default_rng([plan.seed, 1])
     keys = [key for key, output in material.outputs.items() if not output.is_empty]

@@ -302,7 +302,7 @@ def add_pair(base: sqlite3.Connection, number: int, pair: Pair, systems: Sequenc
 
 def add_units(base: sqlite3.Connection, pair: int, order: Sequence[int], *, first: int = 0) -> None:
     """Add the items of a pair in their order, starting at position `first`. Positions never change."""
-    rows = [(pair, place, item) for place, item in enumerate(order, start=first)]
+    rows = [(pair, position, item) for position, item in enumerate(order, start=first)]
     base.executemany("INSERT INTO unit (pair, place, item) VALUES (?, ?, ?)", rows)
 
 

@@ -146,7 +146,7 @@ def rehearse(
             for leftover in Path(folder).glob("study.db*"):
                 leftover.unlink()
     rows = [_row(name, margin, all_plans[name], cell_outcomes) for (name, margin), cell_outcomes in outcomes.items()]
-    origin = Provenance(
+    provenance = Provenance(
         question="annotate rehearse",
         study=Path(path).name,
         digest="",
@@ -160,7 +160,9 @@ def rehearse(
         seed=seed,
         versions=versions(),
     )
-    return Rehearsal.of([Rehearsal.part(outcomes=rows)], _told(habits, annotators, outcomes, plan), provenance=origin)
+    return Rehearsal.of(
+        [Rehearsal.part(outcomes=rows)], _told(habits, annotators, outcomes, plan), provenance=provenance
+    )
 
 
 def _habits(**values: float) -> Habits:
@@ -227,21 +229,21 @@ def emptied(path: Path, into: Path) -> StudyPlan:
     study_path = study_file.check(path)
     with (
         study_file.sqlite_errors(study_path),
-        closing(study_file.connect(study_path, durable=False, reading=True)) as source,
-        closing(sqlite3.connect(into)) as copy,
+        closing(study_file.connect(study_path, durable=False, reading=True)) as source_db,
+        closing(sqlite3.connect(into)) as copy_db,
     ):
-        source.backup(copy)
-        copy.executescript(EMPTY)
-        (plan_json,) = copy.execute("SELECT json FROM plan ORDER BY version DESC LIMIT 1").fetchone()
+        source_db.backup(copy_db)
+        copy_db.executescript(EMPTY)
+        (plan_json,) = copy_db.execute("SELECT json FROM plan ORDER BY version DESC LIMIT 1").fetchone()
     return PLAN.decode(plan_json)
 
 
 def replanned(path: Path, plan: StudyPlan) -> None:
     """Replace the plan of a copied study."""
-    with closing(sqlite3.connect(path)) as copy:
-        copy.execute("DELETE FROM plan")
-        copy.execute("INSERT INTO plan VALUES (1, ?, ?)", (START, msgspec.json.encode(plan).decode()))
-        copy.commit()
+    with closing(sqlite3.connect(path)) as copy_db:
+        copy_db.execute("DELETE FROM plan")
+        copy_db.execute("INSERT INTO plan VALUES (1, ?, ?)", (START, msgspec.json.encode(plan).decode()))
+        copy_db.commit()
 
 
 def _once(
@@ -261,12 +263,12 @@ def _once(
         with closing(Service.open(path, clock=clock, threaded=False, durable=False)) as service:
             drive = Drive(service, crowd, answering, plan, time)
             is_ended = drive.run(annotators)
-            now = service.snapshot().result()
+            snapshot = service.snapshot().result()
         pair_decisions = answering.decisions() if plan.question.mode == "compare" else []
     signs = [decision * (1 if crowd.quality[a] >= crowd.quality[b] else -1) for a, b, decision in pair_decisions]
-    n_open = sum(pair.is_open for pair in now.pairs)
+    n_open = sum(pair.is_open for pair in snapshot.pairs)
     return Outcome(
-        answers=now.paid,
+        answers=snapshot.paid,
         hours=drive.last / 3600,
         work=drive.work / 3600,
         annotators=drive.came,

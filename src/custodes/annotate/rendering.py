@@ -76,24 +76,24 @@ def render(material: StudyMaterial, how: Render, *, questions: Sequence[Known] =
     texts = [text for turns in turns_of_item.values() for _, text in turns]
     texts += (output.text for output in material.outputs.values())
     texts += (text for turns, sides in turns_and_sides for text in (*(text for _, text in turns), *sides))
-    results = rendered(texts, how, progress=progress)
-    plain_items = frozenset(item for (item, _), output in material.outputs.items() if results[output.text].why)
+    result_of_text = rendered(texts, how, progress=progress)
+    plain_items = frozenset(item for (item, _), output in material.outputs.items() if result_of_text[output.text].why)
     return Rendered(
-        items={item: _context(turns, results) for item, turns in turns_of_item.items()},
+        items={item: _context(turns, result_of_text) for item, turns in turns_of_item.items()},
         outputs={
-            key: _joint([output.text], results, is_plain=key[0] in plain_items)[0]
+            key: _joint([output.text], result_of_text, is_plain=key[0] in plain_items)[0]
             for key, output in material.outputs.items()
         },
-        known=[_question(turns, sides, results) for turns, sides in turns_and_sides],
+        known=[_question(turns, sides, result_of_text) for turns, sides in turns_and_sides],
         refused=plain_items,
-        notes=tuple(_notes(material, turns_of_item, results, plain_items)),
+        notes=tuple(_notes(material, turns_of_item, result_of_text, plain_items)),
     )
 
 
-def _joint(texts: Sequence[str], results: Mapping[str, TextResult], *, is_plain: bool = False) -> list[str]:
+def _joint(texts: Sequence[str], result_of_text: Mapping[str, TextResult], *, is_plain: bool = False) -> list[str]:
     """Return the HTML of texts that are displayed together. If one of them must be plain text, all are plain text."""
-    is_plain = is_plain or any(results[text].why for text in texts)
-    return [safe_html.plain(text) if is_plain else results[text].html for text in texts]
+    is_plain = is_plain or any(result_of_text[text].why for text in texts)
+    return [safe_html.plain(text) if is_plain else result_of_text[text].html for text in texts]
 
 
 def _turns(item: Item) -> list[tuple[str | None, str]]:
@@ -103,33 +103,33 @@ def _turns(item: Item) -> list[tuple[str | None, str]]:
     return [*turns, (None, item.source)] if item.source.strip() else turns
 
 
-def _context(turns: Sequence[tuple[str | None, str]], results: Mapping[str, TextResult]) -> str:
+def _context(turns: Sequence[tuple[str | None, str]], result_of_text: Mapping[str, TextResult]) -> str:
     """Return the HTML of the text above the outputs."""
-    pages = _joint([text for _, text in turns], results)
+    pages = _joint([text for _, text in turns], result_of_text)
     return "".join(
         page if role is None else safe_html.turn(role, page) for (role, _), page in zip(turns, pages, strict=True)
     )
 
 
 def _question(
-    turns: Sequence[tuple[str | None, str]], sides: Sequence[str], results: Mapping[str, TextResult]
+    turns: Sequence[tuple[str | None, str]], sides: Sequence[str], result_of_text: Mapping[str, TextResult]
 ) -> tuple[str, str, str]:
     """Return the HTML of the context and of both outputs of a control question. For a rating, the second output is
     ''."""
-    first, *second = _joint(sides, results)
-    return _context(turns, results), first, "".join(second)
+    first, *second = _joint(sides, result_of_text)
+    return _context(turns, result_of_text), first, "".join(second)
 
 
 def _notes(
     material: StudyMaterial,
     turns_of_item: Mapping[str, Sequence[tuple[str | None, str]]],
-    results: Mapping[str, TextResult],
+    result_of_text: Mapping[str, TextResult],
     plain_items: frozenset[str],
 ) -> list[Note]:
     """Return notes on texts that are displayed as plain text, with reasons."""
-    count_of_reason = Counter(results[output.text].why for output in material.outputs.values())
+    count_of_reason = Counter(result_of_text[output.text].why for output in material.outputs.values())
     reasons_text = ", ".join(f"{n} {WHY[why]}" for why, n in count_of_reason.items() if why)
-    n_plain_contexts = sum(any(results[text].why for _, text in turns) for turns in turns_of_item.values())
+    n_plain_contexts = sum(any(result_of_text[text].why for _, text in turns) for turns in turns_of_item.values())
     return noted(
         (
             "outputs-plain",
@@ -154,7 +154,7 @@ def rendered(texts: Iterable[str], how: Render, *, progress: Progress) -> dict[s
         if find_spec(module) is None:
             raise MissingExtraError(f"Markdown needs {module}: pip install 'custodes[annotate]'")
     short_texts = [text for text in distinct_texts if len(text) <= LONGEST]
-    results = {text: TextResult(why="long") for text in distinct_texts if len(text) > LONGEST}
+    result_of_text = {text: TextResult(why="long") for text in distinct_texts if len(text) > LONGEST}
     processes = [_Process() for _ in range(min(MOST, os.cpu_count() or 1, len(short_texts)))]
     free_processes = SimpleQueue[_Process]()
     for process in processes:
@@ -169,14 +169,14 @@ def rendered(texts: Iterable[str], how: Render, *, progress: Progress) -> dict[s
 
     threads = ThreadPoolExecutor(max(1, len(processes)))
     try:
-        results |= zip(
+        result_of_text |= zip(
             short_texts, progress(threads.map(convert, short_texts), total=len(short_texts), desc="texts"), strict=True
         )
     finally:
         threads.shutdown(cancel_futures=True)
         for process in processes:
             process.end()
-    return results
+    return result_of_text
 
 
 class _Process:

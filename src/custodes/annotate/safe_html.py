@@ -188,19 +188,19 @@ def _markdown(with_math: bool) -> MarkdownIt:
     return parser
 
 
-def _heading_open(renderer: Any, tokens: Any, at: int, options: Any, env: Any) -> str:
+def _heading_open(renderer: Any, tokens: Any, token_index: int, options: Any, env: Any) -> str:
     # Heading levels belong to the page. Headings of an output only look like headings.
-    return f'<p class="heading-{tokens[at].tag[1:]}">'
+    return f'<p class="heading-{tokens[token_index].tag[1:]}">'
 
 
-def _item_open(renderer: Any, tokens: Any, at: int, options: Any, env: Any) -> str:
+def _item_open(renderer: Any, tokens: Any, token_index: int, options: Any, env: Any) -> str:
     """Return the start of a list item with its number as written, even if the numbers are not consecutive."""
-    return f'<li value="{html.escape(tokens[at].info)}">' if tokens[at].info else "<li>"
+    return f'<li value="{html.escape(tokens[token_index].info)}">' if tokens[token_index].info else "<li>"
 
 
-def _link_close(renderer: Any, tokens: Any, at: int, options: Any, env: Any) -> str:
+def _link_close(renderer: Any, tokens: Any, token_index: int, options: Any, env: Any) -> str:
     """Return the address that is displayed after the text of a link, or '' if the text is the address."""
-    depth, index = 1, at - 1
+    depth, index = 1, token_index - 1
     while index >= 0 and depth:
         depth += {"link_close": 1, "link_open": -1}.get(tokens[index].type, 0)
         index -= 1
@@ -211,19 +211,21 @@ def _link_close(renderer: Any, tokens: Any, at: int, options: Any, env: Any) -> 
     return html.escape(f" ({opening_token.attrs.get('href', '')}{title_text})", quote=False)
 
 
-def _cell_open(renderer: Any, tokens: Any, at: int, options: Any, env: Any) -> str:
-    css_class = ALIGNED.get(str(tokens[at].attrs.get("style", "")))
-    return f'<{tokens[at].tag} class="{css_class}">' if css_class else f"<{tokens[at].tag}>"
+def _cell_open(renderer: Any, tokens: Any, token_index: int, options: Any, env: Any) -> str:
+    css_class = ALIGNED.get(str(tokens[token_index].attrs.get("style", "")))
+    return f'<{tokens[token_index].tag} class="{css_class}">' if css_class else f"<{tokens[token_index].tag}>"
 
 
-def _fence(renderer: Any, tokens: Any, at: int, options: Any, env: Any) -> str:
-    code_language = tokens[at].info.strip()
+def _fence(renderer: Any, tokens: Any, token_index: int, options: Any, env: Any) -> str:
+    code_language = tokens[token_index].info.strip()
     language_html = f'<div class="language">{html.escape(code_language, quote=False)}</div>' if code_language else ""
-    return f'{language_html}<pre class="code"><code>{highlighted(tokens[at].content, code_language)}</code></pre>'
+    return (
+        f'{language_html}<pre class="code"><code>{highlighted(tokens[token_index].content, code_language)}</code></pre>'
+    )
 
 
-def _formula(renderer: Any, tokens: Any, at: int, options: Any, env: Any) -> str:
-    token = tokens[at]
+def _formula(renderer: Any, tokens: Any, token_index: int, options: Any, env: Any) -> str:
+    token = tokens[token_index]
     formula_html = mathml(token.content.strip(), display=token.markup in DISPLAY)
     return f"<p>{formula_html}</p>" if token.block else formula_html
 

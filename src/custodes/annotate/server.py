@@ -384,7 +384,7 @@ def _backups(services: Mapping[str, Service], backup_folder: Path, tell: Callabl
     """Copy every study now, every quarter of an hour, and at the end. If a later copy fails, `tell` gets a message."""
     stop_event = threading.Event()
 
-    def copy(when: str | None = None) -> None:
+    def copy_all(when: str | None = None) -> None:
         try:
             for name, service in services.items():
                 service.backup(backup_folder / f"{name}.db")
@@ -395,9 +395,9 @@ def _backups(services: Mapping[str, Service], backup_folder: Path, tell: Callabl
 
     def work() -> None:
         while not stop_event.wait(EVERY):
-            copy("")
+            copy_all("")
 
-    copy()
+    copy_all()
     thread = threading.Thread(target=work, name="custodes-backup", daemon=True)
     thread.start()
     try:
@@ -405,7 +405,7 @@ def _backups(services: Mapping[str, Service], backup_folder: Path, tell: Callabl
     finally:
         stop_event.set()
         thread.join()
-        copy(" at the end")
+        copy_all(" at the end")
 
 
 @contextmanager

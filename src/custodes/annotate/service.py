@@ -151,12 +151,12 @@ class Service:
             raise OptionError(f"{what!r} is not allowed; allowed: {', '.join(CONTROLS)}{suggestion(what, CONTROLS)}")
         return self._do(lambda: self._control(what, why))
 
-    def _control(self, what: Control, why: str) -> None:
+    def _control(self, action: Control, why: str) -> None:
         current_control = self._log.state.control
-        if current_control == "stopped" and what in ("resume", "pause"):
-            raise InputError(f"the study is stopped, so {what} has no effect; reopen the study first")
-        if current_control != {"pause": "paused", "stop": "stopped"}.get(what, "open"):
-            self._log.event(CONTROLS[what], why=why)
+        if current_control == "stopped" and action in ("resume", "pause"):
+            raise InputError(f"the study is stopped, so {action} has no effect; reopen the study first")
+        if current_control != {"pause": "paused", "stop": "stopped"}.get(action, "open"):
+            self._log.event(CONTROLS[action], why=why)
 
     @committed
     def address(self) -> str:
@@ -284,5 +284,5 @@ class Service:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _do(self, what: Callable[[], T]) -> Future[T]:
-        return self._writer.do(what)
+    def _do(self, operation: Callable[[], T]) -> Future[T]:
+        return self._writer.do(operation)

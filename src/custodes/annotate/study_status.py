@@ -111,17 +111,17 @@ def status(path: str | Path) -> Status:
     ['Aster', 'Aster', 'Birch']
     """
     study_path = study_file.check(path)
-    now = snapshot_of_file(study_path)
-    study_forecast = forecast(now)
+    snapshot = snapshot_of_file(study_path)
+    study_forecast = forecast(snapshot)
     provenance = Provenance(
         question="annotate status", study=Path(path).name, digest="", options={}, seed=None, versions=versions()
     )
     status_part = Status.part(
-        study=_study(now, study_forecast),
-        pairs=[_pair(row) for row in now.pairs],
-        persons=[_person(row) for row in now.annotators],
+        study=_study(snapshot, study_forecast),
+        pairs=[_pair(row) for row in snapshot.pairs],
+        persons=[_person(row) for row in snapshot.annotators],
     )
-    return Status.of([status_part], [*now.notes, *_told(now, study_forecast)], provenance=provenance)
+    return Status.of([status_part], [*snapshot.notes, *_told(snapshot, study_forecast)], provenance=provenance)
 
 
 def snapshot_of_file(path: Path) -> Snapshot:
@@ -132,10 +132,12 @@ def snapshot_of_file(path: Path) -> Snapshot:
             return service.snapshot().result()
 
 
-def _told(now: Snapshot, ahead: Forecast) -> list[Note]:
+def _told(snapshot: Snapshot, study_forecast: Forecast) -> list[Note]:
     """Return notes on comparisons that no annotator could judge, and on a study without new answers."""
     impossible_of_pair = {
-        f"{pair.first} – {pair.second}".removesuffix(" – "): pair.impossible for pair in now.pairs if pair.impossible
+        f"{pair.first} – {pair.second}".removesuffix(" – "): pair.impossible
+        for pair in snapshot.pairs
+        if pair.impossible
     }
     n_impossible = sum(impossible_of_pair.values())
     list_text = listed(f"{name} ({n})" for name, n in impossible_of_pair.items())
@@ -147,28 +149,28 @@ def _told(now: Snapshot, ahead: Forecast) -> list[Note]:
         ),
         (
             NOBODY,
-            ahead.stuck == "nobody",
+            study_forecast.stuck == "nobody",
             "there was no answer for a day, so the remaining time cannot be estimated; remind or invite annotators",
         ),
     )
 
 
-def _study(now: Snapshot, ahead: Forecast) -> dict[str, Any]:
-    hours_range, is_paid = ahead.hours or (None,) * 3, now.plan.money.price > 0
+def _study(snapshot: Snapshot, study_forecast: Forecast) -> dict[str, Any]:
+    hours_range, is_paid = study_forecast.hours or (None,) * 3, snapshot.plan.money.price > 0
     return {
-        "name": now.plan.name,
-        "state": now.state,
-        "invited": len(now.annotators),
-        "began": sum(person.began for person in now.annotators),
-        "answers": now.answers,
-        "paid": now.paid,
-        "refused": now.refused,
-        "spent": ahead.spent if is_paid else None,
-        **_range("to_come", [float(round(value)) for value in ahead.paid]),
-        **_range("cost", ahead.cost if is_paid else (None,) * 3),
+        "name": snapshot.plan.name,
+        "state": snapshot.state,
+        "invited": len(snapshot.annotators),
+        "began": sum(person.began for person in snapshot.annotators),
+        "answers": snapshot.answers,
+        "paid": snapshot.paid,
+        "refused": snapshot.refused,
+        "spent": study_forecast.spent if is_paid else None,
+        **_range("to_come", [float(round(value)) for value in study_forecast.paid]),
+        **_range("cost", study_forecast.cost if is_paid else (None,) * 3),
         **_range("hours", hours_range),
-        "wage": ahead.wage if is_paid else None,
-        "peeked": now.peeked,
+        "wage": study_forecast.wage if is_paid else None,
+        "peeked": snapshot.peeked,
     }
 
 

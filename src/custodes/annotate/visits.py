@@ -271,16 +271,16 @@ def _ask(log: EventLog, issued: IssuedQuestion) -> Ask:
 def _known_sides(context: str, first: str, second: str, images: str) -> list[Side]:
     """Return the context and the outputs of a control question."""
     images_of_part = json.loads(images) if images else {}
-    parts = {"context": context, "first": first, "second": second}
-    return [Side(html=html, media=tuple(images_of_part.get(part, ()))) for part, html in parts.items()]
+    html_of_part = {"context": context, "first": first, "second": second}
+    return [Side(html=html, media=tuple(images_of_part.get(part_name, ()))) for part_name, html in html_of_part.items()]
 
 
 def examples_of(base: sqlite3.Connection) -> tuple[Example, ...]:
     """Return the worked examples in the order in which they were given."""
     query = "SELECT expected, why, context, first, second, media FROM gold WHERE kind = 'example' ORDER BY gold"
     examples = []
-    for expected, why, *parts in base.execute(query):
-        context, *sides = _known_sides(*parts)
+    for expected, why, *texts_and_images in base.execute(query):
+        context, *sides = _known_sides(*texts_and_images)
         examples.append(Example(context=context, sides=tuple(sides), expected=expected, why=why))
     return tuple(examples)
 
@@ -368,8 +368,10 @@ def _role(log: EventLog, issued: IssuedQuestion) -> str:
     if issued.role != "primary" or issued.unit is None:
         return issued.role
     state = log.state
-    is_free = issued.holds or state.assignments.is_free(state.assignments.units[issued.unit])
-    return "primary" if is_free and state.control != "stopped" and not issued.session.worker.excluded else "second"
+    is_held_or_free = issued.holds or state.assignments.is_free(state.assignments.units[issued.unit])
+    return (
+        "primary" if is_held_or_free and state.control != "stopped" and not issued.session.worker.excluded else "second"
+    )
 
 
 def _skipped(log: EventLog, act: Skip) -> list[tuple[str, float | None, str]]:

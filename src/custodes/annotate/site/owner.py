@@ -250,8 +250,8 @@ class Owner:
 
     async def _study(self, request: Request, status: int = 200, **page_values: Any) -> HTMLResponse:
         name, service = self._find(request)
-        now: Snapshot = await asyncio.wrap_future(service.snapshot())
-        study_forecast = await run_in_threadpool(forecast, now)
+        snapshot: Snapshot = await asyncio.wrap_future(service.snapshot())
+        study_forecast = await run_in_threadpool(forecast, snapshot)
         return await run_in_threadpool(  # a thousand annotators take a tenth of a second
             owner_formats.page,
             "owner/study.html",
@@ -259,22 +259,22 @@ class Owner:
             **{"said": "", "problem": "", "peeked": None} | page_values,
             name=name,
             file=service.path.name,
-            now=now,
+            now=snapshot,
             ahead=study_forecast,
-            join=None if now.plan.annotators.recruit == "links" else f"{self._base(request)}/j/{name}",
+            join=None if snapshot.plan.annotators.recruit == "links" else f"{self._base(request)}/j/{name}",
         )
 
     async def person(self, request: Request) -> Response:
         """Display the answers of one annotator. The page names the displayed side and never the system, so that results
         cannot influence when the owner stops the study."""
         name, service = self._find(request)
-        now: Snapshot = await asyncio.wrap_future(service.snapshot())
+        snapshot: Snapshot = await asyncio.wrap_future(service.snapshot())
         label = request.path_params["label"]
-        person = next((annotator for annotator in now.annotators if annotator.label == label), None)
+        person = next((annotator for annotator in snapshot.annotators if annotator.label == label), None)
         if person is None:
             raise HTTPException(404)
         rows = await rows_of(service.path, _ANSWERS, label)
-        return owner_formats.page("owner/person.html", name=name, now=now, person=person, rows=rows)
+        return owner_formats.page("owner/person.html", name=name, now=snapshot, person=person, rows=rows)
 
     async def questions(self, request: Request) -> Response:
         """Display the questions that at least one annotator could not judge, and the comments of annotators."""
@@ -332,8 +332,8 @@ class Owner:
     async def codes(self, request: Request) -> Response:
         """Send a CSV file with the annotators and their completion codes, for payment."""
         name, service = self._find(request)
-        now: Snapshot = await asyncio.wrap_future(service.snapshot())
-        return codes(name, now.annotators)
+        snapshot: Snapshot = await asyncio.wrap_future(service.snapshot())
+        return codes(name, snapshot.annotators)
 
     def _find(self, request: Request) -> tuple[str, Service]:
         name = request.path_params["study"]

@@ -77,13 +77,13 @@ def placeholders(plan: StudyPlan) -> dict[str, str]:
     >>> sorted(placeholders(StudyPlan()))
     ['batch', 'batches', 'checks', 'contact', 'identity', 'least', 'most', 'name', 'noun', 'pay', 'question', 'title']
     """
-    annotators, money, phrases = plan.annotators, plan.money, words(plan.texts.language)
+    annotator_plan, money, phrases = plan.annotators, plan.money, words(plan.texts.language)
     check_sentences = [
-        phrases["qualification"].format(number=annotators.qualification, passed=annotators.passed)
-    ] * bool(annotators.qualification)
-    check_sentences += [phrases["checks"]] * bool(annotators.attention or annotators.gold_every)
+        phrases["qualification"].format(number=annotator_plan.qualification, passed=annotator_plan.passed)
+    ] * bool(annotator_plan.qualification)
+    check_sentences += [phrases["checks"]] * bool(annotator_plan.attention or annotator_plan.gold_every)
     answer_price, batch_price = (
-        f"{price:.2f} {money.currency}" for price in (money.price, money.price * annotators.batch)
+        f"{price:.2f} {money.currency}" for price in (money.price, money.price * annotator_plan.batch)
     )
     noun = plan.question.noun or phrases["noun"]
     return {
@@ -91,12 +91,12 @@ def placeholders(plan: StudyPlan) -> dict[str, str]:
         "noun": noun,
         "name": noun[:1].upper() + noun[1:],
         "title": plan.texts.title or plan.name,
-        "batch": str(annotators.batch),
-        "batches": str(annotators.batches),
+        "batch": str(annotator_plan.batch),
+        "batches": str(annotator_plan.batches),
         "least": str(plan.question.scale[0]),
         "most": str(plan.question.scale[1]),
         "contact": plan.texts.contact or phrases["no_contact"],
         "checks": " ".join(check_sentences),
-        "identity": phrases["identity_worker_id" if annotators.worker_id else f"identity_{annotators.recruit}"],
+        "identity": phrases["identity_worker_id" if annotator_plan.worker_id else f"identity_{annotator_plan.recruit}"],
         "pay": phrases["pay"].format(answer=answer_price, batch=batch_price) if money.price else phrases["no_pay"],
     }
