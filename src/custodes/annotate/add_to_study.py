@@ -52,39 +52,53 @@ def add(
     >>> add(study, pl.DataFrame({"item": ["1"], "system": ["Z"], "text": ["Perhaps."]})).name
     'study.db'
     """
-    place = study_file.check(path)
-    lock = study_file.Lock(place)
+    study_path = study_file.check(path)
+    lock = study_file.Lock(study_path)
     try:
-        with study_file.sqlite_errors(place), closing(study_file.connect(place, durable=True)) as base:
+        with study_file.sqlite_errors(study_path), closing(study_file.connect(study_path, durable=True)) as base:
             stored = StoredStudy.read(base)
             study, material = read_material(texts, systems=systems)
-            media = media_of(material.images(), progress=progress)
-            whole, fresh = stored.joined(material.with_images({name: image.name for name, image in media.items()}))
-            rendered = render(fresh, stored.plan.texts.render, progress=progress)
+            image_of_path = media_of(material.images(), progress=progress)
+            all_material, added_material = stored.joined(
+                material.with_images({name: image.name for name, image in image_of_path.items()})
+            )
+            rendered = render(added_material, stored.plan.texts.render, progress=progress)
             # All outputs of an item have the same format, so plain text cannot be added to formatted outputs.
-            before = set(stored.material.labels())
-            refused = (rendered.refused & before) - stored.plain
-            html = {
+            existing_labels = set(stored.material.labels())
+            refused = (rendered.refused & existing_labels) - stored.plain
+            html_of_output = {
                 key: plain(output.text) if key[0] in stored.plain else rendered.outputs[key]
-                for key, output in fresh.outputs.items()
+                for key, output in added_material.outputs.items()
             }
-            added = {key: output for key, output in fresh.outputs.items() if key[0] not in refused}
-            counts = len(stored.material.systems), len(stored.material.items)
+            added_outputs = {key: output for key, output in added_material.outputs.items() if key[0] not in refused}
+            stored_counts = len(stored.material.systems), len(stored.material.items)
             with study_file.whole(base):
                 now = Clock().wall()
-                later = replace(whole, outputs=added)
-                add_texts(base, later, rendered.items, html, media.values(), stored=counts, at=now)
-                whole = replace(whole, outputs={**stored.material.outputs, **added})
-                not_added = (
+                new_material = replace(all_material, outputs=added_outputs)
+                add_texts(
+                    base,
+                    new_material,
+                    rendered.items,
+                    html_of_output,
+                    image_of_path.values(),
+                    stored=stored_counts,
+                    at=now,
+                )
+                all_material = replace(all_material, outputs={**stored.material.outputs, **added_outputs})
+                refused_text = (
                     f"outputs of {len(refused)} items are not added, because they can be displayed only as plain text, "
                     "but the existing outputs of these items have another format"
                 )
-                notes = [*study.notes, *rendered.notes, *noted(("outputs-not-added", len(refused), not_added))]
-                notes += _add_questions(base, stored, whole, pairs)
+                notes = [
+                    *study.notes,
+                    *rendered.notes,
+                    *noted(("outputs-not-added", len(refused), refused_text)),
+                ]
+                notes += _add_questions(base, stored, all_material, pairs)
                 add_notes(base, notes, plain=rendered.refused - refused, at=now)
     finally:
         lock.release()
-    return place
+    return study_path
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,11 +130,11 @@ class StoredStudy:
 
     @classmethod
     def _read(cls, base: sqlite3.Connection) -> StoredStudy:
-        (text,) = base.execute("SELECT json FROM plan ORDER BY version DESC LIMIT 1").fetchone()
+        (plan_json,) = base.execute("SELECT json FROM plan ORDER BY version DESC LIMIT 1").fetchone()
         query = "SELECT label, cluster, grp, source, context, meta, media, refs FROM item ORDER BY item"
-        names = ("label", "cluster", "group", "source", "context", "meta")
+        item_fields = ("label", "cluster", "group", "source", "context", "meta")
         items = tuple(
-            Item(**dict(zip(names, row, strict=True)), images=_texts(images), references=_texts(references))
+            Item(**dict(zip(item_fields, row, strict=True)), images=_texts(images), references=_texts(references))
             for *row, images, references in base.execute(query)
         )
         systems = tuple(label for (label,) in base.execute("SELECT label FROM system ORDER BY system"))
@@ -132,29 +146,29 @@ class StoredStudy:
             pair: (systems[first], None if second is None else systems[second])
             for pair, first, second in base.execute("SELECT pair, first, second FROM pair ORDER BY pair")
         }
-        orders: dict[int, list[int]] = {pair: [] for pair in pairs}
+        items_of_pair: dict[int, list[int]] = {pair: [] for pair in pairs}
         for pair, item in base.execute("SELECT pair, item FROM unit ORDER BY pair, place"):
-            orders[pair].append(item)
+            items_of_pair[pair].append(item)
         events = base.execute("SELECT kind, json FROM event WHERE kind IN ('plain', 'note') ORDER BY event").fetchall()
-        (metrics,) = base.execute("SELECT count(*) FROM metric").fetchone()
+        (n_metric_rows,) = base.execute("SELECT count(*) FROM metric").fetchone()
         return cls(
-            plan=PLAN.decode(text),
+            plan=PLAN.decode(plan_json),
             material=StudyMaterial(items=items, systems=systems, outputs=outputs),
             pairs=pairs,
-            asked=orders,
+            asked=items_of_pair,
             plain=frozenset(name for kind, content in events if kind == "plain" for name in json.loads(content)),
             notes=tuple(NOTE.decode(content) for kind, content in events if kind == "note"),
-            has_metric=bool(metrics),
+            has_metric=bool(n_metric_rows),
         )
 
     def joined(self, material: StudyMaterial) -> tuple[StudyMaterial, StudyMaterial]:
         """Return the material of the whole study, with the stored items and systems first, and the new material. Raise
         `InputError` if new and stored material contradict each other."""
-        stored = {item.label: item for item in self.material.items}
+        stored_items = {item.label: item for item in self.material.items}
         for item in material.items:
-            for name in ("source", "context", "images", "references") if item.label in stored else ():
+            for name in ("source", "context", "images", "references") if item.label in stored_items else ():
                 value = getattr(item, name)
-                if value and value != getattr(stored[item.label], name):
+                if value and value != getattr(stored_items[item.label], name):
                     raise InputError(
                         f"item {shown(item.label)}: the {name} differs from the {name} in the study, which annotators "
                         f"may have seen; give the new item another name"
@@ -165,66 +179,70 @@ class StoredStudy:
                     f"item {shown(key[0])}: the output of {shown(key[1])} differs from the output in the study, "
                     f"which annotators may have seen; give the system another name"
                 )
-        outputs = {key: output for key, output in material.outputs.items() if key not in self.material.outputs}
-        if not outputs:
+        new_outputs = {key: output for key, output in material.outputs.items() if key not in self.material.outputs}
+        if not new_outputs:
             raise InputError("nothing to add: the study already contains all of these outputs")
-        later = tuple(item for item in material.items if item.label not in stored)
+        new_items = tuple(item for item in material.items if item.label not in stored_items)
         systems = tuple(dict.fromkeys((*self.material.systems, *material.systems)))
-        whole = StudyMaterial(items=(*self.material.items, *later), systems=systems, outputs=self.material.outputs)
-        fresh = tuple(stored.get(item.label, item) for item in material.items)
-        return whole, StudyMaterial(items=fresh, systems=material.systems, outputs=outputs)
+        all_material = StudyMaterial(
+            items=(*self.material.items, *new_items), systems=systems, outputs=self.material.outputs
+        )
+        shown_items = tuple(stored_items.get(item.label, item) for item in material.items)
+        return all_material, StudyMaterial(items=shown_items, systems=material.systems, outputs=new_outputs)
 
 
 def _add_questions(
-    base: sqlite3.Connection, stored: StoredStudy, whole: StudyMaterial, pairs: Sequence[str] | None
+    base: sqlite3.Connection, stored: StoredStudy, all_material: StudyMaterial, pairs: Sequence[str] | None
 ) -> list[Note]:
     """Add new pairs, and new items of existing pairs. Return notes. Raise `InputError` if there are no
     new questions."""
-    seed, systems_before = stored.plan.seed, set(stored.material.systems)
-    chosen = [
+    seed, stored_systems = stored.plan.seed, set(stored.material.systems)
+    new_pairs = [
         pair
-        for pair in pairs_of(whole.systems, pairs, mode=stored.plan.question.mode)
-        if pair not in stored.pairs.values() and (pairs is not None or not set(filter(None, pair)) <= systems_before)
+        for pair in pairs_of(all_material.systems, pairs, mode=stored.plan.question.mode)
+        if pair not in stored.pairs.values() and (pairs is not None or not set(filter(None, pair)) <= stored_systems)
     ]
-    if pairs is not None and not chosen:
+    if pairs is not None and not new_pairs:
         raise OptionError(f"pairs={shown(pairs)}: the study contains all of these pairs already; give other pairs")
-    clusters = clusters_of([item.cluster for item in whole.items])
-    later = 0
-    there, *_ = askable(whole, list(stored.pairs.values()))
-    for row, (number, pair) in zip(there, stored.pairs.items(), strict=True):
-        before = stored.asked[number]
-        row[list(before)] = False
+    clusters = clusters_of([item.cluster for item in all_material.items])
+    n_added = 0
+    has_comparison, *_ = askable(all_material, list(stored.pairs.values()))
+    for is_available, (pair_id, pair) in zip(has_comparison, stored.pairs.items(), strict=True):
+        earlier_items = stored.asked[pair_id]
+        is_available[list(earlier_items)] = False
         # Comparisons that were excluded when the study was created (control questions) stay excluded, because only
         # new outputs add comparisons.
-        row &= [
+        is_available &= [
             any((item, system) not in stored.material.outputs for system in filter(None, pair))
-            for item in whole.labels()
+            for item in all_material.labels()
         ]
-        order = order_of_later(row, clusters, seed, *map(str, pair), str(len(before)))
-        add_units(base, number, order, first=len(before))
-        later += len(order)
-    available, same, empty = askable(whole, chosen)
-    for number, (row, pair) in enumerate(zip(available, chosen, strict=True), start=max(stored.pairs, default=-1) + 1):
-        order = order_of_later(row, clusters, seed, *map(str, pair))
-        add_pair(base, number, pair, whole.systems)
-        add_units(base, number, order)
-        later += len(order)
-    if not later:
+        order = order_of_later(is_available, clusters, seed, *map(str, pair), str(len(earlier_items)))
+        add_units(base, pair_id, order, first=len(earlier_items))
+        n_added += len(order)
+    available, n_same, n_empty = askable(all_material, new_pairs)
+    for pair_id, (is_available, pair) in enumerate(
+        zip(available, new_pairs, strict=True), start=max(stored.pairs, default=-1) + 1
+    ):
+        order = order_of_later(is_available, clusters, seed, *map(str, pair))
+        add_pair(base, pair_id, pair, all_material.systems)
+        add_units(base, pair_id, order)
+        n_added += len(order)
+    if not n_added:
         raise InputError("nothing to ask: no new output can be compared with a different output")
-    grew = bool(chosen) and stored.plan.stopping.family
-    in_all, gamma = len(stored.pairs) + len(chosen), stored.plan.stopping.gamma
-    judged, level = _level(base, gamma, in_all) if grew else (0, gamma)
-    family = f"gamma is now divided by {in_all}, the number of pairs"
-    restated = (
-        f"{family}. Before, {judged} pairs were analysed with a larger level, and their decisions stay, so the "
-        f"probability of at least one false decision is now at most {level:.3g}, not {gamma:g}"
+    has_grown_family = bool(new_pairs) and stored.plan.stopping.family
+    n_pairs, gamma = len(stored.pairs) + len(new_pairs), stored.plan.stopping.gamma
+    n_tested, joint_level = _level(base, gamma, n_pairs) if has_grown_family else (0, gamma)
+    family_text = f"gamma is now divided by {n_pairs}, the number of pairs"
+    level_text = (
+        f"{family_text}. Before, {n_tested} pairs were analysed with a larger level, and their decisions stay, so the "
+        f"probability of at least one false decision is now at most {joint_level:.3g}, not {gamma:g}"
     )
     return [
-        *unasked(available, chosen, same=same, empty=empty, taken=0),
+        *unasked(available, new_pairs, same=n_same, empty=n_empty, taken=0),
         *noted(
-            ("added", later, f"{later} comparisons are added, with {len(chosen)} new pairs of systems"),
-            ("family-grew", grew and not judged, family),
-            ("level-grew", judged, restated),
+            ("added", n_added, f"{n_added} comparisons are added, with {len(new_pairs)} new pairs of systems"),
+            ("family-grew", has_grown_family and not n_tested, family_text),
+            ("level-grew", n_tested, level_text),
             ("metric-not-added", stored.has_metric, "the metric of the study has no scores of the new outputs"),
         ),
     ]
@@ -238,11 +256,11 @@ FROM (SELECT min(at) AS first FROM look GROUP BY pair)
 """Query with one row per analysed pair: how many pairs the study had at the first analysis of that pair."""
 
 
-def _level(base: sqlite3.Connection, gamma: float, pairs: int) -> tuple[int, float]:
-    """Return the number of analysed pairs and the joint level of all `pairs`. Each analysed pair keeps the level of its
-    first analysis."""
-    shares = [gamma / pairs_then for (pairs_then,) in base.execute(_FIRST_LOOKS)]
-    return len(shares), sum(shares) + (pairs - len(shares)) * gamma / pairs
+def _level(base: sqlite3.Connection, gamma: float, n_pairs: int) -> tuple[int, float]:
+    """Return the number of analysed pairs and the joint level of all `n_pairs` pairs. Each analysed pair keeps the
+    level of its first analysis."""
+    analysed_levels = [gamma / n_pairs_then for (n_pairs_then,) in base.execute(_FIRST_LOOKS)]
+    return len(analysed_levels), sum(analysed_levels) + (n_pairs - len(analysed_levels)) * gamma / n_pairs
 
 
 def _texts(value: str) -> tuple[str, ...]:

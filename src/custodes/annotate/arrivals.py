@@ -43,9 +43,9 @@ class Addresses:
 
     def is_full(self, address: str, now: float) -> bool:
         """Whether the network address has reached the limit."""
-        for place in [place for place, times in self._times.items() if times[-1] <= now - self._seconds]:
-            del self._times[place]
-        return sum(at > now - self._seconds for at in self._times.get(network(address), ())) >= self._most
+        for key in [key for key, times in self._times.items() if times[-1] <= now - self._seconds]:
+            del self._times[key]
+        return sum(time > now - self._seconds for time in self._times.get(network(address), ())) >= self._most
 
     def add(self, address: str, now: float) -> None:
         """Record an arrival from the network address."""
@@ -60,12 +60,12 @@ def network(address: str) -> str:
     (True, '192.0.2.1')
     """
     try:
-        parsed = ip_address(address.partition("%")[0])
+        ip = ip_address(address.partition("%")[0])
     except ValueError:
         return address
-    if isinstance(parsed, IPv6Address):
-        return str(parsed.ipv4_mapped or ip_network((parsed, PREFIX), strict=False))
-    return str(parsed)
+    if isinstance(ip, IPv6Address):
+        return str(ip.ipv4_mapped or ip_network((ip, PREFIX), strict=False))
+    return str(ip)
 
 
 def link_parameters(plan: StudyPlan, params: Mapping[str, str]) -> dict[str, str]:
@@ -79,15 +79,19 @@ def link_parameters(plan: StudyPlan, params: Mapping[str, str]) -> dict[str, str
     >>> link_parameters(plan, {"PID": "a1", "STUDY_ID": "7", "note": "two words"})
     {'PID': 'a1', 'STUDY_ID': '7'}
     """
-    worker = params.get(plan.annotators.worker_id, "").strip()
-    if worker and not IDENTIFIER.fullmatch(worker):
+    worker_id = params.get(plan.annotators.worker_id, "").strip()
+    if worker_id and not IDENTIFIER.fullmatch(worker_id):
         raise InputError(
             f"{plan.annotators.worker_id} is not a valid id (1 to 100 letters, digits and . _ @ + -). "
             "Please start again from the page that sent you here, or type your id"
         )
-    others = {name: value for name, value in params.items() if name != plan.annotators.worker_id}
-    stored = [(k, v) for k, v in others.items() if IDENTIFIER.fullmatch(k) and IDENTIFIER.fullmatch(v)]
-    return ({plan.annotators.worker_id: worker} if worker else {}) | dict(stored[:PARAMETERS])
+    other_params = {name: value for name, value in params.items() if name != plan.annotators.worker_id}
+    valid_params = [
+        (name, value)
+        for name, value in other_params.items()
+        if IDENTIFIER.fullmatch(name) and IDENTIFIER.fullmatch(value)
+    ]
+    return ({plan.annotators.worker_id: worker_id} if worker_id else {}) | dict(valid_params[:PARAMETERS])
 
 
 def code_of(plan: StudyPlan, why: str, code: str | None) -> str | None:
@@ -102,9 +106,13 @@ def code_of(plan: StudyPlan, why: str, code: str | None) -> str | None:
     'K7'
     """
     codes = plan.annotators.codes
-    fixed = {"finished": codes.finished, "stopped": codes.no_work or codes.finished, "no-work": codes.no_work}
-    fixed |= {"left": codes.no_work} | dict.fromkeys(("failed", "blocked", "excluded"), codes.failed)
-    return (fixed[why] or code) if why in fixed else None
+    fixed_codes = {
+        "finished": codes.finished,
+        "stopped": codes.no_work or codes.finished,
+        "no-work": codes.no_work,
+    }
+    fixed_codes |= {"left": codes.no_work} | dict.fromkeys(("failed", "blocked", "excluded"), codes.failed)
+    return (fixed_codes[why] or code) if why in fixed_codes else None
 
 
 def return_link(plan: StudyPlan, code: str | None) -> str | None:
@@ -119,11 +127,11 @@ def return_link(plan: StudyPlan, code: str | None) -> str | None:
 def invite(log: EventLog, n: int) -> list[tuple[str, str]]:
     """Create `n` annotators with one visit each. Return their labels and the tokens of the visits."""
     at_least("annotators", n, 1)
-    invited = []
+    labels_and_tokens = []
     for _ in range(n):
         worker = _add_worker(log, source="links", external_id="", external_hash=secrets.token_hex(16))
-        invited.append((worker.label, _visit(log, worker, {})))
-    return invited
+        labels_and_tokens.append((worker.label, _visit(log, worker, {})))
+    return labels_and_tokens
 
 
 def join(
@@ -133,26 +141,26 @@ def join(
     or if the network address has reached its limit for new annotators (`new`) or for returning annotators (`again`).
     """
     state, now = log.state, log.clock.steady()
-    digest = digest_of(f"open\n{external_id}") if external_id else secrets.token_hex(16)
-    worker = state.persons.get(("open", digest))
+    id_digest = digest_of(f"open\n{external_id}") if external_id else secrets.token_hex(16)
+    worker = state.persons.get(("open", id_digest))
     if worker is None:
         if state.control == "stopped" or len(state.workers) >= state.plan.annotators.most or new.is_full(address, now):
             return None
         new.add(address, now)
-        return _visit(log, _add_worker(log, source="open", external_id=external_id, external_hash=digest), params)
+        return _visit(log, _add_worker(log, source="open", external_id=external_id, external_hash=id_digest), params)
     if again.is_full(address, now):
         return None
     again.add(address, now)
-    last = worker.sessions[-1]
-    may_begin = is_done(log, last) and worker.batches < state.plan.annotators.batches
-    if last.params != dict(params) and not worker.forgotten and may_begin:
+    last_session = worker.sessions[-1]
+    may_begin = is_done(log, last_session) and worker.batches < state.plan.annotators.batches
+    if last_session.params != dict(params) and not worker.forgotten and may_begin:
         return _visit(log, worker, params)
     token = secrets.token_urlsafe(16)
     # A platform pays according to the parameters of the latest link, so the visit takes over these parameters.
-    values: dict[str, Any] = {"hash": digest_of(token)}
-    if not worker.forgotten and last.params != dict(params):
-        values["params"] = dict(params)
-    log.event("token", session=last, **values)
+    event_values: dict[str, Any] = {"hash": digest_of(token)}
+    if not worker.forgotten and last_session.params != dict(params):
+        event_values["params"] = dict(params)
+    log.event("token", session=last_session, **event_values)
     return token
 
 
@@ -165,8 +173,8 @@ def _add_worker(log: EventLog, *, source: str, external_id: str, external_hash: 
 
 def _visit(log: EventLog, worker: Annotator, params: Mapping[str, str]) -> str:
     token = secrets.token_urlsafe(16)
-    stored = json.dumps(dict(params), ensure_ascii=False)
-    log.put(SessionRow(log.next, worker.id, digest_of(token), log.clock.wall(), stored))
+    params_json = json.dumps(dict(params), ensure_ascii=False)
+    log.put(SessionRow(log.next, worker.id, digest_of(token), log.clock.wall(), params_json))
     return token
 
 

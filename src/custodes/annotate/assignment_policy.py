@@ -39,16 +39,16 @@ class NextQuestion(NamedTuple):
 
 def schedule(state: StudyState, batch: int, rng: Random) -> dict[int, str]:
     """Draw the positions of the control questions in a batch. Return the kind of control question at each position."""
-    annotators, kinds = state.plan.annotators, [kind for kind, _ in state.gold.values()]
-    gold = round(annotators.batch / annotators.gold_every) if annotators.gold_every else 0
-    gold += gold > 0 and batch == 1  # new annotators get one more control question
-    kinds_of_places = ["gold"] * (gold if "gold" in kinds else 0)
-    kinds_of_places += ["attention"] * (annotators.attention if "attention" in kinds else 0)
-    kinds_of_places = kinds_of_places[: annotators.batch - 1]
+    annotator_plan, available_kinds = state.plan.annotators, [kind for kind, _ in state.gold.values()]
+    n_gold = round(annotator_plan.batch / annotator_plan.gold_every) if annotator_plan.gold_every else 0
+    n_gold += n_gold > 0 and batch == 1  # new annotators get one more control question
+    scheduled_kinds = ["gold"] * (n_gold if "gold" in available_kinds else 0)
+    scheduled_kinds += ["attention"] * (annotator_plan.attention if "attention" in available_kinds else 0)
+    scheduled_kinds = scheduled_kinds[: annotator_plan.batch - 1]
     return dict(
         zip(
-            sorted(rng.sample(range(1, annotators.batch + 1), len(kinds_of_places))),
-            rng.sample(kinds_of_places, len(kinds_of_places)),
+            sorted(rng.sample(range(1, annotator_plan.batch + 1), len(scheduled_kinds))),
+            rng.sample(scheduled_kinds, len(scheduled_kinds)),
             strict=True,
         )
     )
@@ -56,11 +56,15 @@ def schedule(state: StudyState, batch: int, rng: Random) -> dict[int, str]:
 
 def known(state: StudyState, session: Session, kind: str, rng: Random) -> NextQuestion | None:
     """Return a random control question that this annotator has not seen, or None if there is none."""
-    new = [number for number, (other, _) in state.gold.items() if other == kind and number not in session.worker.known]
-    if not new:
+    unseen = [
+        gold_id
+        for gold_id, (question_kind, _) in state.gold.items()
+        if question_kind == kind and gold_id not in session.worker.known
+    ]
+    if not unseen:
         return None
     flip = 0 if state.plan.question.mode == "rate" else rng.getrandbits(1)
-    return NextQuestion(kind, None, rng.choice(new), flip, None, 1.0, None)
+    return NextQuestion(kind, None, rng.choice(unseen), flip, None, 1.0, None)
 
 
 def real(state: StudyState, session: Session, rng: Random) -> NextQuestion | None:
@@ -69,36 +73,36 @@ def real(state: StudyState, session: Session, rng: Random) -> NextQuestion | Non
     if state.plan.question.mode == "rate":
         primary = rating(state, session, rng)
     else:
-        free = primaries(state, worker)
+        free_units = primaries(state, worker)
         primary = None
-        if free:
-            unit = free[rng.randrange(len(free))]
+        if free_units:
+            unit = free_units[rng.randrange(len(free_units))]
             look = state.assignments.engine.look[unit.pair]
-            primary = NextQuestion("primary", unit, None, flip_of(state, unit), look, 1.0, 1 / len(free))
-    share = state.plan.annotators.overlap
-    doubled = seconds(state, worker) if has_room(state) else []
-    if not doubled:
+            primary = NextQuestion("primary", unit, None, flip_of(state, unit), look, 1.0, 1 / len(free_units))
+    overlap_rate = state.plan.annotators.overlap
+    second_opinion_pairs = seconds(state, worker) if has_room(state) else []
+    if not second_opinion_pairs:
         return primary
     if primary is None:
-        return _second(state, worker, doubled, 1.0, rng)
-    if rng.random() < share:
-        return _second(state, worker, doubled, share, rng)
-    return primary._replace(p_role=1 - share)
+        return _second(state, worker, second_opinion_pairs, 1.0, rng)
+    if rng.random() < overlap_rate:
+        return _second(state, worker, second_opinion_pairs, overlap_rate, rng)
+    return primary._replace(p_role=1 - overlap_rate)
 
 
 def has_room(state: StudyState) -> bool:
     """Whether one more second opinion is allowed. The number of second opinions may exceed the planned proportion by
     `BEYOND`."""
-    share = state.plan.annotators.overlap
-    second = state.totals.second + state.assignments.asked_again + 1
-    return share > 0 and second <= share * (state.totals.primary + second) + BEYOND
+    overlap_rate = state.plan.annotators.overlap
+    n_second = state.totals.second + state.assignments.asked_again + 1
+    return overlap_rate > 0 and n_second <= overlap_rate * (state.totals.primary + n_second) + BEYOND
 
 
 def has_room_known(state: StudyState, worker: Annotator) -> bool:
     """Whether an idle annotator may get one more control question. The number of the annotator's control questions may
     exceed the planned proportion by `BEYOND`."""
-    every, work = state.plan.annotators.gold_every, worker.work
-    return every > 0 and work.gold_asked + 1 <= work.answers / every + BEYOND
+    gold_interval, work = state.plan.annotators.gold_every, worker.work
+    return gold_interval > 0 and work.gold_asked + 1 <= work.answers / gold_interval + BEYOND
 
 
 def cap(annotators: AnnotatorPlan, target: int, there: int | None) -> int:
@@ -123,11 +127,11 @@ def there(state: StudyState) -> int | None:
 
 def below_cap(state: StudyState, worker: Annotator) -> list[int]:
     """Return the open pairs for which this annotator has not reached the cap."""
-    engine, annotators, annotator_there = state.assignments.engine, state.plan.annotators, there(state)
+    engine, annotator_plan, n_annotators = state.assignments.engine, state.plan.annotators, there(state)
     return [
         pair
         for pair, is_open in enumerate(engine.is_open)
-        if is_open and worker.load[pair] < cap(annotators, engine.target[pair], annotator_there)
+        if is_open and worker.load[pair] < cap(annotator_plan, engine.target[pair], n_annotators)
     ]
 
 
@@ -140,13 +144,13 @@ def primaries(state: StudyState, worker: Annotator) -> list[Unit]:
 def _first(state: StudyState, worker: Annotator, pair: int) -> Unit | None:
     """Return the first free unit whose item this annotator has not seen. If there is none, return the first free unit
     that this annotator never got, or None."""
-    other = None
+    fallback = None
     for unit in state.assignments.wanted(pair):
         if unit.item not in worker.seen:
             return unit
-        if other is None and unit.id not in worker.had:
-            other = unit
-    return other
+        if fallback is None and unit.id not in worker.had:
+            fallback = unit
+    return fallback
 
 
 def seconds(state: StudyState, worker: Annotator) -> list[int]:
@@ -160,11 +164,11 @@ def seconds(state: StudyState, worker: Annotator) -> list[int]:
 
 def _second(state: StudyState, worker: Annotator, pairs: Sequence[int], p_role: float, rng: Random) -> NextQuestion:
     pair = pairs[rng.randrange(len(pairs))]
-    able = [unit for number, unit in state.assignments.singles[pair].items() if number not in worker.had]
-    able = [unit for unit in able if unit.item not in worker.seen] or able
-    unit = able[rng.randrange(len(able))]
-    n = state.assignments.seconds_given[pair]
-    flip = 0 if state.plan.question.mode == "rate" else _side(state, f"second {pair}", n)
+    candidate_units = [unit for unit_id, unit in state.assignments.singles[pair].items() if unit_id not in worker.had]
+    candidate_units = [unit for unit in candidate_units if unit.item not in worker.seen] or candidate_units
+    unit = candidate_units[rng.randrange(len(candidate_units))]
+    n_given = state.assignments.seconds_given[pair]
+    flip = 0 if state.plan.question.mode == "rate" else _side(state, f"second {pair}", n_given)
     look = state.assignments.engine.look[pair]
     return NextQuestion("second", unit, None, flip, look, p_role, 1 / len(pairs))
 
@@ -173,12 +177,12 @@ def flip_of(state: StudyState, unit: Unit) -> int:
     """Whether the second system is shown first. The sides are drawn with the seed of the plan and balanced in blocks of
     two positions, so the first positions of an order are balanced, whoever annotates. Several answers to one unit
     alternate between the sides."""
-    turn = len(unit.votes) + len(unit.holders)
-    return _side(state, str(unit.pair), unit.place) ^ (turn & 1)
+    n_earlier = len(unit.votes) + len(unit.holders)
+    return _side(state, str(unit.pair), unit.place) ^ (n_earlier & 1)
 
 
-def _side(state: StudyState, what: str, n: int) -> int:
-    return Random(f"{state.plan.seed} {what} {n // 2}").getrandbits(1) ^ (n & 1)
+def _side(state: StudyState, sequence_name: str, index: int) -> int:
+    return Random(f"{state.plan.seed} {sequence_name} {index // 2}").getrandbits(1) ^ (index & 1)
 
 
 def rating(state: StudyState, session: Session, rng: Random) -> NextQuestion | None:
@@ -186,28 +190,28 @@ def rating(state: StudyState, session: Session, rng: Random) -> NextQuestion | N
     output of a new item, if there is one. Otherwise the output belongs to a begun item, if possible not to the latest
     item. If there is no such output, it belongs to an item that inactive annotators left."""
     worker = session.worker
-    free: dict[int, list[Unit]] = {}
+    free_units_of_item: dict[int, list[Unit]] = {}
     for pair in range(len(state.assignments.places)):
         for unit in state.assignments.wanted(pair):
             if unit.id not in worker.had:
-                free.setdefault(unit.item, []).append(unit)
-    begun = [item for item in free if item in worker.seen]
-    choice = [unit for item in begun if item != session.last_item for unit in free[item]]
-    allowed = set(below_cap(state, worker))
-    new = {
-        item: [unit for unit in units if unit.pair in allowed]
-        for item, units in free.items()
+                free_units_of_item.setdefault(unit.item, []).append(unit)
+    begun_items = [item for item in free_units_of_item if item in worker.seen]
+    candidates = [unit for item in begun_items if item != session.last_item for unit in free_units_of_item[item]]
+    allowed_pairs = set(below_cap(state, worker))
+    new_units = {
+        item: [unit for unit in units if unit.pair in allowed_pairs]
+        for item, units in free_units_of_item.items()
         if item not in worker.seen
     }
-    if len(begun) < ACTIVE:
-        beginnable = {item for item in new if len(state.began.get(item, ())) < state.plan.annotators.per_item}
-        choice = _first_item(new, beginnable) or choice
-    choice = choice or [unit for item in begun for unit in free[item]]
-    choice = choice or _first_item(new, {item for item in new if _is_left(state, item)})
-    if not choice:
+    if len(begun_items) < ACTIVE:
+        beginnable = {item for item in new_units if len(state.began.get(item, ())) < state.plan.annotators.per_item}
+        candidates = _first_item(new_units, beginnable) or candidates
+    candidates = candidates or [unit for item in begun_items for unit in free_units_of_item[item]]
+    candidates = candidates or _first_item(new_units, {item for item in new_units if _is_left(state, item)})
+    if not candidates:
         return None
-    unit = choice[rng.randrange(len(choice))]
-    return NextQuestion("primary", unit, None, 0, 0, 1.0, 1 / len(choice))
+    unit = candidates[rng.randrange(len(candidates))]
+    return NextQuestion("primary", unit, None, 0, 0, 1.0, 1 / len(candidates))
 
 
 def _is_left(state: StudyState, item: int) -> bool:
@@ -220,8 +224,8 @@ def _is_left(state: StudyState, item: int) -> bool:
     )
 
 
-def _first_item(units: dict[int, list[Unit]], items: set[int]) -> list[Unit]:
+def _first_item(units_of_item: dict[int, list[Unit]], items: set[int]) -> list[Unit]:
     """Return the units of one of the `items`: the item that comes first in the orders."""
-    able = [item for item in items if units[item]]
-    first = min(able, key=lambda item: (min(unit.place for unit in units[item]), item), default=None)
-    return [] if first is None else units[first]
+    candidates = [item for item in items if units_of_item[item]]
+    first_item = min(candidates, key=lambda item: (min(unit.place for unit in units_of_item[item]), item), default=None)
+    return [] if first_item is None else units_of_item[first_item]

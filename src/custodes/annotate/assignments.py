@@ -34,9 +34,9 @@ def clusters_of(clusters: Sequence[str]) -> Ints:
     >>> clusters_of(["d1", "", "d1"]).tolist()
     [0, 1, 0]
     """
-    names = [("cluster", cluster) if cluster else ("item", place) for place, cluster in enumerate(clusters)]
-    numbers = {name: number for number, name in enumerate(dict.fromkeys(names))}
-    return np.array([numbers[name] for name in names], dtype=np.int64)
+    cluster_keys = [("cluster", cluster) if cluster else ("item", index) for index, cluster in enumerate(clusters)]
+    number_of_key = {key: number for number, key in enumerate(dict.fromkeys(cluster_keys))}
+    return np.array([number_of_key[key] for key in cluster_keys], dtype=np.int64)
 
 
 FREE, ANSWERED, IMPOSSIBLE = range(3)
@@ -86,11 +86,11 @@ class Quota:
         """Divide the remaining budget evenly between the systems that need outputs, until no system needs outputs or
         the budget is spent."""
         sizes = np.array([len(places) for places in self._places], dtype=np.int64)
-        lacking = sizes - np.array(self._end, dtype=np.int64)
-        left = lacking.sum() if self._budget is None else max(0, self._budget - sum(self.target))
-        for pair, n in enumerate(evenly(np.asarray(left), lacking).tolist()):
-            self.target[pair] += n
-            self._end[pair] += n
+        lacking_counts = sizes - np.array(self._end, dtype=np.int64)
+        remaining_budget = lacking_counts.sum() if self._budget is None else max(0, self._budget - sum(self.target))
+        for pair, n_more in enumerate(evenly(np.asarray(remaining_budget), lacking_counts).tolist()):
+            self.target[pair] += n_more
+            self._end[pair] += n_more
             self._see(pair)
 
     def _see(self, pair: int) -> None:
@@ -98,7 +98,7 @@ class Quota:
 
     def wanted(self, pair: int) -> list[int]:
         """The free positions of a system, in order."""
-        return [place for place, what in enumerate(self._places[pair][: self._end[pair]]) if what == FREE]
+        return [position for position, status in enumerate(self._places[pair][: self._end[pair]]) if status == FREE]
 
     def is_settled(self, pair: int, place: int) -> bool:
         """Whether the position has an answer or was refused."""
@@ -133,12 +133,12 @@ class Quota:
     def possible(self, pair: int, places: Sequence[int], *, begun: Collection[int] = ()) -> list[int]:
         """Reopen refused positions, and return the reopened positions. Unlike in `ConcurrentAnnotation`, `begun` has no
         effect."""
-        back = [place for place in places if self._places[pair][place] == IMPOSSIBLE]
-        for place in back:
-            self._places[pair][place] = FREE
-        self.target[pair] += len(back)
+        reopened = [position for position in places if self._places[pair][position] == IMPOSSIBLE]
+        for position in reopened:
+            self._places[pair][position] = FREE
+        self.target[pair] += len(reopened)
         self._see(pair)
-        return back
+        return reopened
 
     def withdraw(self, pair: int, place: int) -> None:
         """Remove an answer. The position is free again."""
@@ -177,48 +177,48 @@ class Assignments:
         Existing pairs do not change, and new items of a pair come after the existing items.
         """
         items = base.execute("SELECT item, cluster FROM item ORDER BY item").fetchall()
-        column = {item: k for k, (item, _) in enumerate(items)}
+        column_of_item = {item: k for k, (item, _) in enumerate(items)}
         pairs = base.execute("SELECT pair, first, second FROM pair ORDER BY pair").fetchall()[:total]
-        lengths = [len(order) for order in self.places]
-        for pair, _, _ in pairs[len(lengths) :]:
+        previous_lengths = [len(order) for order in self.places]
+        for pair, _, _ in pairs[len(previous_lengths) :]:
             self.numbers.append(pair)
             self.places.append([])
             self.singles.append({})
             self.seconds_given.append(0)
             self.impossible.append(0)
-        place_of = {pair: k for k, pair in enumerate(self.numbers)}
+        index_of_pair = {pair: k for k, pair in enumerate(self.numbers)}
         query = "SELECT unit, pair, item FROM unit WHERE unit <= ? ORDER BY pair, place"
         for unit, pair, item in base.execute(query, (last,)):
-            if (k := place_of.get(pair)) is not None and unit not in self.units:
+            if (k := index_of_pair.get(pair)) is not None and unit not in self.units:
                 self.units[unit] = Unit(id=unit, pair=k, place=len(self.places[k]), item=item)
                 self.places[k].append(self.units[unit])
-        orders = [[column[unit.item] for unit in units] for units in self.places]
+        orders = [[column_of_item[unit.item] for unit in units] for units in self.places]
         if plan.question.mode == "rate":
             if self.asking is None:
                 self.asking = Quota(budget=budget_of(plan))
             assert isinstance(self.asking, Quota)
-            self.asking.add([len(order) for order in orders[len(lengths) :]])
+            self.asking.add([len(order) for order in orders[len(previous_lengths) :]])
         else:
-            metric = _metric_preferences(base, self.places, column)
-            rule = rule_of(plan, pairs=total, items=max([1, *map(len, orders)]), has_metric=metric is not None)
+            metric_signs = _metric_preferences(base, self.places, column_of_item)
+            rule = rule_of(plan, pairs=total, items=max([1, *map(len, orders)]), has_metric=metric_signs is not None)
             systems = np.array([(first, second) for _, first, second in pairs], dtype=np.int64).reshape(-1, 2)
             if self.asking is None:
                 clusters = clusters_of([cluster for _, cluster in items])
                 self.asking = ConcurrentAnnotation(
-                    orders=orders, rule=rule, systems=systems, units=clusters, metric=metric
+                    orders=orders, rule=rule, systems=systems, units=clusters, metric=metric_signs
                 )
             else:
                 assert isinstance(self.asking, ConcurrentAnnotation)
                 self.asking.rule = rule
-                for k in range(len(lengths), total):
-                    self.asking.add(orders[k], systems[k], None if metric is None else metric[k])
-        for k, length in enumerate(lengths):
+                for k in range(len(previous_lengths), total):
+                    self.asking.add(orders[k], systems[k], None if metric_signs is None else metric_signs[k])
+        for k, length in enumerate(previous_lengths):
             if orders[k][length:]:
                 self.asking.extend(k, orders[k][length:])
 
     def wanted(self, pair: int) -> list[Unit]:
         """The units of the current interim analysis that further annotators may get, in order."""
-        units = (self.places[pair][place] for place in self.engine.wanted(pair))
+        units = (self.places[pair][position] for position in self.engine.wanted(pair))
         return [unit for unit in units if self.lacks(unit) > 0]
 
     def is_settled(self, unit: Unit) -> bool:
@@ -302,13 +302,13 @@ class Assignments:
     def agreement(self) -> tuple[Counter[int], Counter[int]]:
         """Return two counts for each annotator: how often another annotator answered the same unit, and how often both
         answers were equal."""
-        compared, equal = Counter[int](), Counter[int]()
+        comparisons_of_worker, agreements_of_worker = Counter[int](), Counter[int]()
         for unit in self.units.values():
             if unit.seconds or len(unit.votes) > 1:
-                for (worker, value), (_, other) in permutations((*unit.votes.items(), *unit.seconds.items()), 2):
-                    compared[worker] += 1
-                    equal[worker] += value == other
-        return compared, equal
+                for (worker, value), (_, other_value) in permutations((*unit.votes.items(), *unit.seconds.items()), 2):
+                    comparisons_of_worker[worker] += 1
+                    agreements_of_worker[worker] += value == other_value
+        return comparisons_of_worker, agreements_of_worker
 
     def exclude(self, worker: Annotator) -> None:
         """Remove the answers and refusals of an annotator from incomplete interim analyses. Completed analyses do not
@@ -319,23 +319,23 @@ class Assignments:
                 self._withdraw(unit, worker)
                 worker.lapsed[unit_id] = issued
                 self._single(unit)
-        again: dict[int, list[int]] = {}
+        positions_to_reopen: dict[int, list[int]] = {}
         for unit in sorted(map(self.units.__getitem__, worker.refused), key=lambda refused: refused.place):
             unit.refused -= {worker.id}
             if len(unit.refused) < REFUSALS:
-                again.setdefault(unit.pair, []).append(unit.place)
-        for pair, places in sorted(again.items()):
-            begun = {unit.place for unit in self.places[pair] if unit.votes or unit.holders}
-            back = self.engine.possible(pair, places, begun=begun)
-            self.impossible[pair] -= len(back)
-            for place in back:
-                self._complete(self.places[pair][place])
+                positions_to_reopen.setdefault(unit.pair, []).append(unit.place)
+        for pair, positions in sorted(positions_to_reopen.items()):
+            begun_positions = {unit.place for unit in self.places[pair] if unit.votes or unit.holders}
+            reopened = self.engine.possible(pair, positions, begun=begun_positions)
+            self.impossible[pair] -= len(reopened)
+            for position in reopened:
+                self._complete(self.places[pair][position])
 
     def restore(self, worker: Annotator) -> list[IssuedQuestion]:
         """Count the answers of a readmitted annotator again if they are still needed. Return the answers that become
         second opinions instead."""
         lapsed, worker.lapsed = worker.lapsed, {}
-        beside = []
+        new_second_opinions = []
         for unit_id, issued in lapsed.items():
             assert issued.value is not None
             if self.is_free(self.units[unit_id]):
@@ -343,10 +343,10 @@ class Assignments:
             else:
                 issued.counts = "second"
                 self.second(issued, issued.value)
-                beside.append(issued)
+                new_second_opinions.append(issued)
         for unit_id in sorted(worker.refused):
             self._refused(self.units[unit_id], worker)
-        return beside
+        return new_second_opinions
 
     def _refused(self, unit: Unit, worker: Annotator) -> None:
         """Count the refusal of a unit by one annotator."""
@@ -358,8 +358,8 @@ class Assignments:
     def _complete(self, unit: Unit) -> None:
         """Report a unit to the engine if the unit has enough answers."""
         if len(unit.votes) >= self.per_item and self.is_present(unit) and not self.is_settled(unit):
-            total = sum(unit.votes.values())
-            self.engine.answer(unit.pair, unit.place, (total > 0) - (total < 0))
+            vote_sum = sum(unit.votes.values())
+            self.engine.answer(unit.pair, unit.place, (vote_sum > 0) - (vote_sum < 0))
 
     def _withdraw(self, unit: Unit, worker: Annotator) -> None:
         if len(unit.votes) >= self.per_item and self.is_settled(unit):
@@ -380,19 +380,19 @@ class Assignments:
         return self.units[issued.unit], issued.session.worker
 
 
-def _without(table: Mapping[int, int], key: int) -> Mapping[int, int]:
-    return {person: value for person, value in table.items() if person != key} or NOTHING
+def _without(value_of_worker: Mapping[int, int], removed_id: int) -> Mapping[int, int]:
+    return {worker_id: value for worker_id, value in value_of_worker.items() if worker_id != removed_id} or NOTHING
 
 
 def _metric_preferences(
-    base: sqlite3.Connection, orders: Sequence[Sequence[Unit]], column: Mapping[int, int]
+    base: sqlite3.Connection, orders: Sequence[Sequence[Unit]], column_of_item: Mapping[int, int]
 ) -> Signs | None:
     """Return the preferences of the study's metric, with shape (pairs, items), or None if the study has no metric."""
-    preferences = dict(base.execute("SELECT unit, preference FROM metric").fetchall())
-    if not preferences:
+    preference_of_unit = dict(base.execute("SELECT unit, preference FROM metric").fetchall())
+    if not preference_of_unit:
         return None
-    signs = np.full((len(orders), len(column)), ABSENT, dtype=np.int8)
+    signs = np.full((len(orders), len(column_of_item)), ABSENT, dtype=np.int8)
     for order in orders:
         for unit in order:
-            signs[unit.pair, column[unit.item]] = preferences.get(unit.id, ABSENT)
+            signs[unit.pair, column_of_item[unit.item]] = preference_of_unit.get(unit.id, ABSENT)
     return signs

@@ -90,26 +90,26 @@ def check(path: str | Path) -> StudyCheck:
     >>> "names-itself" in check(new(texts, Path(tempfile.mkdtemp()) / "study.db")).problems["rule"].to_list()
     True
     """
-    place = study_file.check(path)
-    with tempfile.TemporaryDirectory(prefix="custodes-check-") as folder, ExitStack() as opened:
-        copy = study_file.copy(place, Path(folder, "study.db"))
-        opened.enter_context(study_file.sqlite_errors(place))
-        base = opened.enter_context(closing(study_file.connect(copy, durable=False)))
+    study_path = study_file.check(path)
+    with tempfile.TemporaryDirectory(prefix="custodes-check-") as folder, ExitStack() as resources:
+        copy = study_file.copy(study_path, Path(folder, "study.db"))
+        resources.enter_context(study_file.sqlite_errors(study_path))
+        base = resources.enter_context(closing(study_file.connect(copy, durable=False)))
         stored = StoredStudy.read(base)
         known_kinds = [kind for (kind,) in base.execute("SELECT kind FROM gold ORDER BY gold")]
         seconds = [duration for (duration,) in base.execute(_SECONDS) if duration is not None]
-        answers_asked = pl.DataFrame(base.execute(_ASKED).fetchall(), schema=ASKED, orient="row", strict=False)
+        answer_table = pl.DataFrame(base.execute(_ASKED).fetchall(), schema=ASKED, orient="row", strict=False)
         notes = stored.notes
-        (images,) = base.execute("SELECT count(*) FROM media").fetchone()
-        (answers,) = base.execute("SELECT count(*) FROM judgment").fetchone()
-        (came,) = base.execute("SELECT count(*) FROM worker").fetchone()
-    now = snapshot_of_file(place) if came else None
-    noted = [
+        (n_images,) = base.execute("SELECT count(*) FROM media").fetchone()
+        (n_answers,) = base.execute("SELECT count(*) FROM judgment").fetchone()
+        (n_workers,) = base.execute("SELECT count(*) FROM worker").fetchone()
+    now = snapshot_of_file(study_path) if n_workers else None
+    note_problems = [
         Problem("warning" if note.rule in SERIOUS else "info", note.rule, note.message)
         for note in dict.fromkeys(notes)
         if note.rule != LOOKS_CUT  # the rules report the present state of every pair
     ]
-    problems_found = chain(
+    all_problems = chain(
         text_problems(stored.material, list(stored.pairs.values())),
         stopping_problems(stored),
         annotator_problems(
@@ -119,11 +119,11 @@ def check(path: str | Path) -> StudyCheck:
             links=now.reach.there if now and stored.plan.annotators.recruit == "links" else 0,
             notes=now.notes if now else (),
         ),
-        refusals(answers_asked),
-        noted,
+        refusals(answer_table),
+        note_problems,
     )
-    order = {"error": 0, "warning": 1, "info": 2}
-    problems = sorted(problems_found, key=lambda problem: order[problem.severity])
+    severity_order = {"error": 0, "warning": 1, "info": 2}
+    problems = sorted(all_problems, key=lambda problem: severity_order[problem.severity])
     summary = {
         "name": [stored.plan.name],
         "items": [len(stored.material.items)],
@@ -131,11 +131,11 @@ def check(path: str | Path) -> StudyCheck:
         "pairs": [len(stored.pairs)],
         "questions": [sum(map(len, stored.asked.values()))],
         "known": [sum(kind != "example" for kind in known_kinds)],
-        "images": [images],
-        "answers": [answers],
+        "images": [n_images],
+        "answers": [n_answers],
     }
     provenance = Provenance(
-        question="annotate check", study=place.name, digest="", options={}, seed=None, versions=versions()
+        question="annotate check", study=study_path.name, digest="", options={}, seed=None, versions=versions()
     )
     parts = [StudyCheck.part(summary=summary, problems=map(Problem._asdict, problems))]
     return StudyCheck.of(parts, (), provenance=provenance)
@@ -163,108 +163,108 @@ Check = tuple[object, Literal["error", "warning", "info"], str, str]
 
 def _where(*checks: Check) -> Iterator[Problem]:
     """Iterate over the problems whose condition is true."""
-    for value, severity, rule, message in checks:
-        if value:
-            yield Problem(severity, rule, message, value[:5] if isinstance(value, list) else ())
+    for condition, severity, rule, message in checks:
+        if condition:
+            yield Problem(severity, rule, message, condition[:5] if isinstance(condition, list) else ())
 
 
 def stopping_problems(stored: StoredStudy) -> Iterator[Problem]:
     """Problems of the stopping rule."""
     looks = stored.plan.stopping.looks
-    sizes = {pair: len(stored.asked[number]) for number, pair in stored.pairs.items()}
+    size_of_pair = {pair: len(stored.asked[number]) for number, pair in stored.pairs.items()}
     if stored.plan.question.mode == "rate":
-        yield from _rated(stored.plan, list(sizes.values()))
+        yield from _rated(stored.plan, list(size_of_pair.values()))
         return
-    named = [(" and ".join(filter(None, pair)), n) for pair, n in sizes.items()]
-    few = [name for name, n in named if 0 < n < looks[0]]
-    short = [name for name, n in named if looks[0] <= n < looks[-1]]
-    least = min((n for n in sizes.values() if n >= looks[0]), default=0)
+    name_and_size = [(" and ".join(filter(None, pair)), n) for pair, n in size_of_pair.items()]
+    small = [name for name, n in name_and_size if 0 < n < looks[0]]
+    cut_pairs = [name for name, n in name_and_size if looks[0] <= n < looks[-1]]
+    smallest_size = min((n for n in size_of_pair.values() if n >= looks[0]), default=0)
     yield from _where(
         (
-            few,
+            small,
             "warning",
             "few-items",
-            f"{len(few)} pairs have fewer items than the first interim analysis needs ({looks[0]}), so these pairs "
+            f"{len(small)} pairs have fewer items than the first interim analysis needs ({looks[0]}), so these pairs "
             f"are analysed once, with all items; add items, or plan smaller analyses",
         ),
         (
-            short,
+            cut_pairs,
             "info",
             LOOKS_CUT,
-            f"{len(short)} pairs have fewer items than the last interim analysis needs ({looks[-1]}); the smallest "
-            f"of them has {least}. The last analysis of such a pair uses all items of the pair",
+            f"{len(cut_pairs)} pairs have fewer items than the last interim analysis needs ({looks[-1]}); the smallest "
+            f"of them has {smallest_size}. The last analysis of such a pair uses all items of the pair",
         ),
     )
-    yield from _reach(stored, max(sizes.values(), default=0))
-    if max(sizes.values(), default=0):
-        yield from _decides(stored, max(sizes.values()))
+    yield from _reach(stored, max(size_of_pair.values(), default=0))
+    if max(size_of_pair.values(), default=0):
+        yield from _decides(stored, max(size_of_pair.values()))
 
 
-def _reach(stored: StoredStudy, most: int) -> Iterator[Problem]:
+def _reach(stored: StoredStudy, max_size: int) -> Iterator[Problem]:
     """Problems if annotators or budget do not suffice for the interim analyses."""
     annotators, budget = stored.plan.annotators, stored.plan.stopping.budget
-    looks = [min(n, most) for n in stored.plan.stopping.looks]
-    each = cap(annotators, looks[-1], annotators.most if annotators.recruit == "links" else None)
-    first = len(stored.pairs) * looks[0] * annotators.per_item
+    looks = [min(n, max_size) for n in stored.plan.stopping.looks]
+    answers_per_annotator = cap(annotators, looks[-1], annotators.most if annotators.recruit == "links" else None)
+    n_first = len(stored.pairs) * looks[0] * annotators.per_item
     return _where(
         (
-            annotators.most * each < looks[-1] * annotators.per_item,
+            annotators.most * answers_per_annotator < looks[-1] * annotators.per_item,
             "error",
             "too-few-annotators",
-            f"at most {annotators.most} annotators may each give {each} of the {looks[-1]} answers "
+            f"at most {annotators.most} annotators may each give {answers_per_annotator} of the {looks[-1]} answers "
             f"to a pair (cap {annotators.cap:g}), so the last interim analysis of a pair cannot be reached; "
             f"allow more annotators, or a larger cap",
         ),
         (
-            budget is not None and budget < first,
+            budget is not None and budget < n_first,
             "error",
             "small-budget",
-            f"budget {budget}: the first interim analysis of all {len(stored.pairs)} pairs needs {first} answers; "
+            f"budget {budget}: the first interim analysis of all {len(stored.pairs)} pairs needs {n_first} answers; "
             "compare fewer pairs or systems, or increase the budget",
         ),
-        _work(stored.plan, first, "the first interim analysis of all pairs"),
+        _work(stored.plan, n_first, "the first interim analysis of all pairs"),
     )
 
 
 def _rated(plan: StudyPlan, sizes: Sequence[int]) -> Iterator[Problem]:
     """Problems if budget or annotators do not suffice to rate all outputs. `sizes`: number of outputs by system."""
-    needed, budget = sum(sizes) * plan.annotators.per_item, plan.stopping.budget
-    is_none = budget is not None and budget < len(sizes) * plan.annotators.per_item
+    n_needed, budget = sum(sizes) * plan.annotators.per_item, plan.stopping.budget
+    is_too_small = budget is not None and budget < len(sizes) * plan.annotators.per_item
     return _where(
         (
-            budget is not None and budget < needed,
-            "error" if is_none else "info",
+            budget is not None and budget < n_needed,
+            "error" if is_too_small else "info",
             "small-budget",
-            f"budget {budget}: all {sum(sizes)} outputs need {needed} answers, so "
-            + ("some systems get none" if is_none else f"{budget_of(plan)} are rated, equally many of each system")
+            f"budget {budget}: all {sum(sizes)} outputs need {n_needed} answers, so "
+            + ("some systems get none" if is_too_small else f"{budget_of(plan)} are rated, equally many of each system")
             + "; rate fewer outputs, or increase the budget",
         ),
-        _work(plan, needed if budget is None else min(needed, budget), "the outputs to be rated"),
+        _work(plan, n_needed if budget is None else min(n_needed, budget), "the outputs to be rated"),
     )
 
 
-def _work(plan: StudyPlan, needed: int, what: str) -> Check:
+def _work(plan: StudyPlan, n_needed: int, purpose: str) -> Check:
     """Return the check that annotators may give as many answers as needed."""
     annotators = plan.annotators
-    work = annotators.most * annotators.batch * annotators.batches
+    n_work = annotators.most * annotators.batch * annotators.batches
     return (
-        work < needed,
+        n_work < n_needed,
         "error",
         "little-work",
-        f"{annotators.most} annotators with {annotators.batches} batches of {annotators.batch} give {work} answers, "
-        f"but {needed} are needed for {what}; allow more annotators or batches",
+        f"{annotators.most} annotators with {annotators.batches} batches of {annotators.batch} give {n_work} answers, "
+        f"but {n_needed} are needed for {purpose}; allow more annotators or batches",
     )
 
 
-def _decides(stored: StoredStudy, most: int) -> Iterator[Problem]:
+def _decides(stored: StoredStudy, max_size: int) -> Iterator[Problem]:
     """Problem if even unanimous answers would not decide a pair."""
-    rule = rule_of(stored.plan, pairs=len(stored.pairs), items=most, has_metric=stored.has_metric)
+    rule = rule_of(stored.plan, pairs=len(stored.pairs), items=max_size, has_metric=stored.has_metric)
     if rule.estimator.uses_metric or rule.estimator.needs_items:
         return
     n = rule.looks[-1]
-    counts = np.zeros((1, KINDS), dtype=np.int64)
-    counts[0, WIN_ALONE] = n
-    outcomes = tables(counts, np.zeros((1, 3), dtype=np.int64))
+    kind_counts = np.zeros((1, KINDS), dtype=np.int64)
+    kind_counts[0, WIN_ALONE] = n
+    outcomes = tables(kind_counts, np.zeros((1, 3), dtype=np.int64))
     decision, _, _ = rule_on(
         rule, outcomes, look=len(rule.looks) - 1, last=np.array([n]), items=None, judged=np.array([True])
     )
@@ -289,15 +289,15 @@ def annotator_problems(
     """Problems of recruitment and payment. `known_kinds` has the kinds of the control questions, `seconds` the measured
     times, `links` the number of annotators with personal links, and `notes` the notes on current annotators."""
     annotators, money, texts = plan.annotators, plan.money, plan.texts
-    gold = sum(kind == "gold" for kind in known_kinds)
-    most = ceil(annotators.batch * annotators.batches / annotators.gold_every) if annotators.gold_every else 0
-    typical, whence = SECONDS, "as in other studies; a pilot study measures the real time"
+    n_gold, no_texts = known_kinds.count("gold"), type(texts)(title=texts.title, contact=texts.contact)
+    max_gold = ceil(annotators.batch * annotators.batches / annotators.gold_every) if annotators.gold_every else 0
+    typical, source = SECONDS, "as in other studies; a pilot study measures the real time"
     if len(seconds) >= FEWEST:
-        typical, whence = max(median(seconds), 0.1), "the median so far"
-    hourly, price = money.price * 3600 / typical, f"{money.price:.2f}"
-    usual = completed(msgspec.structs.replace(plan, texts=type(texts)(title=texts.title, contact=texts.contact))).texts
-    english = ["question"] if plan.question.text == ENGLISH[f"question_{plan.question.mode}"] else []
-    english += [key for key in ("instructions", "consent") if getattr(texts, key) == getattr(usual, key)]
+        typical, source = max(median(seconds), 0.1), "the median so far"
+    wage, price = money.price * 3600 / typical, f"{money.price:.2f}"
+    defaults = completed(msgspec.structs.replace(plan, texts=no_texts)).texts
+    english_keys = ["question"] if plan.question.text == ENGLISH[f"question_{plan.question.mode}"] else []
+    english_keys += [key for key in ("instructions", "consent") if getattr(texts, key) == getattr(defaults, key)]
     return _where(
         *((True, "warning", note.rule, note.message) for note in notes),
         (
@@ -309,18 +309,18 @@ def annotator_problems(
             "and .08 with 20; invite more annotators",
         ),
         (
-            annotators.recruit == "open" and not gold,
+            annotators.recruit == "open" and not n_gold,
             "warning",
             "no-gold",
             "annotators arrive by an open link and no comparison has a known answer, so only attention checks "
             "detect random answers; give --gold with a few dozen clear cases",
         ),
         (
-            0 < gold < most,
+            0 < n_gold < max_gold,
             "info",
             "little-gold",
-            f"{gold} comparisons have known answers, but an annotator may be asked up to {most} such questions; an "
-            f"annotator who has seen all {gold} gets no more of them",
+            f"{n_gold} comparisons have known answers, but an annotator may be asked up to {max_gold} such questions; "
+            f"an annotator who has seen all {n_gold} gets no more of them",
         ),
         (
             annotators.worker_id and not money.price,
@@ -330,11 +330,11 @@ def annotator_problems(
             "set [money] price (per answer)",
         ),
         (
-            0 < hourly < money.wage,
+            0 < wage < money.wage,
             "warning",
             "low-pay",
-            f"{money.price:g} {money.currency} per answer gives {hourly:.2f} per hour at {typical:.0f} s per answer "
-            f"({whence}), below the target wage of {money.wage:g}; pay {money.wage * typical / 3600:.2f} per answer",
+            f"{money.price:g} {money.currency} per answer gives {wage:.2f} per hour at {typical:.0f} s per answer "
+            f"({source}), below the target wage of {money.wage:g}; pay {money.wage * typical / 3600:.2f} per answer",
         ),
         (
             not texts.contact.strip(),
@@ -355,11 +355,11 @@ def annotator_problems(
             f"the consent text does not state the payment ({price} {money.currency} per answer); write {{pay}} in it",
         ),
         (
-            english and texts.language.partition("-")[0].lower() not in LANGUAGES,
+            english_keys and texts.language.partition("-")[0].lower() not in LANGUAGES,
             "warning",
             "english-texts",
             f"the language of the study is {texts.language}, but these texts are the English defaults: "
-            f"{', '.join(english)}. Write these texts in the language of the study, and give attention checks "
+            f"{', '.join(english_keys)}. Write these texts in the language of the study, and give attention checks "
             f"in that language in --gold",
         ),
     )
@@ -392,10 +392,10 @@ def text_problems(material: StudyMaterial, pairs: Sequence[Pair]) -> Iterator[Pr
     """Problems of the texts."""
     yield from names_itself(material)
     yield from names_system(material)
-    compared = [(first, second) for first, second in pairs if first is not None and second is not None]
+    system_pairs = [(first, second) for first, second in pairs if first is not None and second is not None]
     yield from _unlike(
         material,
-        compared,
+        system_pairs,
         "unlike-format",
         lambda text: bool(FORMAT.search(text)),
         "contain Markdown syntax",
@@ -404,7 +404,7 @@ def text_problems(material: StudyMaterial, pairs: Sequence[Pair]) -> Iterator[Pr
     )
     yield from _unlike(
         material,
-        compared,
+        system_pairs,
         "unlike-ending",
         _is_cut,
         "end in mid-sentence",
@@ -414,39 +414,39 @@ def text_problems(material: StudyMaterial, pairs: Sequence[Pair]) -> Iterator[Pr
 
 def _is_cut(text: str) -> bool:
     """Whether a text ends in mid-sentence."""
-    last = text.rstrip().rpartition("\n")[2]
-    return bool(CUT.search(last)) and not APART.match(last)
+    last_line = text.rstrip().rpartition("\n")[2]
+    return bool(CUT.search(last_line)) and not APART.match(last_line)
 
 
 def names_itself(material: StudyMaterial) -> Iterator[Problem]:
     """Problem if outputs reveal that a model wrote them, or which model it was."""
-    hits = [(key, match) for key, output in material.outputs.items() if (match := ITSELF.search(output.text))]
-    if hits:
-        systems = sorted({system for (_, system), _ in hits})
-        words = sorted({match[0].lower() for _, match in hits})
+    matches = [(key, match) for key, output in material.outputs.items() if (match := ITSELF.search(output.text))]
+    if matches:
+        systems = sorted({system for (_, system), _ in matches})
+        words = sorted({match[0].lower() for _, match in matches})
         yield Problem(
             "warning",
             "names-itself",
-            f"{len(hits)} outputs of {len(systems)} systems reveal their author "
+            f"{len(matches)} outputs of {len(systems)} systems reveal their author "
             f"({', '.join(words[:3])}), which may bias annotators; exclude these items, or remove the "
             "words from the outputs of all systems",
-            [item for (item, _), _ in hits[:5]],
+            [item for (item, _), _ in matches[:5]],
         )
 
 
 def names_system(material: StudyMaterial) -> Iterator[Problem]:
     """Problems if outputs contain the label of a system, although the displayed context does not contain it."""
-    above = {item.label: f"{item.context} {item.source}".lower() for item in material.items}
-    lowered = {key: output.text.lower() for key, output in material.outputs.items()}
+    displayed_context = {item.label: f"{item.context} {item.source}".lower() for item in material.items}
+    lower_text = {key: output.text.lower() for key, output in material.outputs.items()}
     for system in material.systems:
         if len(system) < SHORTEST:
             continue
-        name = system.lower()
-        word = re.compile(rf"(?<!\w){re.escape(name)}(?!\w)")
+        lower_name = system.lower()
+        name_pattern = re.compile(rf"(?<!\w){re.escape(lower_name)}(?!\w)")
         items = [
             item
-            for (item, _), text in lowered.items()
-            if name in text and word.search(text) and name not in above[item]
+            for (item, _), text in lower_text.items()
+            if lower_name in text and name_pattern.search(text) and lower_name not in displayed_context[item]
         ]
         if items:
             yield Problem(
@@ -463,7 +463,7 @@ def _unlike(
     pairs: Sequence[tuple[str, str]],
     rule: str,
     has: Callable[[str], bool],
-    what: str,
+    predicate: str,
     way_out: str,
 ) -> Iterator[Problem]:
     """Problem if one system of a pair has a property significantly more often (exact sign test over common items).
@@ -472,29 +472,29 @@ def _unlike(
     """
     from scipy.stats import binomtest
 
-    rows = {system: row for row, system in enumerate(material.systems)}
-    columns = {item.label: column for column, item in enumerate(material.items)}
-    has_it = np.full((len(rows), len(columns)), ABSENT, dtype=np.int8)
+    row_of_system = {system: row for row, system in enumerate(material.systems)}
+    column_of_item = {item.label: column for column, item in enumerate(material.items)}
+    has_it = np.full((len(row_of_system), len(column_of_item)), ABSENT, dtype=np.int8)
     for (item, system), output in material.outputs.items():
         if output.text.strip():
-            has_it[rows[system], columns[item]] = has(output.text)
-    unlike = list[tuple[float, str, str, float, float]]()
+            has_it[row_of_system[system], column_of_item[item]] = has(output.text)
+    unlike_pairs = list[tuple[float, str, str, float, float]]()
     for first, second in pairs:
-        both = has_it[[rows[first], rows[second]]]
-        both = both[:, (both != ABSENT).all(axis=0)]
-        n = both.shape[1]
-        more, less = int((both[0] > both[1]).sum()), int((both[0] < both[1]).sum())
-        if not n or abs(more - less) < LEAST * n:
+        indicators = has_it[[row_of_system[first], row_of_system[second]]]
+        indicators = indicators[:, (indicators != ABSENT).all(axis=0)]
+        n_items = indicators.shape[1]
+        n_more, n_less = int((indicators[0] > indicators[1]).sum()), int((indicators[0] < indicators[1]).sum())
+        if not n_items or abs(n_more - n_less) < LEAST * n_items:
             continue
-        if binomtest(more, more + less).pvalue <= LEVEL / (2 * len(pairs)):
-            a, b = both.mean(axis=1).tolist()
-            unlike.append((abs(a - b), *((first, second, a, b) if a > b else (second, first, b, a))))
-    if unlike:
-        _, first, second, a, b = max(unlike)
-        others = f"; this affects {len(unlike)} of {len(pairs)} pairs" if len(unlike) > 1 else ""
+        if binomtest(n_more, n_more + n_less).pvalue <= LEVEL / (2 * len(pairs)):
+            a, b = indicators.mean(axis=1).tolist()
+            unlike_pairs.append((abs(a - b), *((first, second, a, b) if a > b else (second, first, b, a))))
+    if unlike_pairs:
+        _, first, second, a, b = max(unlike_pairs)
+        others_text = f"; this affects {len(unlike_pairs)} of {len(pairs)} pairs" if len(unlike_pairs) > 1 else ""
         yield Problem(
             "warning",
             rule,
-            f"{a:.0%} of outputs of {first} {what}, but {b:.0%} of outputs of {second}{others}: {way_out}",
-            list(dict.fromkeys(name for _, name, *_ in sorted(unlike, reverse=True)))[:5],
+            f"{a:.0%} of outputs of {first} {predicate}, but {b:.0%} of outputs of {second}{others_text}: {way_out}",
+            list(dict.fromkeys(name for _, name, *_ in sorted(unlike_pairs, reverse=True)))[:5],
         )

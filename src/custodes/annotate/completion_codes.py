@@ -67,12 +67,12 @@ def reconcile(study: str | Path, codes: str | Path) -> Reconciled:
     Raises `InputError` if the list has no column of annotators or no column of codes.
     """
     frame = load_table(codes).frame
-    now = snapshot_of_file(check(study))
-    rows = matched(frame, now.annotators, now.plan, name=Path(codes).name)
-    origin = Provenance(
+    snapshot = snapshot_of_file(check(study))
+    rows = matched(frame, snapshot.annotators, snapshot.plan, name=Path(codes).name)
+    provenance = Provenance(
         question="annotate reconcile", study=Path(study).name, digest="", options={}, seed=None, versions=versions()
     )
-    return Reconciled.of([Reconciled.part(codes=rows)], (), provenance=origin)
+    return Reconciled.of([Reconciled.part(codes=rows)], (), provenance=provenance)
 
 
 def matched(
@@ -81,49 +81,51 @@ def matched(
     """Iterate over the rows of `Reconciled.codes`. Codes that the platform fixed in advance are valid for all
     annotators."""
     persons, codes = _column(frame, PERSON, "annotators", name), _column(frame, CODE, "codes", name)
-    states = _column(frame, STATUS, "", name)
-    fixed = {code for code in msgspec.structs.astuple(plan.annotators.codes) if code}
-    by_id = {one.external_id: one for one in annotators if one.external_id}
-    owned = {one.code for one in annotators if one.code} - fixed
-    seen = Counter[tuple[str, str]]()
-    for person, code, state in zip(persons, codes, states, strict=True):
-        person_here = by_id.get(person)
-        seen[person, code] += 1
-        if seen[person, code] > 1:
+    statuses = _column(frame, STATUS, "", name)
+    fixed_codes = {code for code in msgspec.structs.astuple(plan.annotators.codes) if code}
+    annotator_of_id = {annotator.external_id: annotator for annotator in annotators if annotator.external_id}
+    personal_codes = {annotator.code for annotator in annotators if annotator.code} - fixed_codes
+    entry_counts = Counter[tuple[str, str]]()
+    for person, code, status in zip(persons, codes, statuses, strict=True):
+        annotator = annotator_of_id.get(person)
+        entry_counts[person, code] += 1
+        if entry_counts[person, code] > 1:
             verdict = TWICE
-        elif person_here is not None and code and (code in fixed or code == person_here.code):
+        elif annotator is not None and code and (code in fixed_codes or code == annotator.code):
             verdict = OURS
-        elif code in owned:
+        elif code in personal_codes:
             verdict = OTHER_PERSON
         else:
-            verdict = UNKNOWN if person_here is None else OTHER_CODE
-        yield _row(person_here, person, code, verdict, state)
-    listed_annotators = set(persons)
-    for person_here in annotators:
-        if person_here.code and person_here.external_id and person_here.external_id not in listed_annotators:
-            yield _row(person_here, person_here.external_id, person_here.code, MISSING, "")
+            verdict = UNKNOWN if annotator is None else OTHER_CODE
+        yield _row(annotator, person, code, verdict, status)
+    listed_ids = set(persons)
+    for annotator in annotators:
+        if annotator.code and annotator.external_id and annotator.external_id not in listed_ids:
+            yield _row(annotator, annotator.external_id, annotator.code, MISSING, "")
 
 
-def _row(person_here: PersonNow | None, person: str, code: str, verdict: str, state: str) -> Mapping[str, Any]:
+def _row(annotator: PersonNow | None, person: str, code: str, verdict: str, status: str) -> Mapping[str, Any]:
     return {
         "person": person,
-        "worker": "" if person_here is None else person_here.label,
+        "worker": "" if annotator is None else annotator.label,
         "code": code,
         "verdict": verdict,
-        "standing": "" if person_here is None else person_here.standing,
-        "answers": 0 if person_here is None else person_here.answers,
-        "status": state,
+        "standing": "" if annotator is None else annotator.standing,
+        "answers": 0 if annotator is None else annotator.answers,
+        "status": status,
     }
 
 
-def _column(frame: pl.DataFrame, names: Iterable[str], what: str, name: str) -> list[str]:
-    by_lower = {label.strip().lower(): label for label in frame.columns}
-    column = next((by_lower[candidate] for candidate in names if candidate in by_lower), None)
+def _column(frame: pl.DataFrame, column_names: Iterable[str], content_text: str, table_name: str) -> list[str]:
+    label_of_lower_name = {label.strip().lower(): label for label in frame.columns}
+    column = next(
+        (label_of_lower_name[candidate] for candidate in column_names if candidate in label_of_lower_name), None
+    )
     if column is not None:
         return [str(value).strip() for value in frame[column].cast(pl.String).fill_null("").to_list()]
-    if what:
+    if content_text:
         raise InputError(
-            f"{name}: the list has no column of {what}; name this column {' or '.join(names)}. Columns: "
-            f"{listed(frame.columns)}"
+            f"{table_name}: the list has no column of {content_text}; name this column {' or '.join(column_names)}. "
+            f"Columns: {listed(frame.columns)}"
         )
     return [""] * frame.height

@@ -49,27 +49,28 @@ def demo(
     `folder` is the folder for study.db. By default, this is a temporary folder, which is removed at the end. `port` 0
     means any free port.
     """
-    with interrupted() as signals, trying(port=port, folder=folder, tell=tell) as trial:
-        tell(f"answer as an annotator: {trial.ask}")
-        tell(f"the owner's page (this link works once): {trial.site.owner}")
+    with interrupted() as signals, trying(port=port, folder=folder, tell=tell) as site_demo:
+        tell(f"answer as an annotator: {site_demo.ask}")
+        tell(f"the owner's page (this link works once): {site_demo.site.owner}")
         tell(
-            f"the study is {trial.study}; every command reads this file, for example custodes leaderboard {trial.study}"
+            f"the study is {site_demo.study}; every command reads this file, for example "
+            f"custodes leaderboard {site_demo.study}"
         )
         if open_browser:
-            webbrowser.open(trial.ask)
+            webbrowser.open(site_demo.ask)
         tell(
             "Ctrl-C ends the demonstration"
             if folder is not None
             else "Ctrl-C ends the demonstration and removes the study"
         )
-        trial.site.wait(signals, tell=tell)
+        site_demo.site.wait(signals, tell=tell)
 
 
 @contextmanager
 def trying(*, port: int, folder: str | Path | None, tell: Callable[[str], object] = print) -> Iterator[ServedDemo]:
     """Run the demo while the context is open."""
-    with tempfile.TemporaryDirectory(prefix="custodes-demo-") as temporary:
-        place = new(demo_texts(), Path(folder or temporary, "study.db"), plan=PLAN)
-        with serving([place], port=port, tell=tell) as site:
+    with tempfile.TemporaryDirectory(prefix="custodes-demo-") as temporary_folder:
+        study_path = new(demo_texts(), Path(folder or temporary_folder, "study.db"), plan=PLAN)
+        with serving([study_path], port=port, tell=tell) as site:
             ((_, token),) = site.services["study"].invite(1).result()
-            yield ServedDemo(site, place, f"{site.url}/s/{token}")
+            yield ServedDemo(site, study_path, f"{site.url}/s/{token}")

@@ -82,25 +82,25 @@ class EventLog:
 
     def _read(self) -> None:
         state = StudyState(self.base)
-        looks = {
+        decision_of_look = {
             (pair, look): (decision, bool(is_open))
             for pair, look, decision, is_open in self.base.execute("SELECT pair, look, decision, is_open FROM look")
         }
-        ruled = 0
+        n_ruled = 0
         was_enabled = gc.isenabled()
         gc.disable()  # reading creates no cyclic garbage, and garbage collection would take a sixth of the time
         try:
             for _, rows in groupby(happened(self.base), key=_question):
                 state.put(list(rows))
                 engine = state.assignments.asking
-                if engine is not None and len(engine.rulings) > ruled:
-                    ruled = _recalled(state, looks, ruled)
+                if engine is not None and len(engine.rulings) > n_ruled:
+                    n_ruled = _recalled(state, decision_of_look, n_ruled)
         finally:
             if was_enabled:
                 gc.enable()
         if state.last > LARGEST:
             raise OverflowError("the study has no free event number left; export the study")
-        self.state, self.leases, self.waiting, self._ruled = state, {}, {}, ruled
+        self.state, self.leases, self.waiting, self._ruled = state, {}, {}, n_ruled
         now = self.clock.steady()
         for session in self.state.sessions.values():
             for issued in session.open:
@@ -111,17 +111,17 @@ class EventLog:
         """Write rows, and write the interim analyses that these rows complete. Return the answers that a readmission
         turned into second opinions."""
         self.base.executemany(WRITING[type(rows[0])], rows)
-        beside = self.state.put(rows)
+        new_second_opinions = self.state.put(rows)
         engine = self.state.assignments.asking
         if engine is not None and len(engine.rulings) > self._ruled:
-            now, numbers = self.clock.wall(), self.state.assignments.numbers
+            written_at, pair_ids = self.clock.wall(), self.state.assignments.numbers
             look_rows = [  # in the order of the columns; SQLite stores NaN as NULL
-                (numbers[ruling.pair], *ruling[1:-1], json.dumps(ruling.used), now)
+                (pair_ids[ruling.pair], *ruling[1:-1], json.dumps(ruling.used), written_at)
                 for ruling in engine.rulings[self._ruled :]
             ]
             self.base.executemany("INSERT INTO look VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", look_rows)
             self._ruled = len(engine.rulings)
-        return beside
+        return new_second_opinions
 
     @property
     def next(self) -> int:
@@ -170,21 +170,23 @@ class EventLog:
     def expire(self) -> None:
         """Release the questions whose leases have expired."""
         now = self.clock.steady()
-        for number in sorted(number for number, until in self.leases.items() if until <= now):
-            issued = self.state.issued[number]
+        for assignment_id in sorted(
+            assignment_id for assignment_id, lease_end in self.leases.items() if lease_end <= now
+        ):
+            issued = self.state.issued[assignment_id]
             if not issued.counts and not issued.expired:
                 self.event("expired", session=issued.session, issued=issued)
-            del self.leases[number]
+            del self.leases[assignment_id]
 
 
-def _recalled(state: StudyState, looks: dict[tuple[int, int], tuple[int, bool]], ruled: int) -> int:
+def _recalled(state: StudyState, decision_of_look: dict[tuple[int, int], tuple[int, bool]], n_ruled: int) -> int:
     """Replace the recomputed decisions of interim analyses by the stored decisions, so that decisions never change.
     Return the number of interim analyses so far."""
     engine = state.assignments.engine
-    for ruling in engine.rulings[ruled:]:
-        look = looks.get((state.assignments.numbers[ruling.pair], ruling.look))
-        if look is not None:
-            engine.decision[ruling.pair], engine.is_open[ruling.pair] = look
+    for ruling in engine.rulings[n_ruled:]:
+        stored_decision = decision_of_look.get((state.assignments.numbers[ruling.pair], ruling.look))
+        if stored_decision is not None:
+            engine.decision[ruling.pair], engine.is_open[ruling.pair] = stored_decision
     return len(engine.rulings)
 
 

@@ -64,80 +64,82 @@ def _files(path: Path, *, external_ids: bool) -> dict[str, bytes]:
     """Return the content of each file by file name. The signature comes last."""
     if not is_study(path):
         raise InputError(f"{path}: not a study file of annotations; create one with custodes annotate new")
-    study, queried, plan = of_one_state(path, lambda opened: _read(opened, path.name))
-    workers = queried.pop("external_ids")
-    tables = {**long_tables(study), "looks": study.looks, **queried}
+    study, queried_tables, plan_json = of_one_state(path, lambda opened: _read(opened, path.name))
+    external_id_table = queried_tables.pop("external_ids")
+    tables = {**long_tables(study), "looks": study.looks, **queried_tables}
     if external_ids:
-        tables["raters"] = tables["raters"].join(workers, on="rater", how="left", maintain_order="left")
-    files, rows = {}, {}
-    for name, table in tables.items():
+        tables["raters"] = tables["raters"].join(external_id_table, on="rater", how="left", maintain_order="left")
+    content_of_file, n_rows_of_file = {}, {}
+    for table_name, table in tables.items():
         if table.height:
-            file = f"{name}.jsonl" if name == "outputs" else f"{name}.csv"
-            rows[file] = table.height
-            files[file] = table_bytes(table, file, quote_formulas=file.endswith(".csv"))
-    files[PLAN] = plan
-    files[SIGNATURE] = _signature(study, files, rows)
-    return files
+            file_name = f"{table_name}.jsonl" if table_name == "outputs" else f"{table_name}.csv"
+            n_rows_of_file[file_name] = table.height
+            content_of_file[file_name] = table_bytes(table, file_name, quote_formulas=file_name.endswith(".csv"))
+    content_of_file[PLAN] = plan_json
+    content_of_file[SIGNATURE] = _signature(study, content_of_file, n_rows_of_file)
+    return content_of_file
 
 
-def _read(opened: sqlite3.Connection, where: str) -> tuple[Study, dict[str, pl.DataFrame], bytes]:
+def _read(base: sqlite3.Connection, study_name: str) -> tuple[Study, dict[str, pl.DataFrame], bytes]:
     """Return the content to export from a consistent state: the study, tables by name, and the plan."""
     tables = {}
     for name, query in QUERIES.items():
-        cursor = opened.execute(query)
-        columns = [column[0] for column in cursor.description]
-        tables[name] = pl.DataFrame(cursor.fetchall(), schema=columns, orient="row", infer_schema_length=None)
-    (plan,) = opened.execute("SELECT json FROM plan ORDER BY version DESC LIMIT 1").fetchone()
-    return study_of(opened, where), tables, msgspec.json.format(plan, indent=2).encode()
+        cursor = base.execute(query)
+        column_names = [column[0] for column in cursor.description]
+        tables[name] = pl.DataFrame(cursor.fetchall(), schema=column_names, orient="row", infer_schema_length=None)
+    (plan_json,) = base.execute("SELECT json FROM plan ORDER BY version DESC LIMIT 1").fetchone()
+    return study_of(base, study_name), tables, msgspec.json.format(plan_json, indent=2).encode()
 
 
-def _signature(study: Study, files: Mapping[str, bytes], rows: Mapping[str, int]) -> bytes:
+def _signature(study: Study, content_of_file: Mapping[str, bytes], n_rows_of_file: Mapping[str, int]) -> bytes:
     """Return the text of the signature: the number of rows and the SHA-256 of each file, and notes on the study."""
     lines = [f"{SIGNED}{study.name}", f"custodes: {version('custodes')}", f"digest: {study.digest}"]
-    for name, content in files.items():
-        held = f"{rows[name]} rows, " if name in rows else ""
-        lines.append(f"{name}: {held}{digest_line(content)}")
+    for file_name, content in content_of_file.items():
+        rows_text = f"{n_rows_of_file[file_name]} rows, " if file_name in n_rows_of_file else ""
+        lines.append(f"{file_name}: {rows_text}{digest_line(content)}")
     lines += [f"note: {note.message}" for note in study.notes]
     return ("\n".join(lines) + "\n").encode()
 
 
-def _written(files: Mapping[str, bytes], folder: Path) -> Path:
+def _written(content_of_file: Mapping[str, bytes], folder: Path) -> Path:
     """Write all files to a folder. The folder appears only when it is complete."""
-    target = Path(os.path.realpath(folder))
-    if target.exists() and not _is_ours(target):
+    target_folder = Path(os.path.realpath(folder))
+    if target_folder.exists() and not _is_ours(target_folder):
         raise OptionError(
             f"cannot write {folder}: the folder contains files that do not belong to an export; give a new folder"
         )
-    unfinished_folder = target.with_name(f".custodes-{secrets.token_hex(8)}")
-    old = target.with_name(f".custodes-{secrets.token_hex(8)}")
-    unfinished = {str(unfinished_folder), *(str(unfinished_folder / name) for name in files)}
-    UNFINISHED.update(unfinished)
+    unfinished_folder = target_folder.with_name(f".custodes-{secrets.token_hex(8)}")
+    old_folder = target_folder.with_name(f".custodes-{secrets.token_hex(8)}")
+    unfinished_paths = {str(unfinished_folder), *(str(unfinished_folder / file_name) for file_name in content_of_file)}
+    UNFINISHED.update(unfinished_paths)
     try:
         unfinished_folder.mkdir(parents=True)
-        for name, content in files.items():
-            (unfinished_folder / name).write_bytes(content)
-        if target.exists():
-            target.rename(old)
-        unfinished_folder.rename(target)
+        for file_name, content in content_of_file.items():
+            (unfinished_folder / file_name).write_bytes(content)
+        if target_folder.exists():
+            target_folder.rename(old_folder)
+        unfinished_folder.rename(target_folder)
     except OSError as problem:
-        if old.exists() and not target.exists():
-            old.rename(target)
+        if old_folder.exists() and not target_folder.exists():
+            old_folder.rename(target_folder)
         raise OptionError(f"cannot write {folder}: {problem.strerror}; choose another place") from None
     finally:
-        for left in (unfinished_folder, old) if target.exists() else (unfinished_folder,):
+        for leftover in (unfinished_folder, old_folder) if target_folder.exists() else (unfinished_folder,):
             with suppress(OSError):
-                shutil.rmtree(left)
-        UNFINISHED.difference_update(unfinished)
+                shutil.rmtree(leftover)
+        UNFINISHED.difference_update(unfinished_paths)
     return folder
 
 
-def _is_ours(target: Path) -> bool:
+def _is_ours(path: Path) -> bool:
     """Whether a path is an empty folder, or a folder that contains only files of an export."""
-    if not target.is_dir():
+    if not path.is_dir():
         return False
-    held = {entry.name for entry in target.iterdir()}
-    signature = target / SIGNATURE
-    if not held or not signature.is_file():
-        return not held
-    named = {line.partition(":")[0] for line in signature.read_text(encoding="utf-8", errors="replace").splitlines()}
-    return held <= named | {SIGNATURE}
+    file_names = {entry.name for entry in path.iterdir()}
+    signature = path / SIGNATURE
+    if not file_names or not signature.is_file():
+        return not file_names
+    listed_names = {
+        line.partition(":")[0] for line in signature.read_text(encoding="utf-8", errors="replace").splitlines()
+    }
+    return file_names <= listed_names | {SIGNATURE}

@@ -72,40 +72,50 @@ def forecast(now: Snapshot) -> Forecast:
 
     Source: ours; posterior predictive simulation of the plan's stopping rule.
     """
-    judged = [pair for pair in now.pairs if pair.is_open and pair.looks]
-    open_pairs = tuple(_Open.of(pair, now.plan.stopping) for pair in judged)
+    pairs_with_looks = [pair for pair in now.pairs if pair.is_open and pair.looks]
+    open_pairs = tuple(_Open.of(pair, now.plan.stopping) for pair in pairs_with_looks)
     if now.state == "stopped" or not open_pairs:
-        left = np.zeros(1)
+        remaining_answers = np.zeros(1)
     else:
-        done = tuple((pair.wins, pair.ties, pair.losses) for pair in now.pairs)
-        totals = _totals(now.plan.stopping, open_pairs, done, len(now.pairs))
-        left = np.maximum(totals - sum(pair.answered for pair in judged), 0)
+        completed_outcomes = tuple((pair.wins, pair.ties, pair.losses) for pair in now.pairs)
+        final_answers = _totals(now.plan.stopping, open_pairs, completed_outcomes, len(now.pairs))
+        remaining_answers = np.maximum(final_answers - sum(pair.answered for pair in pairs_with_looks), 0)
     if now.state != "stopped":  # ratings have no interim analyses: all requested answers are needed
-        left = left + sum(pair.wanted - pair.answered for pair in now.pairs if pair.is_open and not pair.looks)
-    left = left * now.plan.annotators.per_item
+        remaining_answers = remaining_answers + sum(
+            pair.wanted - pair.answered for pair in now.pairs if pair.is_open and not pair.looks
+        )
+    remaining_answers = remaining_answers * now.plan.annotators.per_item
     if now.plan.stopping.budget is not None:
-        left = np.minimum(left, max(now.plan.stopping.budget - now.primary, 0))
-    answers, money = _range(left), now.plan.money
-    each = money.price * (1 + money.fee)
-    paid = _range(_all_of(now, left))
-    pace, stuck = 2 * now.recent, _stuck(now)
-    wage = _wage(now.annotators, money.price)
+        remaining_answers = np.minimum(remaining_answers, max(now.plan.stopping.budget - now.primary, 0))
+    answer_range, money = _range(remaining_answers), now.plan.money
+    cost_per_answer = money.price * (1 + money.fee)
+    paid_range = _range(_all_of(now, remaining_answers))
+    answers_per_hour, stuck_reason = 2 * now.recent, _stuck(now)
+    hourly_wage = _wage(now.annotators, money.price)
     return Forecast(
-        answers=answers,
-        paid=paid,
-        hours=Range(*(value / pace for value in answers)) if pace and not stuck else None,
-        stuck=stuck,
-        spent=now.paid * each,
-        cost=Range(*(value * each for value in paid)),
-        wage=wage,
-        is_low=wage is not None and money.price > 0 and wage < money.wage,
+        answers=answer_range,
+        paid=paid_range,
+        hours=Range(*(value / answers_per_hour for value in answer_range))
+        if answers_per_hour and not stuck_reason
+        else None,
+        stuck=stuck_reason,
+        spent=now.paid * cost_per_answer,
+        cost=Range(*(value * cost_per_answer for value in paid_range)),
+        wage=hourly_wage,
+        is_low=hourly_wage is not None and money.price > 0 and hourly_wage < money.wage,
     )
 
 
-def _stuck(now: Snapshot) -> Literal["", "annotators", "nobody"]:
-    if now.state != "open":
+def _stuck(snapshot: Snapshot) -> Literal["", "annotators", "nobody"]:
+    if snapshot.state != "open":
         return ""
-    return "annotators" if now.reach.short else "nobody" if now.quiet is not None and now.quiet >= LONG else ""
+    return (
+        "annotators"
+        if snapshot.reach.short
+        else "nobody"
+        if snapshot.quiet is not None and snapshot.quiet >= LONG
+        else ""
+    )
 
 
 class _Open(NamedTuple):
@@ -133,30 +143,30 @@ def _totals(
     """Return draws (DRAWS,) of the total number of answers that the open pairs have at the end. The result is cached,
     because pages are viewed often."""
     rng = np.random.default_rng(0)
-    shares = _shares(np.array([pair.outcome for pair in pairs]), np.array(outcomes), rng)
-    counts = np.broadcast_to(np.array([pair.outcome for pair in pairs]), shares.shape).copy()
-    n = counts.sum(axis=-1)
-    last = np.array([pair.looks[-1] for pair in pairs])
-    is_open = np.ones(n.shape, dtype=bool)
-    plan = StudyPlan(stopping=msgspec.structs.replace(ending, budget=None, estimator=None))
-    rule = rule_of(plan, pairs=n_pairs, items=int(last.max()), has_metric=False)
+    outcome_rates = _shares(np.array([pair.outcome for pair in pairs]), np.array(outcomes), rng)
+    outcome_counts = np.broadcast_to(np.array([pair.outcome for pair in pairs]), outcome_rates.shape).copy()
+    n_answers = outcome_counts.sum(axis=-1)
+    final_sizes = np.array([pair.looks[-1] for pair in pairs])
+    is_open = np.ones(n_answers.shape, dtype=bool)
+    simulated_plan = StudyPlan(stopping=msgspec.structs.replace(ending, budget=None, estimator=None))
+    rule = rule_of(simulated_plan, pairs=n_pairs, items=int(final_sizes.max()), has_metric=False)
     for look, _ in enumerate(rule.looks):
-        ends = np.array([pair.looks[look] if pair.done <= look < len(pair.looks) else 0 for pair in pairs])
-        more = np.where(is_open, np.maximum(ends - n, 0), 0)
-        counts += rng.multinomial(more, shares)
-        n = n + more
-        judged = more > 0
-        if judged.any():
+        look_sizes = np.array([pair.looks[look] if pair.done <= look < len(pair.looks) else 0 for pair in pairs])
+        n_more = np.where(is_open, np.maximum(look_sizes - n_answers, 0), 0)
+        outcome_counts += rng.multinomial(n_more, outcome_rates)
+        n_answers = n_answers + n_more
+        is_judged = n_more > 0
+        if is_judged.any():
             _, goes_on, _ = rule_on(
                 rule,
-                annotator_only(counts[judged]),
+                annotator_only(outcome_counts[is_judged]),
                 look=look,
-                last=np.broadcast_to(last, n.shape)[judged],
+                last=np.broadcast_to(final_sizes, n_answers.shape)[is_judged],
                 items=None,
-                judged=judged,
+                judged=is_judged,
             )
-            is_open[judged] = goes_on & (n < last)[judged]
-    return np.asarray(n.sum(axis=1), dtype=np.float64)
+            is_open[is_judged] = goes_on & (n_answers < final_sizes)[is_judged]
+    return np.asarray(n_answers.sum(axis=1), dtype=np.float64)
 
 
 def _shares(outcomes: Ints, all_pairs: Ints, rng: np.random.Generator) -> Floats:
@@ -165,73 +175,96 @@ def _shares(outcomes: Ints, all_pairs: Ints, rng: np.random.Generator) -> Floats
     of a pair."""
     from scipy.special import gammaln
 
-    ties = (all_pairs[:, 1].sum() + 1) / (all_pairs.sum() + 3)
-    mean = np.array([(1 - ties) / 2, ties, (1 - ties) / 2])
-    alpha = STRENGTHS[:, np.newaxis] * mean
-    fit = gammaln(alpha.sum(axis=-1)) - gammaln(alpha.sum(axis=-1) + all_pairs.sum(axis=-1, keepdims=True))
-    fit = fit + (gammaln(alpha + all_pairs[:, np.newaxis]) - gammaln(alpha)).sum(axis=-1)
-    likely = fit.sum(axis=0)
-    weight = np.exp(likely - likely.max())
-    strength = rng.choice(STRENGTHS, size=DRAWS, p=weight / weight.sum())
-    drawn = rng.standard_gamma(strength[:, np.newaxis, np.newaxis] * mean + outcomes)
-    return np.asarray(drawn / drawn.sum(axis=-1, keepdims=True))
+    tie_rate = (all_pairs[:, 1].sum() + 1) / (all_pairs.sum() + 3)
+    prior_mean = np.array([(1 - tie_rate) / 2, tie_rate, (1 - tie_rate) / 2])
+    alpha = STRENGTHS[:, np.newaxis] * prior_mean
+    log_likelihoods = gammaln(alpha.sum(axis=-1)) - gammaln(alpha.sum(axis=-1) + all_pairs.sum(axis=-1, keepdims=True))
+    log_likelihoods = log_likelihoods + (gammaln(alpha + all_pairs[:, np.newaxis]) - gammaln(alpha)).sum(axis=-1)
+    log_likelihood = log_likelihoods.sum(axis=0)
+    strength_weights = np.exp(log_likelihood - log_likelihood.max())
+    strengths = rng.choice(STRENGTHS, size=DRAWS, p=strength_weights / strength_weights.sum())
+    gamma_draws = rng.standard_gamma(strengths[:, np.newaxis, np.newaxis] * prior_mean + outcomes)
+    return np.asarray(gamma_draws / gamma_draws.sum(axis=-1, keepdims=True))
 
 
 def annotator_only(outcomes: NDArray[np.integer]) -> Counts:
     """Return tables of human outcomes (..., 3) without a metric."""
-    none = np.zeros((*outcomes.shape, 3), dtype=np.int64)
-    return Counts(none, none[..., 0], outcomes)
+    zeros = np.zeros((*outcomes.shape, 3), dtype=np.int64)
+    return Counts(zeros, zeros[..., 0], outcomes)
 
 
-def _all_of(now: Snapshot, deciding: Floats) -> Floats:
+def _all_of(snapshot: Snapshot, n_deciding: Floats) -> Floats:
     """Return draws of the number of paid answers of all kinds, given the number of answers used for decisions (DRAWS,).
     Second opinions and control questions are added according to the policy, and refusals at the current rate.
 
     The number of additional questions for idle annotators is unknown. It is drawn uniformly between 0 and the maximum.
     """
-    if not deciding.any():
-        return deciding
-    rng, annotators = np.random.default_rng(0), now.plan.annotators
-    primary = np.resize(deciding, DRAWS) * annotators.per_item
-    idle = rng.random(DRAWS)
-    ceiling = (annotators.overlap * (now.primary + primary) + BEYOND) / (1 - annotators.overlap) - now.second
-    drawn = rng.poisson(primary * annotators.overlap / (1 - annotators.overlap))
-    second = np.clip(drawn + idle * (ceiling - drawn), 0, np.maximum(ceiling, 0)) * (annotators.overlap > 0)
-    real = (primary + second) * (1 + now.refused / max(now.answers, 1))
-    able = [person for person in now.annotators if person.standing in ("ok", "watch")]
-    began = np.array([person.began for person in able], dtype=bool)
-    comes = began | (rng.random((DRAWS, len(able))) < rng.random((DRAWS, 1)))
-    gold_asked = np.array([person.gold_asked for person in able])
-    before = np.array([person.answers + person.refused for person in able])
-    each = (real / np.maximum(comes.sum(axis=1), 1))[:, np.newaxis]
-    first, later = _known_share(now, 1), _known_share(now, 0)
-    beside = np.zeros_like(each)
-    if annotators.gold_every and "gold" in now.known:
-        room = np.floor((before + each) / annotators.gold_every + BEYOND) - gold_asked - each * later / (1 - later)
-        beside = idle[:, np.newaxis] * np.maximum(room, 0)
-    places = each + beside  # positions of batches, without the scheduled control questions
-    new = np.minimum(places, np.maximum(annotators.batch - before - gold_asked, 0) * (1 - first))
-    known_questions = beside + rng.poisson(new * first / (1 - first) + (places - new) * later / (1 - later))
-    return np.asarray(real + (comes * (known_questions + ~began * annotators.qualification)).sum(axis=1))
+    if not n_deciding.any():
+        return n_deciding
+    rng, annotator_plan = np.random.default_rng(0), snapshot.plan.annotators
+    n_primary = np.resize(n_deciding, DRAWS) * annotator_plan.per_item
+    idle_rate = rng.random(DRAWS)
+    max_second = (annotator_plan.overlap * (snapshot.primary + n_primary) + BEYOND) / (
+        1 - annotator_plan.overlap
+    ) - snapshot.second
+    scheduled_second = rng.poisson(n_primary * annotator_plan.overlap / (1 - annotator_plan.overlap))
+    n_second = np.clip(scheduled_second + idle_rate * (max_second - scheduled_second), 0, np.maximum(max_second, 0)) * (
+        annotator_plan.overlap > 0
+    )
+    n_real = (n_primary + n_second) * (1 + snapshot.refused / max(snapshot.answers, 1))
+    active_annotators = [person for person in snapshot.annotators if person.standing in ("ok", "watch")]
+    has_begun = np.array([person.began for person in active_annotators], dtype=bool)
+    is_present = has_begun | (rng.random((DRAWS, len(active_annotators))) < rng.random((DRAWS, 1)))
+    gold_counts = np.array([person.gold_asked for person in active_annotators])
+    earlier_counts = np.array([person.answers + person.refused for person in active_annotators])
+    answers_per_annotator = (n_real / np.maximum(is_present.sum(axis=1), 1))[:, np.newaxis]
+    first_batch_rate, later_batch_rate = _known_share(snapshot, 1), _known_share(snapshot, 0)
+    extra_gold = np.zeros_like(answers_per_annotator)
+    if annotator_plan.gold_every and "gold" in snapshot.known:
+        n_below_limit = (
+            np.floor((earlier_counts + answers_per_annotator) / annotator_plan.gold_every + BEYOND)
+            - gold_counts
+            - answers_per_annotator * later_batch_rate / (1 - later_batch_rate)
+        )
+        extra_gold = idle_rate[:, np.newaxis] * np.maximum(n_below_limit, 0)
+    n_positions = answers_per_annotator + extra_gold  # positions of batches, without the scheduled control questions
+    n_first_batch = np.minimum(
+        n_positions, np.maximum(annotator_plan.batch - earlier_counts - gold_counts, 0) * (1 - first_batch_rate)
+    )
+    n_control = extra_gold + rng.poisson(
+        n_first_batch * first_batch_rate / (1 - first_batch_rate)
+        + (n_positions - n_first_batch) * later_batch_rate / (1 - later_batch_rate)
+    )
+    return np.asarray(n_real + (is_present * (n_control + ~has_begun * annotator_plan.qualification)).sum(axis=1))
 
 
-def _known_share(now: Snapshot, more: int) -> float:
-    """Return the proportion of control questions in a batch. `more` is the number of additional gold questions in this
-    batch; it has no effect if the study has no gold questions."""
-    annotators = now.plan.annotators
-    gold = round(annotators.batch / annotators.gold_every) if annotators.gold_every and "gold" in now.known else 0
-    number = gold + more * (gold > 0) + annotators.attention * ("attention" in now.known)
-    return min(number, annotators.batch - 1) / annotators.batch
+def _known_share(snapshot: Snapshot, n_extra_gold: int) -> float:
+    """Return the proportion of control questions in a batch. `n_extra_gold` is the number of additional gold questions
+    in this batch; it has no effect if the study has no gold questions."""
+    annotator_plan = snapshot.plan.annotators
+    n_gold = (
+        round(annotator_plan.batch / annotator_plan.gold_every)
+        if annotator_plan.gold_every and "gold" in snapshot.known
+        else 0
+    )
+    n_control = n_gold + n_extra_gold * (n_gold > 0) + annotator_plan.attention * ("attention" in snapshot.known)
+    return min(n_control, annotator_plan.batch - 1) / annotator_plan.batch
 
 
 def _wage(annotators: Sequence[PersonNow], price: float) -> float | None:
     """Return the hourly wage at the typical time of an answer, or None with too few timed answers. The typical time is
     the median of the annotators' median times, weighted by their numbers of answers."""
-    timed = sorted((one.seconds, one.answers) for one in annotators if one.seconds is not None and one.answers)
-    if sum(answers for _, answers in timed) < TIMED:
+    seconds_and_answers = sorted(
+        (annotator.seconds, annotator.answers)
+        for annotator in annotators
+        if annotator.seconds is not None and annotator.answers
+    )
+    if sum(answers for _, answers in seconds_and_answers) < TIMED:
         return None
-    seconds = np.repeat([each for each, _ in timed], [answers for _, answers in timed])
-    return float(price * 3600 / max(float(np.median(seconds)), 0.1))
+    answer_seconds = np.repeat(
+        [median_seconds for median_seconds, _ in seconds_and_answers], [answers for _, answers in seconds_and_answers]
+    )
+    return float(price * 3600 / max(float(np.median(answer_seconds)), 0.1))
 
 
 def _range(draws: Floats) -> Range:

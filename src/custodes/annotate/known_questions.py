@@ -58,33 +58,35 @@ def read_gold(gold: Any, material: StudyMaterial, plan: StudyPlan) -> list[Known
     `InputError` names the row of an invalid question.
     """
     table = load_table(gold) if isinstance(gold, str | Path) else None
-    frame, where = (table.frame, table.name) if table else (to_polars(gold, where="gold"), "gold")
-    check_columns(frame, where=where, required=("expected",), optional=COLUMNS)
-    columns = {name: label_column(frame, name, where=where, empty=True) for name in COLUMNS}
-    rows = pl.DataFrame(columns).iter_rows(named=True)
-    questions = [_known(row, material, plan, f"{where}, row {number}") for number, row in enumerate(rows, start=1)]
+    frame, table_name = (table.frame, table.name) if table else (to_polars(gold, where="gold"), "gold")
+    check_columns(frame, where=table_name, required=("expected",), optional=COLUMNS)
+    labels_of_column = {column: label_column(frame, column, where=table_name, empty=True) for column in COLUMNS}
+    rows = pl.DataFrame(labels_of_column).iter_rows(named=True)
+    questions = [_known(row, material, plan, f"{table_name}, row {number}") for number, row in enumerate(rows, start=1)]
     if not questions:
-        raise InputError(f"{where}: the table has no rows; give at least one question with a known answer")
-    _check_answers(questions, where)
+        raise InputError(f"{table_name}: the table has no rows; give at least one question with a known answer")
+    _check_answers(questions, table_name)
     return questions
 
 
 def _check_answers(questions: Sequence[Known], where: str) -> None:
     """Raise `InputError` for questions that contradict each other, because no annotator could answer both as
     expected."""
-    expected: dict[tuple[object, ...], tuple[int, int]] = {}
+    row_and_answer: dict[tuple[object, ...], tuple[int, int]] = {}
     for row, question in enumerate(questions, start=1):
-        sides: tuple[object, ...] = (question.first, question.second)
-        value = question.expected
+        outputs: tuple[object, ...] = (question.first, question.second)
+        row_answer = question.expected
         if question.second is not None and (question.second.text, question.second.images) < (
             question.first.text,
             question.first.images,
         ):
-            sides, value = sides[::-1], -value
-        before, answer = expected.setdefault((question.context.label, question.context.context, *sides), (row, value))
-        if answer != value:
+            outputs, row_answer = outputs[::-1], -row_answer
+        earlier_row, answer = row_and_answer.setdefault(
+            (question.context.label, question.context.context, *outputs), (row, row_answer)
+        )
+        if answer != row_answer:
             raise InputError(
-                f"{where}: rows {before} and {row} expect different answers to the same question; remove one of "
+                f"{where}: rows {earlier_row} and {row} expect different answers to the same question; remove one of "
                 f"the two rows"
             )
 
@@ -93,12 +95,12 @@ def _known(row: Mapping[str, str], material: StudyMaterial, plan: StudyPlan, whe
     for is_wrong, message in _checks(row, material, plan):
         if is_wrong:
             raise InputError(f"{where}: {message}")
-    is_rating, comparison = plan.question.mode == "rate", None
+    is_rating, item_and_pair = plan.question.mode == "rate", None
     context = Item(label="", context=row["context"])
     if _is_comparison(row):
         context = next(item for item in material.items if item.label == row["item"])
         systems = sorted(row[f"system_{side}"] for side in _sides(plan))
-        comparison = (row["item"], (systems[0], None if is_rating else systems[1]))
+        item_and_pair = (row["item"], (systems[0], None if is_rating else systems[1]))
     first, *second = _outputs(row, material, plan)
     return Known(
         kind=cast(Kind, row["kind"] or USUAL),
@@ -107,7 +109,7 @@ def _known(row: Mapping[str, str], material: StudyMaterial, plan: StudyPlan, whe
         second=second[0] if second else None,
         expected=int(row["expected"]) if is_rating else WORDS[row["expected"]],
         why=row["why"],
-        asked=comparison,
+        asked=item_and_pair,
     )
 
 
@@ -134,9 +136,9 @@ def _checks(row: Mapping[str, str], material: StudyMaterial, plan: StudyPlan) ->
     is_rating, (low, high) = plan.question.mode == "rate", plan.question.scale
     yield kind not in KINDS, f"kind {kind!r} is not allowed; allowed: {', '.join(KINDS)}{suggestion(kind, KINDS)}"
     if is_rating:
-        is_whole = expected.removeprefix("-").isdecimal() and expected.isascii()
+        is_integer = expected.removeprefix("-").isdecimal() and expected.isascii()
         yield (
-            not (is_whole and low <= int(expected) <= high),
+            not (is_integer and low <= int(expected) <= high),
             f"expected {expected!r} is not allowed; give a whole number from {low} to {high}, the scale of the plan",
         )
     else:
@@ -154,8 +156,8 @@ def _checks(row: Mapping[str, str], material: StudyMaterial, plan: StudyPlan) ->
             "the row has both an item of the study and texts; give either an item or texts",
         )
         labels, systems = material.labels(), material.systems
-        near = "" if item in labels else suggestion(item, labels)
-        yield item not in labels, f"the study has no item {shown(item)}{near}"
+        suggestion_text = "" if item in labels else suggestion(item, labels)
+        yield item not in labels, f"the study has no item {shown(item)}{suggestion_text}"
         for system in (row[f"system_{side}"] for side in _sides(plan)):
             yield system not in systems, f"the study has no system {shown(system)}{suggestion(system, systems)}"
             yield (item, system) not in material.outputs, f"{system!r} has no output for item {item!r}"
@@ -185,26 +187,34 @@ def attention_checks(material: StudyMaterial, plan: StudyPlan) -> list[Known]:
     Items, systems and sides are drawn with the seed of the plan. The number of checks is the number that one annotator
     can get, but at most 40.
     """
-    annotators = plan.annotators
-    number_of_checks = min(annotators.attention * annotators.batches, MOST_CHECKS) if annotators.attention else 0
-    w = words(plan.texts.language)
+    annotator_plan = plan.annotators
+    n_checks = min(annotator_plan.attention * annotator_plan.batches, MOST_CHECKS) if annotator_plan.attention else 0
+    phrases = words(plan.texts.language)
     rng = np.random.default_rng([plan.seed, 1])
     keys = [key for key, output in material.outputs.items() if not output.is_empty]
-    drawn: Sequence[int] = rng.permutation(len(keys))[:number_of_checks].tolist()
-    items = {item.label: item for item in material.items}
+    sampled: Sequence[int] = rng.permutation(len(keys))[:n_checks].tolist()
+    item_of_label = {item.label: item for item in material.items}
     questions = []
-    for number, place in enumerate(drawn):
-        item, _ = key = keys[place]
+    for number, key_index in enumerate(sampled):
+        item, _ = key = keys[key_index]
         if plan.question.mode == "rate":
-            least = plan.question.scale[0]
-            text = SystemOutput(text=w["check_rating"].format(least=least))
-            questions.append(Known(kind="attention", context=items[item], first=text, second=None, expected=least))
+            lowest_rating = plan.question.scale[0]
+            instruction = SystemOutput(text=phrases["check_rating"].format(least=lowest_rating))
+            questions.append(
+                Known(
+                    kind="attention",
+                    context=item_of_label[item],
+                    first=instruction,
+                    second=None,
+                    expected=lowest_rating,
+                )
+            )
             continue
         is_equal = plan.question.equal and number % 3 == 2
-        check_text = SystemOutput(text=w["check_equal" if is_equal else "check_other"])
+        check_text = SystemOutput(text=phrases["check_equal" if is_equal else "check_other"])
         sides = (material.outputs[key], check_text) if number % 2 == 0 else (check_text, material.outputs[key])
         expected = 0 if is_equal else 1 if number % 2 == 0 else -1
         questions.append(
-            Known(kind="attention", context=items[item], first=sides[0], second=sides[1], expected=expected)
+            Known(kind="attention", context=item_of_label[item], first=sides[0], second=sides[1], expected=expected)
         )
     return questions

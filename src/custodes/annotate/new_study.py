@@ -80,32 +80,32 @@ def new(
     >>> new(texts, Path(tempfile.mkdtemp()) / "study.db").name
     'study.db'
     """
-    place = check_writable(path)
+    study_path = check_writable(path)
     if not isinstance(plan, StudyPlan):
         plan = StudyPlan() if plan is None else read_plan(plan)
     plan = completed(check_plan(plan))
     study, material = read_material(texts, systems=systems)
-    media = media_of(material.images(), progress=progress)
-    material = material.with_images({name: medium.name for name, medium in media.items()})
+    image_of_path = media_of(material.images(), progress=progress)
+    material = material.with_images({name: medium.name for name, medium in image_of_path.items()})
     known_questions = _known_questions(gold, material, plan)
-    chosen = pairs_of(material.systems, pairs, mode=plan.question.mode)
-    orders, notes = _orders(material, chosen, known_questions, plan)
-    most, signs = max(map(len, orders)), None
+    selected_pairs = pairs_of(material.systems, pairs, mode=plan.question.mode)
+    orders, notes = _orders(material, selected_pairs, known_questions, plan)
+    most_items, metric_name_and_signs = max(map(len, orders)), None
     if metric is not None:
         _check_metric(plan, metric)
-        signs = metric_signs(study, metric, material, chosen, aspect=plan.question.aspects[0])
+        metric_name_and_signs = metric_signs(study, metric, material, selected_pairs, aspect=plan.question.aspects[0])
     elif plan.question.mode == "compare":
-        rule_of(plan, pairs=len(chosen), items=most, has_metric=False)
+        rule_of(plan, pairs=len(selected_pairs), items=most_items, has_metric=False)
     rendered = render(material, plan.texts.render, questions=known_questions, progress=progress)
 
     def fill(base: sqlite3.Connection) -> None:
         now = Clock().wall()
-        add_texts(base, material, rendered.items, rendered.outputs, media.values(), at=now)
-        for number, (pair, order) in enumerate(zip(chosen, orders, strict=True)):
+        add_texts(base, material, rendered.items, rendered.outputs, image_of_path.values(), at=now)
+        for number, (pair, order) in enumerate(zip(selected_pairs, orders, strict=True)):
             add_pair(base, number, pair, material.systems)
             add_units(base, number, order)
-            if signs is not None:
-                rater, preferences = signs[0], signs[1][number]
+            if metric_name_and_signs is not None:
+                rater, preferences = metric_name_and_signs[0], metric_name_and_signs[1][number]
                 rows = [(number, item, rater, int(sign)) for item, sign in enumerate(preferences) if sign != ABSENT]
                 base.executemany("INSERT INTO metric SELECT unit, ?3, ?4 FROM unit WHERE pair = ?1 AND item = ?2", rows)
         base.executemany(
@@ -115,25 +115,25 @@ def new(
                 for question, html in zip(known_questions, rendered.known, strict=True)
             ],
         )
-        all_notes = (*study.notes, *notes, *rendered.notes, *notes_on(plan, items=most))
+        all_notes = (*study.notes, *notes, *rendered.notes, *notes_on(plan, items=most_items))
         add_notes(base, all_notes, plain=rendered.refused, at=now)
 
-    study_file.create(place, plan, fill)
-    return place
+    study_file.create(study_path, plan, fill)
+    return study_path
 
 
 def _known_questions(gold: Any, material: StudyMaterial, plan: StudyPlan) -> list[Known]:
     """Return the control questions of a table. If the table has no attention checks, attention checks from the texts
     are added."""
     questions = [] if gold is None else read_gold(gold, material, plan)
-    number = sum(question.kind == "qualification" for question in questions)
-    if plan.annotators.qualification > number:
+    n_qualification = sum(question.kind == "qualification" for question in questions)
+    if plan.annotators.qualification > n_qualification:
         raise InputError(
-            f"[annotators] qualification={plan.annotators.qualification}, but gold has {number} questions of "
+            f"[annotators] qualification={plan.annotators.qualification}, but gold has {n_qualification} questions of "
             f"kind qualification; add questions, or reduce the number"
         )
-    has_checks = any(question.kind == "attention" for question in questions)
-    return questions if has_checks else [*questions, *attention_checks(material, plan)]
+    has_attention_checks = any(question.kind == "attention" for question in questions)
+    return questions if has_attention_checks else [*questions, *attention_checks(material, plan)]
 
 
 def _check_metric(plan: StudyPlan, metric: str) -> None:
@@ -153,65 +153,75 @@ def _orders(
 ) -> tuple[list[list[int]], list[Note]]:
     """Return the items of each pair in random order, and notes on questions that are not asked. Raise `InputError` if
     there is no question at all."""
-    available, same, empty = askable(material, pairs)
-    items = {item.label: place for place, item in enumerate(material.items)}
-    taken = 0
+    available, n_same, n_empty = askable(material, pairs)
+    column_of_item = {item.label: column_index for column_index, item in enumerate(material.items)}
+    n_taken = 0
     for item, pair in {question.asked for question in questions if question.asked is not None}:
         if pair in pairs:  # the comparison is only used as a control question
-            row, column = pairs.index(pair), items[item]
-            taken += bool(available[row, column])
+            row, column = pairs.index(pair), column_of_item[item]
+            n_taken += bool(available[row, column])
             available[row, column] = False
     if not available.any():
-        needed = "an output" if pairs[0][1] is None else "two outputs that differ"
+        needed_text = "an output" if pairs[0][1] is None else "two outputs that differ"
         raise InputError(
-            f"nothing to annotate: no item has {needed} ({len(material.items)} items, "
-            f"{len(material.systems)} systems, {same} comparisons of identical outputs, {taken} with "
+            f"nothing to annotate: no item has {needed_text} ({len(material.items)} items, "
+            f"{len(material.systems)} systems, {n_same} comparisons of identical outputs, {n_taken} with "
             "known answers)"
         )
     # The random draws are the same as in `live`.
     clusters = clusters_of([item.cluster for item in material.items])
     orders = annotation_order(available, clusters, np.random.default_rng(plan.seed))
     items_of_pairs = [order[:n].tolist() for order, n in zip(orders, available.sum(axis=1), strict=True)]
-    return items_of_pairs, unasked(available, pairs, same=same, empty=empty, taken=taken)
+    return items_of_pairs, unasked(available, pairs, same=n_same, empty=n_empty, taken=n_taken)
 
 
 def askable(material: StudyMaterial, pairs: Sequence[Pair]) -> tuple[NDArray[np.bool_], int, int]:
     """Return three values: an array (pairs, items) of whether a comparison is possible, the number of comparisons of
     identical outputs, and the number of comparisons whose outputs are all empty."""
-    rows = {system: row for row, system in enumerate(material.systems)}
-    columns = {item.label: column for column, item in enumerate(material.items)}
-    seen = np.full((len(rows), len(columns)), MISSING, dtype=np.int64)  # equal codes for outputs that look equal
-    codes: dict[object, int] = {}
+    row_of_system = {system: row for row, system in enumerate(material.systems)}
+    column_of_item = {item.label: column for column, item in enumerate(material.items)}
+    output_codes = np.full(
+        (len(row_of_system), len(column_of_item)), MISSING, dtype=np.int64
+    )  # equal codes for outputs that look equal
+    code_of_appearance: dict[object, int] = {}
     for (item, system), output in material.outputs.items():
-        sight = (" ".join(output.text.split()), output.images)
-        seen[rows[system], columns[item]] = EMPTY if output.is_empty else codes.setdefault(sight, len(codes))
-    first = seen[[rows[str(a)] for a, _ in pairs]]
-    second = seen[[rows[str(a) if b is None else b] for a, b in pairs]]
+        appearance = (" ".join(output.text.split()), output.images)
+        output_codes[row_of_system[system], column_of_item[item]] = (
+            EMPTY if output.is_empty else code_of_appearance.setdefault(appearance, len(code_of_appearance))
+        )
+    first_codes = output_codes[[row_of_system[str(a)] for a, _ in pairs]]
+    second_codes = output_codes[[row_of_system[str(a) if b is None else b] for a, b in pairs]]
     is_rating = np.array([b is None for _, b in pairs], dtype=bool)[:, np.newaxis]
-    there = (first != MISSING) & (second != MISSING)
-    empty = there & (first == EMPTY) & (second == EMPTY)
-    same = there & ~empty & (first == second) & ~is_rating
-    return there & ~empty & ~same, int(same.sum()), int(empty.sum())
+    has_outputs = (first_codes != MISSING) & (second_codes != MISSING)
+    is_empty = has_outputs & (first_codes == EMPTY) & (second_codes == EMPTY)
+    is_same = has_outputs & ~is_empty & (first_codes == second_codes) & ~is_rating
+    return has_outputs & ~is_empty & ~is_same, int(is_same.sum()), int(is_empty.sum())
 
 
 def order_of_later(available: NDArray[np.bool_], clusters: Ints, seed: int, *names: str) -> list[int]:
     """Return the random order of a pair that was added later, or of items that were added to a pair later. The seed
     depends on `names`, so earlier orders do not change."""
-    words = hashlib.sha256("\0".join(names).encode()).digest()
-    rng = np.random.default_rng([seed, *np.frombuffer(words, dtype=np.uint32).tolist()])
+    name_digest = hashlib.sha256("\0".join(names).encode()).digest()
+    rng = np.random.default_rng([seed, *np.frombuffer(name_digest, dtype=np.uint32).tolist()])
     order = annotation_order(available[np.newaxis], clusters, rng)
-    return [int(place) for place in order[0, : int(available.sum())]]
+    return [int(item) for item in order[0, : int(available.sum())]]
 
 
 def unasked(available: NDArray[np.bool_], pairs: Sequence[Pair], *, same: int, empty: int, taken: int) -> list[Note]:
     """Return notes on questions that are not asked, with reasons."""
-    alone = [" and ".join(filter(None, pair)) for pair, n in zip(pairs, available.sum(axis=1), strict=True) if not n]
-    twice = f"{same} comparisons of identical outputs are not shown, and do not count as ties or wins"
+    pairs_without_items = [
+        " and ".join(filter(None, pair)) for pair, n in zip(pairs, available.sum(axis=1), strict=True) if not n
+    ]
+    same_text = f"{same} comparisons of identical outputs are not shown, and do not count as ties or wins"
     return noted(
-        ("same-output", same, twice),
+        ("same-output", same, same_text),
         ("empty-outputs", empty, f"{empty} comparisons are not shown, because their outputs are all empty"),
         ("known-answers", taken, f"{taken} comparisons have a known answer and are used only as control questions"),
-        ("nothing-to-ask", len(alone), f"{len(alone)} pairs have no item to compare: {', '.join(alone[:3])}"),
+        (
+            "nothing-to-ask",
+            len(pairs_without_items),
+            f"{len(pairs_without_items)} pairs have no item to compare: {', '.join(pairs_without_items[:3])}",
+        ),
     )
 
 
@@ -221,19 +231,19 @@ def notes_on(plan: StudyPlan, *, items: int) -> list[Note]:
     if plan.question.mode == "rate":
         return []
     ending, looks = plan.stopping, sorted({min(n, items) for n in plan.stopping.looks})
-    cut = sum(n > items for n in ending.looks)
-    after = ", ".join(map(str, looks))
-    message = f"a pair has at most {items} items, so interim analyses take place after {after} answers"
-    notes = noted((LOOKS_CUT, cut, message))
+    n_cut = sum(n > items for n in ending.looks)
+    sizes = ", ".join(map(str, looks))
+    message = f"a pair has at most {items} items, so interim analyses take place after {sizes} answers"
+    notes = noted((LOOKS_CUT, n_cut, message))
     if ending.boundary == "none" and len(looks) > 1:
         from scipy.special import ndtri
 
         from custodes.stats.stopping.sequential import crossing_probability
 
-        p = crossing_probability(np.full(len(looks), -ndtri(ending.gamma / 2)), np.array(looks, dtype=float))
+        false_rate = crossing_probability(np.full(len(looks), -ndtri(ending.gamma / 2)), np.array(looks, dtype=float))
         message = (
-            f"boundary none: after {len(looks)} interim analyses, {p:.2f} of pairs without a difference are declared "
-            f"different instead of {ending.gamma:g}; boundary pocock keeps the level"
+            f"boundary none: after {len(looks)} interim analyses, {false_rate:.2f} of pairs without a difference are "
+            f"declared different instead of {ending.gamma:g}; boundary pocock keeps the level"
         )
         notes += noted(("no-boundary", True, message))
     return notes
@@ -254,25 +264,28 @@ def add_texts(
 ) -> None:
     """Add systems, items, outputs and images to the file. `stored` is the number of systems and the number of items
     that the file already has. Each image is stored once."""
-    systems, items = ({name: n for n, name in enumerate(names)} for names in (material.systems, material.labels()))
+    id_of_system, id_of_item = (
+        {name: row_id for row_id, name in enumerate(names)} for names in (material.systems, material.labels())
+    )
     base.executemany(
-        "INSERT INTO system VALUES (?, ?, ?)", [(n, name, at) for name, n in systems.items() if n >= stored[0]]
+        "INSERT INTO system VALUES (?, ?, ?)",
+        [(row_id, name, at) for name, row_id in id_of_system.items() if row_id >= stored[0]],
     )
     base.executemany(
         "INSERT INTO item VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         [
             (
-                *(n, item.label, item.cluster, item.group, item.source, item.context, contexts[item.label]),
+                *(row_id, item.label, item.cluster, item.group, item.source, item.context, contexts[item.label]),
                 *(json.dumps(item.images), item.meta, json.dumps(item.references)),
             )
-            for n, item in enumerate(material.items)
-            if n >= stored[1]
+            for row_id, item in enumerate(material.items)
+            if row_id >= stored[1]
         ],
     )
     base.executemany(
         "INSERT INTO output VALUES (?, ?, ?, ?, ?)",
         [
-            (items[item], systems[system], output.text, outputs[item, system], json.dumps(output.images))
+            (id_of_item[item], id_of_system[system], output.text, outputs[item, system], json.dumps(output.images))
             for (item, system), output in material.outputs.items()
         ],
     )
@@ -283,13 +296,13 @@ def add_texts(
 
 def add_pair(base: sqlite3.Connection, number: int, pair: Pair, systems: Sequence[str]) -> None:
     """Add a pair of systems to compare, or one system to rate."""
-    numbers = [None if name is None else systems.index(name) for name in pair]
-    base.execute("INSERT INTO pair VALUES (?, ?, ?)", (number, *numbers))
+    system_ids = [None if name is None else systems.index(name) for name in pair]
+    base.execute("INSERT INTO pair VALUES (?, ?, ?)", (number, *system_ids))
 
 
 def add_units(base: sqlite3.Connection, pair: int, order: Sequence[int], *, first: int = 0) -> None:
     """Add the items of a pair in their order, starting at position `first`. Positions never change."""
-    rows = [(pair, place, item) for place, item in enumerate(order, start=first)]
+    rows = [(pair, position, item) for position, item in enumerate(order, start=first)]
     base.executemany("INSERT INTO unit (pair, place, item) VALUES (?, ?, ?)", rows)
 
 
@@ -306,14 +319,14 @@ SELECT max(n) FROM (
 def add_notes(base: sqlite3.Connection, notes: Iterable[Note], *, plain: Iterable[str], at: float) -> None:
     """Add events to the file: notes for `check`, and the items that are displayed as plain text although the plan has
     another format."""
-    items = sorted(plain)
-    events: list[tuple[str, object]] = [("plain", items)] if items else []
+    plain_items = sorted(plain)
+    events: list[tuple[str, object]] = [("plain", plain_items)] if plain_items else []
     events += [("note", asdict(note)) for note in notes]
-    ((last,),) = base.execute(_LAST)
+    ((last_id,),) = base.execute(_LAST)
     base.executemany(
         "INSERT INTO event (event, at, kind, json) VALUES (?, ?, ?, ?)",
         [
-            (number, at, kind, json.dumps(content, ensure_ascii=False))
-            for number, (kind, content) in enumerate(events, start=(last or 0) + 1)
+            (event_id, at, kind, json.dumps(content, ensure_ascii=False))
+            for event_id, (kind, content) in enumerate(events, start=(last_id or 0) + 1)
         ],
     )

@@ -262,8 +262,12 @@ SECTIONS = ("question", "texts", "annotators", "money", "stopping")
 
 
 def _meanings(struct: type) -> dict[str, str]:
-    hints = get_type_hints(struct, include_extras=True)
-    return {name: hint.__metadata__[0].description for name, hint in hints.items() if getattr(hint, "__metadata__", ())}
+    type_of_key = get_type_hints(struct, include_extras=True)
+    return {
+        key: annotation.__metadata__[0].description
+        for key, annotation in type_of_key.items()
+        if getattr(annotation, "__metadata__", ())
+    }
 
 
 KEYS = {"": _meanings(StudyPlan), **{name: _meanings(type(getattr(StudyPlan(), name))) for name in SECTIONS}}
@@ -287,11 +291,11 @@ def _words(value: object) -> str:
     if value is None:
         return "none"
     if isinstance(value, msgspec.Struct):
-        return ", ".join(f'{key} = "{text}"' for key, text in msgspec.structs.asdict(value).items())
+        return ", ".join(f'{key} = "{entry}"' for key, entry in msgspec.structs.asdict(value).items())
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, tuple):
-        return ", ".join(str(part) if part != "" else '""' for part in value)
+        return ", ".join(str(entry) if entry != "" else '""' for entry in value)
     return str(value)
 
 
@@ -307,10 +311,10 @@ def plan_from(values: Any) -> StudyPlan:
 def _in_words(problem: str, values: Any) -> str:
     """Return a message of msgspec, such as ``Expected `int` >= 1 - at `$.money.price` ``, in words and with the key as
     in the file."""
-    what, _, place = problem.partition(" - at ")
-    section, _, key = place.strip("`").removeprefix("$").removeprefix(".").partition(".")
-    named = f"[{section}] {key}" if key else section
-    for code, words in (
+    expectation, _, key_path = problem.partition(" - at ")
+    section, _, key = key_path.strip("`").removeprefix("$").removeprefix(".").partition(".")
+    key_text = f"[{section}] {key}" if key else section
+    for code, replacement in (
         ("`float | str`", "text or a number"),
         ("`str`", "text in quotes"),
         ("`int`", "a whole number"),
@@ -320,25 +324,25 @@ def _in_words(problem: str, values: Any) -> str:
         ("`null`", "nothing"),
         ("`object`", "a section"),
     ):
-        what = what.replace(code, words)
-    for sign, words in ((" >= ", "from"), (" > ", "above"), (" <= ", "at most")):
-        before, name, limit = what.partition(sign)
-        if name:
+        expectation = expectation.replace(code, replacement)
+    for operator, replacement in ((" >= ", "from"), (" > ", "above"), (" <= ", "at most")):
+        type_text, separator, limit = expectation.partition(operator)
+        if separator:
             value = values.get(section, {}).get(key)
-            return f"{named}={value}: {before.removeprefix('Expected ')} {words} {float(limit):g}"
-    return f"{named}: {what[:1].lower()}{what[1:]}"
+            return f"{key_text}={value}: {type_text.removeprefix('Expected ')} {replacement} {float(limit):g}"
+    return f"{key_text}: {expectation[:1].lower()}{expectation[1:]}"
 
 
 def check_plan(plan: StudyPlan) -> StudyPlan:
     """Return the plan after validation. Raise `OptionError` for the first value that is invalid or has no effect."""
     try:
-        values = msgspec.to_builtins(plan)
-        msgspec.json.encode(values)
+        plain_values = msgspec.to_builtins(plan)
+        msgspec.json.encode(plain_values)
     except UnicodeEncodeError as problem:
         raise OptionError(f"plan: {shown(problem.object)} has characters that cannot be written to a file") from None
     except (TypeError, OverflowError) as problem:
         raise OptionError(f"plan: {problem}; allowed are text, numbers, true and false") from None
-    plan = plan_from(values)  # a struct that was created in Python may contain values of other types
+    plan = plan_from(plain_values)  # a struct that was created in Python may contain values of other types
     seed_or_generator("seed", plan.seed)
     for is_wrong, message in _checks(plan):
         if is_wrong:
@@ -415,16 +419,18 @@ def _checks_of_annotators(plan: StudyPlan) -> Iterator[tuple[object, str]]:
         f"[annotators] worker_id={shown(annotators.worker_id)} is not allowed; give the name of a parameter of the "
         "link, such as workerId",
     )
-    url = urlsplit(annotators.return_url)
-    is_address = url.scheme in ("http", "https") and url.netloc and "{code}" in annotators.return_url
+    return_address = urlsplit(annotators.return_url)
+    is_address = (
+        return_address.scheme in ("http", "https") and return_address.netloc and "{code}" in annotators.return_url
+    )
     yield (
         annotators.return_url and not is_address,
         f"[annotators] return_url={shown(annotators.return_url)} is not allowed; give an address with {{code}} in it, "
         "such as https://app.prolific.com/submissions/complete?cc={code}",
     )
-    checks = annotators.attention + (0 < annotators.gold_every <= annotators.batch)
+    n_control_questions = annotators.attention + (0 < annotators.gold_every <= annotators.batch)
     yield (
-        checks >= annotators.batch > 1,
+        n_control_questions >= annotators.batch > 1,
         f"[annotators] attention={annotators.attention}: control questions fill the whole batch of "
         f"{annotators.batch}; reduce attention, or use larger batches",
     )
@@ -456,17 +462,17 @@ def stopping_of(plan: StudyPlan, *, pairs: int) -> Stopping:
     >>> stopping_of(StudyPlan(), pairs=3)
     Stopping(stop='futility', looks=(10, 20, 40), boundary='pocock')
     """
-    ending = plan.stopping
+    stopping_plan = plan.stopping
     stopping = Stopping(
-        looks=ending.looks,
-        boundary=ending.boundary,
-        stop=ending.stop,
-        futility=ending.futility,
-        gamma=ending.gamma / max(1, pairs) if ending.family else ending.gamma,
+        looks=stopping_plan.looks,
+        boundary=stopping_plan.boundary,
+        stop=stopping_plan.stop,
+        futility=stopping_plan.futility,
+        gamma=stopping_plan.gamma / max(1, pairs) if stopping_plan.family else stopping_plan.gamma,
         budget=budget_of(plan),
     )
-    if ending.estimator is not None:
-        one_of("estimator", ending.estimator, ESTIMATORS)
+    if stopping_plan.estimator is not None:
+        one_of("estimator", stopping_plan.estimator, ESTIMATORS)
     return stopping
 
 

@@ -31,64 +31,70 @@ def read_plan(path: str | Path) -> StudyPlan:
     >>> read_plan(place).annotators.batch
     10
     """
-    place = Path(path)
+    plan_path = Path(path)
     try:
-        values = tomllib.loads(utf8_text(small_file(place, "a plan"), place.name))
+        values = tomllib.loads(utf8_text(small_file(plan_path, "a plan"), plan_path.name))
     except OSError as problem:
-        raise InputError(f"plan {place}: cannot be read: {problem.strerror}") from None
+        raise InputError(f"plan {plan_path}: cannot be read: {problem.strerror}") from None
     except (ValueError, RecursionError) as problem:
         raise InputError(
-            f"{place.name}: not TOML: {problem}; `custodes annotate new --write-plan` writes an example"
+            f"{plan_path.name}: not TOML: {problem}; `custodes annotate new --write-plan` writes an example"
         ) from None
-    return plan_of(values, where=place.name, folder=place.parent)
+    return plan_of(values, where=plan_path.name, folder=plan_path.parent)
 
 
 def plan_of(values: Mapping[str, Any], *, where: str, folder: Path) -> StudyPlan:
     """Return the plan with these sections and keys. A text that starts with @ names a file in the folder."""
-    whole: dict[str, Any] = {}
-    for name, value in values.items():
-        if name in SECTIONS:
+    plan_values: dict[str, Any] = {}
+    for key_name, value in values.items():
+        if key_name in SECTIONS:
             if not isinstance(value, Mapping):
-                raise InputError(f"{where}: {name} = {shown(value)} is not a section; write [{name}]")
-            keys = KEYS[name]
+                raise InputError(f"{where}: {key_name} = {shown(value)} is not a section; write [{key_name}]")
+            keys = KEYS[key_name]
             for key in value:
                 if key not in keys:
                     raise InputError(
-                        f"{where}: [{name}] has the unknown key {key}{_elsewhere(key, keys)}; keys: {', '.join(keys)}"
+                        f"{where}: [{key_name}] has the unknown key {key}{_elsewhere(key, keys)}; keys: "
+                        f"{', '.join(keys)}"
                     )
-            whole[name] = {key: _word(name, key, text, where=where) for key, text in value.items()}
-        elif name in KEYS[""]:
-            whole[name] = value
+            plan_values[key_name] = {key: _word(key_name, key, text, where=where) for key, text in value.items()}
+        elif key_name in KEYS[""]:
+            plan_values[key_name] = value
         else:
             raise InputError(
-                f"{where}: unknown key {name}{_elsewhere(name, (*KEYS[''], *SECTIONS))}; keys: "
+                f"{where}: unknown key {key_name}{_elsewhere(key_name, (*KEYS[''], *SECTIONS))}; keys: "
                 f"{', '.join(KEYS[''])}, and sections {', '.join(SECTIONS)}"
             )
-    texts = whole.get("texts", {})
+    texts = plan_values.get("texts", {})
     for key in PROSE:
         if isinstance(texts.get(key), str):
             texts[key] = _prose(texts[key], key, where=where, folder=folder)
     try:
-        return check_plan(plan_from(whole))
+        return check_plan(plan_from(plan_values))
     except OptionError as problem:
         raise InputError(f"{where}: {problem}") from None
 
 
 def _word(section: str, key: str, value: Any, *, where: str) -> Any:
     """Return the value unchanged. Keywords are checked here, so that the error lists the allowed keywords."""
-    words = get_args(get_type_hints(type(getattr(StudyPlan(), section)))[key])
-    if words and isinstance(value, str) and all(isinstance(word, str) for word in words) and value not in words:
+    allowed_words = get_args(get_type_hints(type(getattr(StudyPlan(), section)))[key])
+    if (
+        allowed_words
+        and isinstance(value, str)
+        and all(isinstance(word, str) for word in allowed_words)
+        and value not in allowed_words
+    ):
         raise InputError(
             f"{where}: [{section}] {key} = {shown(value)} is not allowed; allowed: "
-            f"{', '.join(words)}{suggestion(value, words)}"
+            f"{', '.join(allowed_words)}{suggestion(value, allowed_words)}"
         )
     return value
 
 
 def _elsewhere(key: str, allowed: Any) -> str:
     """Return advice on an unknown key: a similar key, or the section that has the key."""
-    homes = [f"[{section}]" if section else "no section" for section, keys in KEYS.items() if key in keys]
-    return f" here; it belongs to {homes[0]}" if homes else suggestion(key, allowed)
+    matching_sections = [f"[{section}]" if section else "no section" for section, keys in KEYS.items() if key in keys]
+    return f" here; it belongs to {matching_sections[0]}" if matching_sections else suggestion(key, allowed)
 
 
 def _prose(text: str, key: str, *, where: str, folder: Path) -> str:
@@ -96,12 +102,12 @@ def _prose(text: str, key: str, *, where: str, folder: Path) -> str:
     returned."""
     if not text.startswith(FROM_FILE):
         return text
-    place = folder / text.removeprefix(FROM_FILE)
+    text_path = folder / text.removeprefix(FROM_FILE)
     try:
-        return utf8_text(small_file(place, f"a text ({key})"), place.name)
+        return utf8_text(small_file(text_path, f"a text ({key})"), text_path.name)
     except OSError as problem:
         raise InputError(
-            f"{where}: [texts] {key} = {text!r}: {place} cannot be read: {problem.strerror}; give a "
+            f"{where}: [texts] {key} = {text!r}: {text_path} cannot be read: {problem.strerror}; give a "
             "file in the folder of the plan"
         ) from None
 
@@ -150,5 +156,7 @@ def _toml(value: Any) -> str:
         return f"[{', '.join(map(_toml, value))}]"
     if isinstance(value, msgspec.Struct):
         return f"{{ {', '.join(f'{key} = {_toml(entry)}' for key, entry in msgspec.structs.asdict(value).items())} }}"
-    lines = [json.dumps(line, ensure_ascii=False).replace("\x7f", "\\u007f")[1:-1] for line in value.split("\n")]
-    return f'"{lines[0]}"' if len(lines) == 1 else '"""\n' + "\n".join(lines) + '"""'
+    escaped_lines = [
+        json.dumps(line, ensure_ascii=False).replace("\x7f", "\\u007f")[1:-1] for line in value.split("\n")
+    ]
+    return f'"{escaped_lines[0]}"' if len(escaped_lines) == 1 else '"""\n' + "\n".join(escaped_lines) + '"""'

@@ -40,31 +40,31 @@ def standing(work: Work, totals: Totals, *, typical: float | None, annotators: i
     from custodes.stats.stopping.sequential import sprt
 
     flags = []
-    blocked = sprt(work.gold_right, work.gold_asked - work.gold_right) < 0
-    if blocked:
+    is_blocked = sprt(work.gold_right, work.gold_asked - work.gold_right) < 0
+    if is_blocked:
         flags.append("known")
     if typical is not None and len(work.times) >= FEWEST and median(work.times) < FAST * typical:
         flags.append("fast")
     if _is_one_sided(work.first_shown, work.decided, annotators):
         flags.append("one side")
-    others = max(totals.answers - work.answers, 1)
-    equal_share = (totals.equal - work.equal) / others  # of the other annotators
-    if work.answers and work.equal == work.answers and annotators * equal_share**work.answers < RARE:
+    n_others = max(totals.answers - work.answers, 1)
+    equal_rate = (totals.equal - work.equal) / n_others  # of the other annotators
+    if work.answers and work.equal == work.answers and annotators * equal_rate**work.answers < RARE:
         flags.append("all equal")
-    judged = work.answers + work.gold_asked
-    if work.refused + judged >= SEEN and work.refused > judged:
+    n_judged = work.answers + work.gold_asked
+    if work.refused + n_judged >= SEEN and work.refused > n_judged:
         flags.append("refuses")
-    return Standing("blocked" if blocked else "watch" if flags else "ok", tuple(flags))
+    return Standing("blocked" if is_blocked else "watch" if flags else "ok", tuple(flags))
 
 
-def _is_one_sided(first: int, decided: int, annotators: int) -> bool:
+def _is_one_sided(n_first: int, n_decided: int, n_annotators: int) -> bool:
     """Whether more than 95 % of the choices prefer the same side. The excess must be significant in a two-sided test,
     adjusted for the number of annotators of the study."""
-    most = max(first, decided - first)
-    if most <= SIDE * decided:
+    n_preferred = max(n_first, n_decided - n_first)
+    if n_preferred <= SIDE * n_decided:
         return False
-    tail = sum(comb(decided, k) for k in range(most, decided + 1))
-    return bool(2 * tail * annotators < RARE * 2**decided)  # integers, to avoid underflow
+    n_tail_sequences = sum(comb(n_decided, k) for k in range(n_preferred, n_decided + 1))
+    return bool(2 * n_tail_sequences * n_annotators < RARE * 2**n_decided)  # integers, to avoid underflow
 
 
 FAST = 0.25

@@ -127,24 +127,26 @@ def rehearse(
     for margin in margins:
         if not 0 <= margin < 0.95:
             raise OptionError(f"margins: {margin} is not allowed; give margins from 0 to below 0.95")
-    drawn_from, seed = recorded(rng)
-    draw = np.random.default_rng(drawn_from)
+    seed_source, seed = recorded(rng)
+    parent_rng = np.random.default_rng(seed_source)
     with tempfile.TemporaryDirectory(dir=_fast(), prefix="custodes-rehearsal-") as folder:
-        master = Path(folder, "master.db")
-        plan = emptied(Path(path), master)
+        empty_study = Path(folder, "master.db")
+        plan = emptied(Path(path), empty_study)
         all_plans = {plan.name: plan, **(plans or {})}
-        cells = [(name, margin) for name in all_plans for margin in margins]
-        outcomes: dict[tuple[str, float], list[Outcome]] = {cell: [] for cell in cells}
-        todo = [cell for _ in range(repetitions) for cell in cells]
-        for name, margin in progress(todo, total=len(todo), desc="rehearsing"):
-            place = Path(folder, "study.db")
-            shutil.copyfile(master, place)
-            replanned(place, all_plans[name])
-            outcomes[name, margin].append(_once(place, all_plans[name], annotators, margin, habits, draw.spawn(1)[0]))
-            for left in Path(folder).glob("study.db*"):
-                left.unlink()
-    rows = [_row(name, margin, all_plans[name], cell) for (name, margin), cell in outcomes.items()]
-    origin = Provenance(
+        conditions = [(plan_name, margin) for plan_name in all_plans for margin in margins]
+        outcomes: dict[tuple[str, float], list[Outcome]] = {condition: [] for condition in conditions}
+        runs = [condition for _ in range(repetitions) for condition in conditions]
+        for plan_name, margin in progress(runs, total=len(runs), desc="rehearsing"):
+            study_copy = Path(folder, "study.db")
+            shutil.copyfile(empty_study, study_copy)
+            replanned(study_copy, all_plans[plan_name])
+            outcomes[plan_name, margin].append(
+                _once(study_copy, all_plans[plan_name], annotators, margin, habits, parent_rng.spawn(1)[0])
+            )
+            for leftover in Path(folder).glob("study.db*"):
+                leftover.unlink()
+    rows = [_row(name, margin, all_plans[name], cell_outcomes) for (name, margin), cell_outcomes in outcomes.items()]
+    provenance = Provenance(
         question="annotate rehearse",
         study=Path(path).name,
         digest="",
@@ -158,31 +160,33 @@ def rehearse(
         seed=seed,
         versions=versions(),
     )
-    return Rehearsal.of([Rehearsal.part(outcomes=rows)], _told(habits, annotators, outcomes, plan), provenance=origin)
+    return Rehearsal.of(
+        [Rehearsal.part(outcomes=rows)], _told(habits, annotators, outcomes, plan), provenance=provenance
+    )
 
 
-def _habits(**shares: float) -> Habits:
+def _habits(**values: float) -> Habits:
     for name in ("careless", "sided", "leaving"):
-        if not 0 <= shares[name] < 1:
-            raise OptionError(f"{name}={shown(shares[name])} is not allowed; give a proportion from 0 to below 1")
-    if shares["careless"] + shares["sided"] > 1:
+        if not 0 <= values[name] < 1:
+            raise OptionError(f"{name}={shown(values[name])} is not allowed; give a proportion from 0 to below 1")
+    if values["careless"] + values["sided"] > 1:
         raise OptionError("the sum of careless and sided is above 1; give smaller proportions")
-    if not 0 < shares["reliability"] <= 1:
+    if not 0 < values["reliability"] <= 1:
         raise OptionError(
-            f"reliability={shown(shares['reliability'])} is not allowed; give a correlation above 0 and at most 1"
+            f"reliability={shown(values['reliability'])} is not allowed; give a correlation above 0 and at most 1"
         )
-    if not 0 < shares["seconds"] <= 86_400:
+    if not 0 < values["seconds"] <= 86_400:
         raise OptionError(
-            f"seconds={shown(shares['seconds'])} is not allowed; give the time of an answer, above 0 and at most a day"
+            f"seconds={shown(values['seconds'])} is not allowed; give the time of an answer, above 0 and at most a day"
         )
-    return Habits(**shares)
+    return Habits(**values)
 
 
 def _told(habits: Habits, annotators: int, outcomes: Mapping[Any, Sequence[Outcome]], plan: StudyPlan) -> list[Note]:
-    every = [outcome for cell in outcomes.values() for outcome in cell]
-    ended, still = (
-        sum(not outcome.is_ended for outcome in every),
-        sum(outcome.is_ended and outcome.n_open > 0 for outcome in every),
+    all_outcomes = [outcome for cell_outcomes in outcomes.values() for outcome in cell_outcomes]
+    n_unfinished, n_standstill = (
+        sum(not outcome.is_ended for outcome in all_outcomes),
+        sum(outcome.is_ended and outcome.n_open > 0 for outcome in all_outcomes),
     )
     return [
         Note(
@@ -197,13 +201,13 @@ def _told(habits: Habits, annotators: int, outcomes: Mapping[Any, Sequence[Outco
         *noted(
             (
                 "unfinished",
-                ended,
-                f"{ended} rehearsals did not end within {LONGEST / 86400:g} simulated days and were stopped",
+                n_unfinished,
+                f"{n_unfinished} rehearsals did not end within {LONGEST / 86400:g} simulated days and were stopped",
             ),
             (
                 STANDSTILL,
-                still,
-                f"{still} of {len(every)} rehearsals stopped with undecided pairs that no "
+                n_standstill,
+                f"{n_standstill} of {len(all_outcomes)} rehearsals stopped with undecided pairs that no "
                 "current annotator may answer; invite more annotators, or raise [annotators] cap",
             ),
             (
@@ -222,33 +226,33 @@ def _fast() -> str | None:
 
 def emptied(path: Path, into: Path) -> StudyPlan:
     """Write a copy of a study without answers, and return the plan of the study."""
-    real = study_file.check(path)
+    study_path = study_file.check(path)
     with (
-        study_file.sqlite_errors(real),
-        closing(study_file.connect(real, durable=False, reading=True)) as source,
-        closing(sqlite3.connect(into)) as copy,
+        study_file.sqlite_errors(study_path),
+        closing(study_file.connect(study_path, durable=False, reading=True)) as source_db,
+        closing(sqlite3.connect(into)) as copy_db,
     ):
-        source.backup(copy)
-        copy.executescript(EMPTY)
-        (text,) = copy.execute("SELECT json FROM plan ORDER BY version DESC LIMIT 1").fetchone()
-    return PLAN.decode(text)
+        source_db.backup(copy_db)
+        copy_db.executescript(EMPTY)
+        (plan_json,) = copy_db.execute("SELECT json FROM plan ORDER BY version DESC LIMIT 1").fetchone()
+    return PLAN.decode(plan_json)
 
 
 def replanned(path: Path, plan: StudyPlan) -> None:
     """Replace the plan of a copied study."""
-    with closing(sqlite3.connect(path)) as copy:
-        copy.execute("DELETE FROM plan")
-        copy.execute("INSERT INTO plan VALUES (1, ?, ?)", (START, msgspec.json.encode(plan).decode()))
-        copy.commit()
+    with closing(sqlite3.connect(path)) as copy_db:
+        copy_db.execute("DELETE FROM plan")
+        copy_db.execute("INSERT INTO plan VALUES (1, ?, ?)", (START, msgspec.json.encode(plan).decode()))
+        copy_db.commit()
 
 
 def _once(
     path: Path, plan: StudyPlan, annotators: int, margin: float, habits: Habits, rng: np.random.Generator
 ) -> Outcome:
-    with closing(Answering(path)) as behind:
+    with closing(Answering(path)) as answering:
         crowd = Crowd(
-            systems=behind.systems(),
-            items=behind.items(),
+            systems=answering.systems(),
+            items=answering.items(),
             aspects=plan.question.aspects,
             better=margin,
             habits=habits,
@@ -257,42 +261,53 @@ def _once(
         time = [0.0]
         clock = Clock(wall=lambda: START + time[0], steady=lambda: time[0])
         with closing(Service.open(path, clock=clock, threaded=False, durable=False)) as service:
-            drive = Drive(service, crowd, behind, plan, time)
+            drive = Drive(service, crowd, answering, plan, time)
             is_ended = drive.run(annotators)
-            now = service.snapshot().result()
-        decisions = behind.decisions() if plan.question.mode == "compare" else []
-    signs = [decision * (1 if crowd.quality[a] >= crowd.quality[b] else -1) for a, b, decision in decisions]
-    n_open = sum(pair.is_open for pair in now.pairs)
+            snapshot = service.snapshot().result()
+        pair_decisions = answering.decisions() if plan.question.mode == "compare" else []
+    signs = [decision * (1 if crowd.quality[a] >= crowd.quality[b] else -1) for a, b, decision in pair_decisions]
+    n_open = sum(pair.is_open for pair in snapshot.pairs)
     return Outcome(
-        answers=now.paid,
+        answers=snapshot.paid,
         hours=drive.last / 3600,
         work=drive.work / 3600,
         annotators=drive.came,
-        idle=sum(at < drive.last or n_open > 0 for at in drive.without_work),
+        idle=sum(idle_since < drive.last or n_open > 0 for idle_since in drive.without_work),
         signs=signs,
         is_ended=is_ended,
         n_open=n_open,
     )
 
 
-def _row(name: str, margin: float, plan: StudyPlan, cell: Sequence[Outcome]) -> dict[str, Any]:
-    price = plan.money.price * (1 + plan.money.fee)
-    row: dict[str, Any] = {"plan": name, "margin": margin, "pairs": len(cell[0].signs)}
-    row |= _spread("answers", [outcome.answers for outcome in cell])
-    row |= _spread("hours", [outcome.hours for outcome in cell])
-    row |= _spread("work", [outcome.work for outcome in cell])
-    row |= _spread("cost", [outcome.answers * price for outcome in cell] if price else [])
-    row["annotators"] = float(np.mean([outcome.annotators for outcome in cell]))
-    row["idle"] = float(np.mean([outcome.idle for outcome in cell]))
-    signs = np.array([sign for outcome in cell for sign in outcome.signs])
-    units = np.repeat(np.arange(len(cell)), [len(outcome.signs) for outcome in cell])
-    better = {"right": signs > 0, "wrong": signs < 0, "missed": signs == 0}
-    ways = better if margin else {"right": signs == 0, "wrong": signs != 0, "missed": None}
-    for which, came in ways.items():
-        row |= dict.fromkeys((which, f"{which}_low", f"{which}_high"))
-        if came is not None and came.size:
-            ends = share_by_bin(came.astype(float), np.zeros(came.size, dtype=np.int64), units=units, confidence=0.95)
-            row |= dict(zip((which, f"{which}_low", f"{which}_high"), (float(end[0]) for end in ends), strict=True))
+def _row(name: str, margin: float, plan: StudyPlan, outcomes: Sequence[Outcome]) -> dict[str, Any]:
+    price_per_answer = plan.money.price * (1 + plan.money.fee)
+    row: dict[str, Any] = {"plan": name, "margin": margin, "pairs": len(outcomes[0].signs)}
+    row |= _spread("answers", [outcome.answers for outcome in outcomes])
+    row |= _spread("hours", [outcome.hours for outcome in outcomes])
+    row |= _spread("work", [outcome.work for outcome in outcomes])
+    row |= _spread("cost", [outcome.answers * price_per_answer for outcome in outcomes] if price_per_answer else [])
+    row["annotators"] = float(np.mean([outcome.annotators for outcome in outcomes]))
+    row["idle"] = float(np.mean([outcome.idle for outcome in outcomes]))
+    signs = np.array([sign for outcome in outcomes for sign in outcome.signs])
+    repetition_of_sign = np.repeat(np.arange(len(outcomes)), [len(outcome.signs) for outcome in outcomes])
+    mask_of_decision = {"right": signs > 0, "wrong": signs < 0, "missed": signs == 0}
+    mask_of_rate = mask_of_decision if margin else {"right": signs == 0, "wrong": signs != 0, "missed": None}
+    for rate_name, mask in mask_of_rate.items():
+        row |= dict.fromkeys((rate_name, f"{rate_name}_low", f"{rate_name}_high"))
+        if mask is not None and mask.size:
+            estimate_and_bounds = share_by_bin(
+                mask.astype(float),
+                np.zeros(mask.size, dtype=np.int64),
+                units=repetition_of_sign,
+                confidence=0.95,
+            )
+            row |= dict(
+                zip(
+                    (rate_name, f"{rate_name}_low", f"{rate_name}_high"),
+                    (float(entry[0]) for entry in estimate_and_bounds),
+                    strict=True,
+                )
+            )
     return row
 
 

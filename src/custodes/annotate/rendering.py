@@ -68,32 +68,32 @@ def render(material: StudyMaterial, how: Render, *, questions: Sequence[Known] =
     `questions` are control questions; their context and both outputs are converted, too. In the result, `refused` has
     the items whose outputs are plain text.
     """
-    contexts = {item.label: _turns(item) for item in material.items}
-    sides_of = [
+    turns_of_item = {item.label: _turns(item) for item in material.items}
+    turns_and_sides = [
         (_turns(question.context), [side.text for side in (question.first, question.second) if side is not None])
         for question in questions
     ]
-    texts = [text for turns in contexts.values() for _, text in turns]
+    texts = [text for turns in turns_of_item.values() for _, text in turns]
     texts += (output.text for output in material.outputs.values())
-    texts += (text for turns, sides in sides_of for text in (*(text for _, text in turns), *sides))
-    results = rendered(texts, how, progress=progress)
-    refused = frozenset(item for (item, _), output in material.outputs.items() if results[output.text].why)
+    texts += (text for turns, sides in turns_and_sides for text in (*(text for _, text in turns), *sides))
+    result_of_text = rendered(texts, how, progress=progress)
+    plain_items = frozenset(item for (item, _), output in material.outputs.items() if result_of_text[output.text].why)
     return Rendered(
-        items={item: _context(turns, results) for item, turns in contexts.items()},
+        items={item: _context(turns, result_of_text) for item, turns in turns_of_item.items()},
         outputs={
-            key: _joint([output.text], results, is_plain=key[0] in refused)[0]
+            key: _joint([output.text], result_of_text, is_plain=key[0] in plain_items)[0]
             for key, output in material.outputs.items()
         },
-        known=[_question(turns, sides, results) for turns, sides in sides_of],
-        refused=refused,
-        notes=tuple(_notes(material, contexts, results, refused)),
+        known=[_question(turns, sides, result_of_text) for turns, sides in turns_and_sides],
+        refused=plain_items,
+        notes=tuple(_notes(material, turns_of_item, result_of_text, plain_items)),
     )
 
 
-def _joint(texts: Sequence[str], results: Mapping[str, TextResult], *, is_plain: bool = False) -> list[str]:
+def _joint(texts: Sequence[str], result_of_text: Mapping[str, TextResult], *, is_plain: bool = False) -> list[str]:
     """Return the HTML of texts that are displayed together. If one of them must be plain text, all are plain text."""
-    is_plain = is_plain or any(results[text].why for text in texts)
-    return [safe_html.plain(text) if is_plain else results[text].html for text in texts]
+    is_plain = is_plain or any(result_of_text[text].why for text in texts)
+    return [safe_html.plain(text) if is_plain else result_of_text[text].html for text in texts]
 
 
 def _turns(item: Item) -> list[tuple[str | None, str]]:
@@ -103,74 +103,80 @@ def _turns(item: Item) -> list[tuple[str | None, str]]:
     return [*turns, (None, item.source)] if item.source.strip() else turns
 
 
-def _context(turns: Sequence[tuple[str | None, str]], results: Mapping[str, TextResult]) -> str:
+def _context(turns: Sequence[tuple[str | None, str]], result_of_text: Mapping[str, TextResult]) -> str:
     """Return the HTML of the text above the outputs."""
-    pages = _joint([text for _, text in turns], results)
+    pages = _joint([text for _, text in turns], result_of_text)
     return "".join(
         page if role is None else safe_html.turn(role, page) for (role, _), page in zip(turns, pages, strict=True)
     )
 
 
 def _question(
-    turns: Sequence[tuple[str | None, str]], sides: Sequence[str], results: Mapping[str, TextResult]
+    turns: Sequence[tuple[str | None, str]], sides: Sequence[str], result_of_text: Mapping[str, TextResult]
 ) -> tuple[str, str, str]:
     """Return the HTML of the context and of both outputs of a control question. For a rating, the second output is
     ''."""
-    first, *second = _joint(sides, results)
-    return _context(turns, results), first, "".join(second)
+    first, *second = _joint(sides, result_of_text)
+    return _context(turns, result_of_text), first, "".join(second)
 
 
 def _notes(
     material: StudyMaterial,
-    contexts: Mapping[str, Sequence[tuple[str | None, str]]],
-    results: Mapping[str, TextResult],
-    refused: frozenset[str],
+    turns_of_item: Mapping[str, Sequence[tuple[str | None, str]]],
+    result_of_text: Mapping[str, TextResult],
+    plain_items: frozenset[str],
 ) -> list[Note]:
     """Return notes on texts that are displayed as plain text, with reasons."""
-    reasons = Counter(results[output.text].why for output in material.outputs.values())
-    counts = ", ".join(f"{n} {WHY[why]}" for why, n in reasons.items() if why)
-    above = sum(any(results[text].why for _, text in turns) for turns in contexts.values())
+    count_of_reason = Counter(result_of_text[output.text].why for output in material.outputs.values())
+    reasons_text = ", ".join(f"{n} {WHY[why]}" for why, n in count_of_reason.items() if why)
+    n_plain_contexts = sum(any(result_of_text[text].why for _, text in turns) for turns in turns_of_item.values())
     return noted(
         (
             "outputs-plain",
-            len(refused),
-            f"the outputs of {len(refused)} items are displayed as plain text (all outputs of an item have the "
-            f"same format): {counts}",
+            len(plain_items),
+            f"the outputs of {len(plain_items)} items are displayed as plain text (all outputs of an item have the "
+            f"same format): {reasons_text}",
         ),
-        ("contexts-plain", above, f"the text above the outputs is displayed as plain text for {above} items"),
+        (
+            "contexts-plain",
+            n_plain_contexts,
+            f"the text above the outputs is displayed as plain text for {n_plain_contexts} items",
+        ),
     )
 
 
 def rendered(texts: Iterable[str], how: Render, *, progress: Progress) -> dict[str, TextResult]:
     """Return the HTML of each text, or the reason why there is none."""
-    distinct = list(dict.fromkeys(texts))
+    distinct_texts = list(dict.fromkeys(texts))
     if how == "plain":
-        return {text: TextResult(html=safe_html.plain(text)) for text in distinct}
-    for name in ("markdown_it", "mdit_py_plugins", "pygments", "latex2mathml", "nh3"):
-        if find_spec(name) is None:
-            raise MissingExtraError(f"Markdown needs {name}: pip install 'custodes[annotate]'")
-    short = [text for text in distinct if len(text) <= LONGEST]
-    results = {text: TextResult(why="long") for text in distinct if len(text) > LONGEST}
-    processes = [_Process() for _ in range(min(MOST, os.cpu_count() or 1, len(short)))]
-    free = SimpleQueue[_Process]()
+        return {text: TextResult(html=safe_html.plain(text)) for text in distinct_texts}
+    for module in ("markdown_it", "mdit_py_plugins", "pygments", "latex2mathml", "nh3"):
+        if find_spec(module) is None:
+            raise MissingExtraError(f"Markdown needs {module}: pip install 'custodes[annotate]'")
+    short_texts = [text for text in distinct_texts if len(text) <= LONGEST]
+    result_of_text = {text: TextResult(why="long") for text in distinct_texts if len(text) > LONGEST}
+    processes = [_Process() for _ in range(min(MOST, os.cpu_count() or 1, len(short_texts)))]
+    free_processes = SimpleQueue[_Process]()
     for process in processes:
-        free.put(process)
+        free_processes.put(process)
 
-    def result(text: str) -> TextResult:
-        process = free.get()
+    def convert(text: str) -> TextResult:
+        process = free_processes.get()
         try:
             return process.answer(TextRequest(text=text, how=how, seconds=SECONDS))
         finally:
-            free.put(process)
+            free_processes.put(process)
 
     threads = ThreadPoolExecutor(max(1, len(processes)))
     try:
-        results |= zip(short, progress(threads.map(result, short), total=len(short), desc="texts"), strict=True)
+        result_of_text |= zip(
+            short_texts, progress(threads.map(convert, short_texts), total=len(short_texts), desc="texts"), strict=True
+        )
     finally:
         threads.shutdown(cancel_futures=True)
         for process in processes:
             process.end()
-    return results
+    return result_of_text
 
 
 class _Process:
@@ -182,8 +188,8 @@ class _Process:
     def answer(self, request: TextRequest) -> TextResult:
         """Return the HTML of a text, or the reason why there is none."""
         if self._process is None:
-            run = f"from {__package__}.safe_html import main; main()"
-            command = [sys.executable, "-P", "-c", run]
+            statement = f"from {__package__}.safe_html import main; main()"
+            command = [sys.executable, "-P", "-c", statement]
             environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path))}
             self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
             # Libraries are loaded before the time is measured.

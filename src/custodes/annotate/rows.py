@@ -112,5 +112,5 @@ READING: dict[type, str] = {
 def happened(base: sqlite3.Connection) -> Iterator[Row]:
     """Iterate over all rows in chronological order, which is the order of their common numbering. The rows are read one
     at a time, because there may be many."""
-    tables = (map(kind._make, base.execute(statement)) for kind, statement in READING.items())  # type: ignore[attr-defined]
-    return merge(*tables, key=itemgetter(0))
+    row_streams = (map(row_class._make, base.execute(statement)) for row_class, statement in READING.items())  # type: ignore[attr-defined]
+    return merge(*row_streams, key=itemgetter(0))

@@ -88,9 +88,13 @@ def plain(text: str) -> str:
     >>> plain("a < b\\nc\\n\\nd")
     '<p>a &lt; b<br>c</p><p>d</p>'
     """
-    whole = "\n".join(_storable(text).splitlines()).strip("\n")
-    parts = [html.escape(part, quote=False).replace("\n", "<br>") for part in PARAGRAPHS.split(whole) if part.strip()]
-    return "".join(f"<p>{part}</p>" for part in parts)
+    storable_text = "\n".join(_storable(text).splitlines()).strip("\n")
+    paragraphs = [
+        html.escape(paragraph, quote=False).replace("\n", "<br>")
+        for paragraph in PARAGRAPHS.split(storable_text)
+        if paragraph.strip()
+    ]
+    return "".join(f"<p>{paragraph}</p>" for paragraph in paragraphs)
 
 
 def turn(role: str, content: str) -> str:
@@ -169,59 +173,61 @@ def _markdown(with_math: bool) -> MarkdownIt:
 
     parser = Parser("commonmark", {"html": False, "breaks": True, "xhtmlOut": False}).enable("table")
     parser.disable(["reference", "image", "entity", "html_block", "html_inline"])
-    for name, renderer in _RULES.items():
-        parser.add_render_rule(name, renderer)
-    for begin, formula in FORMULAS.items() if with_math else ():
-        inline: Any = {"name": "formula", "tag": begin, "rex": re.compile(formula)}
-        parser.inline.ruler.before("escape", "formula", make_inline_func(inline))
-        if begin in DISPLAY:
-            alone = re.compile(rf"{formula}[ \t]*$", re.MULTILINE)
+    for rule_name, render_rule in _RULES.items():
+        parser.add_render_rule(rule_name, render_rule)
+    for delimiter, pattern in FORMULAS.items() if with_math else ():
+        inline_rule: Any = {"name": "formula", "tag": delimiter, "rex": re.compile(pattern)}
+        parser.inline.ruler.before("escape", "formula", make_inline_func(inline_rule))
+        if delimiter in DISPLAY:
+            block_pattern = re.compile(rf"{pattern}[ \t]*$", re.MULTILINE)
             # In a quotation, each line of a formula starts with a marker, so the formula is not a block there.
-            block: Any = {**inline, "rex": alone, "post": lambda source, end: True}
+            block_rule: Any = {**inline_rule, "rex": block_pattern, "post": lambda source, end: True}
             parser.block.ruler.before(
-                "fence", "formula", make_block_func(block), {"alt": ["paragraph", "blockquote", "list"]}
+                "fence", "formula", make_block_func(block_rule), {"alt": ["paragraph", "blockquote", "list"]}
             )
     return parser
 
 
-def _heading_open(renderer: Any, tokens: Any, at: int, options: Any, env: Any) -> str:
+def _heading_open(renderer: Any, tokens: Any, token_index: int, options: Any, env: Any) -> str:
     # Heading levels belong to the page. Headings of an output only look like headings.
-    return f'<p class="heading-{tokens[at].tag[1:]}">'
+    return f'<p class="heading-{tokens[token_index].tag[1:]}">'
 
 
-def _item_open(renderer: Any, tokens: Any, at: int, options: Any, env: Any) -> str:
+def _item_open(renderer: Any, tokens: Any, token_index: int, options: Any, env: Any) -> str:
     """Return the start of a list item with its number as written, even if the numbers are not consecutive."""
-    return f'<li value="{html.escape(tokens[at].info)}">' if tokens[at].info else "<li>"
+    return f'<li value="{html.escape(tokens[token_index].info)}">' if tokens[token_index].info else "<li>"
 
 
-def _link_close(renderer: Any, tokens: Any, at: int, options: Any, env: Any) -> str:
+def _link_close(renderer: Any, tokens: Any, token_index: int, options: Any, env: Any) -> str:
     """Return the address that is displayed after the text of a link, or '' if the text is the address."""
-    depth, start = 1, at - 1
-    while start >= 0 and depth:
-        depth += {"link_close": 1, "link_open": -1}.get(tokens[start].type, 0)
-        start -= 1
-    opened = tokens[start + 1]
-    if opened.markup == "autolink":
+    depth, index = 1, token_index - 1
+    while index >= 0 and depth:
+        depth += {"link_close": 1, "link_open": -1}.get(tokens[index].type, 0)
+        index -= 1
+    opening_token = tokens[index + 1]
+    if opening_token.markup == "autolink":
         return ""
-    title = f' "{opened.attrs["title"]}"' if opened.attrs.get("title") else ""
-    return html.escape(f" ({opened.attrs.get('href', '')}{title})", quote=False)
+    title_text = f' "{opening_token.attrs["title"]}"' if opening_token.attrs.get("title") else ""
+    return html.escape(f" ({opening_token.attrs.get('href', '')}{title_text})", quote=False)
 
 
-def _cell_open(renderer: Any, tokens: Any, at: int, options: Any, env: Any) -> str:
-    place = ALIGNED.get(str(tokens[at].attrs.get("style", "")))
-    return f'<{tokens[at].tag} class="{place}">' if place else f"<{tokens[at].tag}>"
+def _cell_open(renderer: Any, tokens: Any, token_index: int, options: Any, env: Any) -> str:
+    css_class = ALIGNED.get(str(tokens[token_index].attrs.get("style", "")))
+    return f'<{tokens[token_index].tag} class="{css_class}">' if css_class else f"<{tokens[token_index].tag}>"
 
 
-def _fence(renderer: Any, tokens: Any, at: int, options: Any, env: Any) -> str:
-    info = tokens[at].info.strip()
-    language = f'<div class="language">{html.escape(info, quote=False)}</div>' if info else ""
-    return f'{language}<pre class="code"><code>{highlighted(tokens[at].content, info)}</code></pre>'
+def _fence(renderer: Any, tokens: Any, token_index: int, options: Any, env: Any) -> str:
+    code_language = tokens[token_index].info.strip()
+    language_html = f'<div class="language">{html.escape(code_language, quote=False)}</div>' if code_language else ""
+    return (
+        f'{language_html}<pre class="code"><code>{highlighted(tokens[token_index].content, code_language)}</code></pre>'
+    )
 
 
-def _formula(renderer: Any, tokens: Any, at: int, options: Any, env: Any) -> str:
-    token = tokens[at]
-    drawn = mathml(token.content.strip(), display=token.markup in DISPLAY)
-    return f"<p>{drawn}</p>" if token.block else drawn
+def _formula(renderer: Any, tokens: Any, token_index: int, options: Any, env: Any) -> str:
+    token = tokens[token_index]
+    formula_html = mathml(token.content.strip(), display=token.markup in DISPLAY)
+    return f"<p>{formula_html}</p>" if token.block else formula_html
 
 
 _RULES: dict[str, Callable[..., str]] = {
@@ -259,16 +265,16 @@ def mathml(formula: str, *, display: bool) -> str:
     """
     from latex2mathml.converter import convert
 
-    columns = {"begin": r"\begin{array}{rl}", "end": r"\end{array}"}
+    replacement_of_command = {"begin": r"\begin{array}{rl}", "end": r"\end{array}"}
     try:
-        drawn = convert(ALIGNED_LINES.sub(lambda match: columns[match[1]], formula))
+        converted = convert(ALIGNED_LINES.sub(lambda match: replacement_of_command[match[1]], formula))
     except Exception:  # the converter raises various errors
-        drawn = ""
-    inner, closing, _ = drawn.partition(">")[2].rpartition("</math>")
+        converted = ""
+    inner, closing, _ = converted.partition(">")[2].rpartition("</math>")
     if not closing:
         return f"<code>{html.escape(formula, quote=False)}</code>"
-    kind = "block" if display else "inline"
-    return f'<math display="{kind}" alttext="{html.escape(formula)}">{inner}</math>'
+    display_mode = "block" if display else "inline"
+    return f'<math display="{display_mode}" alttext="{html.escape(formula)}">{inner}</math>'
 
 
 def highlighted(code: str, language: str) -> str:

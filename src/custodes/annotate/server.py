@@ -63,15 +63,15 @@ class ServedSite:
 
     def wait(self, signals: SimpleQueue[int], *, tell: Callable[[str], object]) -> None:
         """Wait for a signal, or until the server ends by itself. `tell` gets a message when a study is finished."""
-        finished = set[str]()
+        finished_studies = set[str]()
         while self.is_alive():
             with suppress(Empty):
                 signals.get(timeout=1.0)
                 return
             for name, service in self.services.items():
                 with suppress(CustodesError):  # the study cannot be written at present
-                    if name not in finished and service.state().result() == FINISHED:
-                        finished.add(name)
+                    if name not in finished_studies and service.state().result() == FINISHED:
+                        finished_studies.add(name)
                         tell(f"{name}: finished; no pair needs more answers; Ctrl-C ends the server")
 
 
@@ -102,22 +102,24 @@ def serve(
     Traceback (most recent call last):
     custodes.errors.OptionError: nothing to serve; give study files, or a folder of study files
     """
-    studies = [paths] if isinstance(paths, str | Path) else list(paths)
-    opened = serving(studies, host=host, port=port, public_url=public_url, backup=backup, i_know=i_know, tell=tell)
+    study_paths = [paths] if isinstance(paths, str | Path) else list(paths)
+    served_site = serving(
+        study_paths, host=host, port=port, public_url=public_url, backup=backup, i_know=i_know, tell=tell
+    )
     at_least("annotators", annotators, 0)
-    with interrupted() as signals, opened as site:
+    with interrupted() as signals, served_site as site:
         tell(f"the owner's page (this link works once): {site.owner}")
         for name, service in site.services.items():
             links = service.invite(annotators).result() if annotators else []
             for label, token in links:
                 tell(f"{name}: the link of annotator {label}: {site.url}/s/{token}")
-            if join := site.join(name):
-                tell(f"{name}: annotators start at {join}")
+            if join_link := site.join(name):
+                tell(f"{name}: annotators start at {join_link}")
             elif not links:
                 tell(f"{name}: invite annotators on the owner's page")
-        for name, before in site.moved.items():
+        for name, former_address in site.moved.items():
             tell(
-                f"{name}: links that start with {before} do not lead to {site.url}; serve the study "
+                f"{name}: links that start with {former_address} do not lead to {site.url}; serve the study "
                 "at the former address, or send new links"
             )
         tell("Ctrl-C stops the server; every acknowledged answer is stored")
@@ -125,7 +127,7 @@ def serve(
             webbrowser.open(site.owner)
         site.wait(signals, tell=tell)
         lines = list[str]()
-        for name, path in named(studies).items():
+        for name, path in named(study_paths).items():
             with suppress(CustodesError):
                 lines += closing_lines(path, site.services[name].snapshot().result())
     for line in ("the server has stopped; everything is stored", *lines):
@@ -153,10 +155,10 @@ def serving(
     check_open(host, public_url, i_know=i_know)
     with ExitStack() as stack:
         listener = stack.enter_context(bound(host, port))
-        services = {name: stack.enter_context(Service.open(path)) for name, path in named(paths).items()}
+        services = {study_name: stack.enter_context(Service.open(path)) for study_name, path in named(paths).items()}
         bound_port = listener.getsockname()[1]
         url = (public_url or local_url(host, bound_port)).rstrip("/")
-        addresses = {name: service.address().result() for name, service in services.items()}
+        stored_addresses = {study_name: service.address().result() for study_name, service in services.items()}
         if port or public_url:  # an arbitrary free port differs at every start
             for service in services.values():
                 service.set_address(url).result()
@@ -169,7 +171,11 @@ def serving(
             owner=f"{url}/admin?key={key}",
             port=bound_port,
             services=services,
-            moved={name: before for name, before in addresses.items() if before not in ("", url)},
+            moved={
+                study_name: former_address
+                for study_name, former_address in stored_addresses.items()
+                if former_address not in ("", url)
+            },
             is_alive=stack.enter_context(_running(site, listener, behind_a_proxy=public_url is not None)),
         )
 
@@ -190,8 +196,8 @@ def check_open(host: str, public_url: str | None, *, i_know: bool) -> None:
             f"unencrypted; {way_out}"
         )
     if public_url is not None and not i_know:
-        parts = urlsplit(public_url)
-        if parts.scheme == "http" and not is_local(parts.hostname or ""):
+        url_parts = urlsplit(public_url)
+        if url_parts.scheme == "http" and not is_local(url_parts.hostname or ""):
             raise OptionError(
                 f"--public-url {shown(public_url)}: links are keys and would be sent unencrypted; {way_out}"
             )
@@ -205,9 +211,13 @@ def check_address(option: str, url: str) -> None:
     custodes.errors.OptionError: --url 'javascript:alert(1)' is not allowed; give scheme and host only, such as https://ask.example.org
     """
     try:
-        parts = urlsplit(url)
-        is_plain = parts.scheme in ("http", "https") and parts.path in ("", "/") and not (parts.query or parts.fragment)
-        is_address = is_plain and bool(parts.hostname) and (parts.port or 1) > 0
+        url_parts = urlsplit(url)
+        is_base_url = (
+            url_parts.scheme in ("http", "https")
+            and url_parts.path in ("", "/")
+            and not (url_parts.query or url_parts.fragment)
+        )
+        is_address = is_base_url and bool(url_parts.hostname) and (url_parts.port or 1) > 0
     except ValueError:  # unclosed brackets, or an invalid port
         is_address = False
     if not is_address or any(character.isspace() for character in url):
@@ -232,10 +242,10 @@ def named(paths: Sequence[str | Path]) -> dict[str, Path]:
     """Return the path of each study by the study's name in addresses. The name is the file name without its extension.
     A folder stands for all studies in it."""
     studies: dict[str, Path] = {}
-    for place in map(Path, paths):
-        files = sorted(place.glob("*.db")) if place.is_dir() else [place]
+    for given_path in map(Path, paths):
+        files = sorted(given_path.glob("*.db")) if given_path.is_dir() else [given_path]
         if not files:
-            raise InputError(f"{place}: the folder contains no study; create a study with `custodes annotate new`")
+            raise InputError(f"{given_path}: the folder contains no study; create a study with `custodes annotate new`")
         for path in files:
             if path.stem in studies:
                 raise OptionError(
@@ -255,8 +265,8 @@ def bound(host: str, port: int) -> Iterator[socket.socket]:
     if port > 65_535:
         raise OptionError(f"port={port} is not allowed; give a port of at most 65535")
     try:
-        family, kind, proto, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        listener = socket.socket(family, kind, proto)
+        family, socket_type, proto, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        listener = socket.socket(family, socket_type, proto)
     except OSError as problem:
         raise OptionError(
             f"--host {shown(host)}: {problem.strerror}; to serve only on this machine use 127.0.0.1"
@@ -306,9 +316,9 @@ def _running(app: Any, listener: socket.socket, *, behind_a_proxy: bool) -> Iter
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, name="custodes-site", daemon=True)
     thread.start()
     try:
-        began = time.monotonic()
+        started_at = time.monotonic()
         while not server.started:
-            if not thread.is_alive() or time.monotonic() > began + STARTING:
+            if not thread.is_alive() or time.monotonic() > started_at + STARTING:
                 raise OptionError("the server did not start; `custodes doctor` says what is missing")
             time.sleep(0.02)
         yield thread.is_alive
@@ -340,8 +350,8 @@ def patient(seconds: float = HEADER_SECONDS, largest: int = LARGEST_HEADERS) -> 
         def data_received(self, data: bytes) -> None:
             if self._is_idle():
                 self._start()
-                end = data.find(b"\r\n\r\n")  # the body follows, which has its own limit
-                self._read += len(data) if end < 0 else end
+                header_end = data.find(b"\r\n\r\n")  # the body follows, which has its own limit
+                self._read += len(data) if header_end < 0 else header_end
                 if self._read > largest:
                     self.transport.close()
                     return
@@ -370,32 +380,32 @@ def patient(seconds: float = HEADER_SECONDS, largest: int = LARGEST_HEADERS) -> 
 
 
 @contextmanager
-def _backups(services: Mapping[str, Service], into: Path, tell: Callable[[str], object]) -> Iterator[None]:
+def _backups(services: Mapping[str, Service], backup_folder: Path, tell: Callable[[str], object]) -> Iterator[None]:
     """Copy every study now, every quarter of an hour, and at the end. If a later copy fails, `tell` gets a message."""
-    stopped = threading.Event()
+    stop_event = threading.Event()
 
-    def copy(when: str | None = None) -> None:
+    def copy_all(when: str | None = None) -> None:
         try:
             for name, service in services.items():
-                service.backup(into / f"{name}.db")
+                service.backup(backup_folder / f"{name}.db")
         except CustodesError as problem:
             if when is None:
                 raise
             tell(f"no backup{when}: {problem}")
 
     def work() -> None:
-        while not stopped.wait(EVERY):
-            copy("")
+        while not stop_event.wait(EVERY):
+            copy_all("")
 
-    copy()
+    copy_all()
     thread = threading.Thread(target=work, name="custodes-backup", daemon=True)
     thread.start()
     try:
         yield
     finally:
-        stopped.set()
+        stop_event.set()
         thread.join()
-        copy(" at the end")
+        copy_all(" at the end")
 
 
 @contextmanager
@@ -405,19 +415,19 @@ def interrupted() -> Iterator[SimpleQueue[int]]:
     A signal handler may run while this thread holds the lock of an event or of a queue of another type. The handler
     would then wait for the lock forever. `SimpleQueue.put` is reentrant, so its handler never waits.
     """
-    signals, before = SimpleQueue[int](), dict[int, Any]()
+    signals, previous_handlers = SimpleQueue[int](), dict[int, Any]()
 
     def leave(number: int, frame: object) -> None:
-        signal.signal(number, before[number])
+        signal.signal(number, previous_handlers[number])
         signals.put(number)
 
     if threading.current_thread() is threading.main_thread():
         for name in ("SIGINT", "SIGTERM", "SIGHUP"):
             number = getattr(signal, name, None)
             if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
-                before[number] = signal.signal(number, leave)
+                previous_handlers[number] = signal.signal(number, leave)
     try:
         yield signals
     finally:
-        for number, handler in before.items():
+        for number, handler in previous_handlers.items():
             signal.signal(number, handler)

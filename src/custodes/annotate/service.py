@@ -70,16 +70,16 @@ class Service:
         operations run immediately in the calling thread. With `durable=False`, a power failure may lose the latest
         answers; this suits simulations.
         """
-        place = study_file.check(path)
-        with ExitStack() as opened, study_file.sqlite_errors(place):
-            lock = study_file.Lock(place)
-            opened.callback(lock.release)
-            base = study_file.connect(place, durable=durable)
-            opened.callback(base.close)
-            service = cls(place, base, lock, Clock() if clock is None else clock, threaded=threaded)
-            opened.callback(service._writer.close)
+        study_path = study_file.check(path)
+        with ExitStack() as resources, study_file.sqlite_errors(study_path):
+            lock = study_file.Lock(study_path)
+            resources.callback(lock.release)
+            base = study_file.connect(study_path, durable=durable)
+            resources.callback(base.close)
+            service = cls(study_path, base, lock, Clock() if clock is None else clock, threaded=threaded)
+            resources.callback(service._writer.close)
             service._take_in().result()
-            opened.pop_all()
+            resources.pop_all()
         return service
 
     @property
@@ -151,12 +151,12 @@ class Service:
             raise OptionError(f"{what!r} is not allowed; allowed: {', '.join(CONTROLS)}{suggestion(what, CONTROLS)}")
         return self._do(lambda: self._control(what, why))
 
-    def _control(self, what: Control, why: str) -> None:
-        now = self._log.state.control
-        if now == "stopped" and what in ("resume", "pause"):
-            raise InputError(f"the study is stopped, so {what} has no effect; reopen the study first")
-        if now != {"pause": "paused", "stop": "stopped"}.get(what, "open"):
-            self._log.event(CONTROLS[what], why=why)
+    def _control(self, action: Control, why: str) -> None:
+        current_control = self._log.state.control
+        if current_control == "stopped" and action in ("resume", "pause"):
+            raise InputError(f"the study is stopped, so {action} has no effect; reopen the study first")
+        if current_control != {"pause": "paused", "stop": "stopped"}.get(action, "open"):
+            self._log.event(CONTROLS[action], why=why)
 
     @committed
     def address(self) -> str:
@@ -190,33 +190,42 @@ class Service:
     def forget(self, worker: str) -> Future[None]:
         """Erase the data that identify an annotator, and the annotator's comments. The answers remain in the study
         under the annotator's label."""
-        done = self._do(lambda: arrivals.forget(self._log, self._worker(worker)))
+        erasure = self._do(lambda: arrivals.forget(self._log, self._worker(worker)))
 
-        def emptied(_: Future[None]) -> None:
+        def empty_write_ahead_log(_: Future[None]) -> None:
             with suppress(sqlite3.Error):  # another program is reading; a later writer empties the log
                 self._base.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # the write-ahead log still contains the old rows
 
-        done.add_done_callback(emptied)
-        return done
+        erasure.add_done_callback(empty_write_ahead_log)
+        return erasure
 
     @committed
     def replan(self, plan: StudyPlan) -> None:
         """Change settings of the plan that may change during annotation: texts, payment, limits of annotators, and the
         budget, which can only be increased."""
-        old = self.plan
+        old_plan = self.plan
         check_plan(plan)
-        now = msgspec.structs.replace(plan.stopping, budget=old.stopping.budget)
-        fixed = {"seed": plan.seed == old.seed, "question": plan.question == old.question}
-        fixed |= {"stopping": now == old.stopping, "per_item": plan.annotators.per_item == old.annotators.per_item}
-        fixed["render"] = plan.texts.render == old.texts.render
-        if changed := [name for name, is_same in fixed.items() if not is_same]:
-            raise OptionError(f"{', '.join(changed)}: cannot be changed in an existing study; create a new study")
-        new, before = plan.stopping.budget, old.stopping.budget
-        if (before is None and new is not None) or (before is not None and new is not None and new < before):
-            raise OptionError(f"budget={new}: the budget can only be increased (now {before or 'unlimited'})")
+        comparable_stopping = msgspec.structs.replace(plan.stopping, budget=old_plan.stopping.budget)
+        is_unchanged = {"seed": plan.seed == old_plan.seed, "question": plan.question == old_plan.question}
+        is_unchanged |= {
+            "stopping": comparable_stopping == old_plan.stopping,
+            "per_item": plan.annotators.per_item == old_plan.annotators.per_item,
+        }
+        is_unchanged["render"] = plan.texts.render == old_plan.texts.render
+        if changed_settings := [name for name, is_same in is_unchanged.items() if not is_same]:
+            raise OptionError(
+                f"{', '.join(changed_settings)}: cannot be changed in an existing study; create a new study"
+            )
+        new_budget, old_budget = plan.stopping.budget, old_plan.stopping.budget
+        if (old_budget is None and new_budget is not None) or (
+            old_budget is not None and new_budget is not None and new_budget < old_budget
+        ):
+            raise OptionError(
+                f"budget={new_budget}: the budget can only be increased (now {old_budget or 'unlimited'})"
+            )
         version = max(self._log.state.plans) + 1
-        text = msgspec.json.encode(plan).decode()
-        self._base.execute("INSERT INTO plan VALUES (?, ?, ?)", (version, self._clock.wall(), text))
+        plan_json = msgspec.json.encode(plan).decode()
+        self._base.execute("INSERT INTO plan VALUES (?, ?, ?)", (version, self._clock.wall(), plan_json))
         self._log.state.plans[version] = plan
         self._log.event("replanned", version=version)
 
@@ -239,16 +248,16 @@ class Service:
     @committed
     def _take_in(self) -> None:
         """Start to ask questions on systems and items that were added to the file since the study was last open."""
-        (pairs,) = self._base.execute("SELECT count(*) FROM pair").fetchone()
-        (units,) = self._base.execute("SELECT coalesce(max(unit), 0) FROM unit").fetchone()
-        if (pairs, units) != self._log.state.added:
-            self._log.event("added", pairs=pairs, units=units)
+        (n_pairs,) = self._base.execute("SELECT count(*) FROM pair").fetchone()
+        (last_unit,) = self._base.execute("SELECT coalesce(max(unit), 0) FROM unit").fetchone()
+        if (n_pairs, last_unit) != self._log.state.added:
+            self._log.event("added", pairs=n_pairs, units=last_unit)
 
     def _worker(self, label: str) -> Annotator:
-        by_label = {worker.label: worker for worker in self._log.state.workers.values()}
-        if label not in by_label:
-            raise InputError(f"no annotator {label!r} in this study{suggestion(label, by_label)}")
-        return by_label[label]
+        worker_of_label = {worker.label: worker for worker in self._log.state.workers.values()}
+        if label not in worker_of_label:
+            raise InputError(f"no annotator {label!r} in this study{suggestion(label, worker_of_label)}")
+        return worker_of_label[label]
 
     # --- the file
 
@@ -275,5 +284,5 @@ class Service:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _do(self, what: Callable[[], T]) -> Future[T]:
-        return self._writer.do(what)
+    def _do(self, operation: Callable[[], T]) -> Future[T]:
+        return self._writer.do(operation)

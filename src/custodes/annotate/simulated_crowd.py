@@ -79,9 +79,9 @@ class Crowd:
         rng: np.random.Generator,
     ) -> None:
         self.habits, self.rng, self.aspects = habits, rng, tuple(aspects)
-        gap = gap_of(better, habits)
-        order = sorted(systems)
-        self.quality = {system: -gap * place for place, system in enumerate(order)}
+        quality_gap = gap_of(better, habits)
+        sorted_systems = sorted(systems)
+        self.quality = {system: -quality_gap * index for index, system in enumerate(sorted_systems)}
         truth = simulate(
             items=len(items),
             quality={system: [level] * len(self.aspects) for system, level in self.quality.items()},
@@ -93,16 +93,20 @@ class Crowd:
             rng=rng,
         ).truth
         self._latent: Floats = truth.latent
-        self._item = {item: place for place, item in enumerate(items)}
-        self._system = {system: place for place, system in enumerate(truth.systems)}
+        self._item = {item: index for index, item in enumerate(items)}
+        self._system = {system: index for index, system in enumerate(truth.systems)}
         self._annotators: list[Habit] = []
 
     def arrive(self) -> int:
         """Add an annotator, and return the annotator's number."""
-        draw = self.rng.random()
-        shares = self.habits
+        uniform_draw = self.rng.random()
+        habits = self.habits
         habit: Habit = (
-            "random" if draw < shares.careless else "side" if draw < shares.careless + shares.sided else "careful"
+            "random"
+            if uniform_draw < habits.careless
+            else "side"
+            if uniform_draw < habits.careless + habits.sided
+            else "careful"
         )
         self._annotators.append(habit)
         return len(self._annotators) - 1
@@ -113,8 +117,8 @@ class Crowd:
 
     def seconds(self, person: int) -> float:
         """Draw the time of an answer."""
-        median = self.habits.seconds * (1.0 if self._annotators[person] == "careful" else 0.25)
-        return float(median * np.exp(0.5 * self.rng.normal()))
+        median_seconds = self.habits.seconds * (1.0 if self._annotators[person] == "careful" else 0.25)
+        return float(median_seconds * np.exp(0.5 * self.rng.normal()))
 
     def act(
         self, person: int, view: View, question: ShownQuestion | None, *, scale: tuple[int, int] | None = None
@@ -135,8 +139,13 @@ class Crowd:
         output is better, or a rating."""
         habit = self._annotators[person]
         if scale is not None:
-            return {aspect: self._rating(habit, question, place, scale) for place, aspect in enumerate(self.aspects)}
-        return {aspect: self._preference(habit, question, place) for place, aspect in enumerate(self.aspects)}
+            return {
+                aspect: self._rating(habit, question, aspect_index, scale)
+                for aspect_index, aspect in enumerate(self.aspects)
+            }
+        return {
+            aspect: self._preference(habit, question, aspect_index) for aspect_index, aspect in enumerate(self.aspects)
+        }
 
     def _preference(self, habit: Habit, question: ShownQuestion, aspect: int) -> int:
         if habit == "side":
@@ -158,9 +167,9 @@ class Crowd:
         return round(low + (mark - 1) / (LIKERT - 1) * (high - low))
 
     def _mark(self, item: str, system: str, aspect: int) -> float:
-        latent = self._latent[self._item[item], self._system[system], aspect]
-        drawn = marks(np.array(latent), reliability=self.habits.reliability, sd=_SD, rng=self.rng)
-        return float(drawn)
+        latent_quality = self._latent[self._item[item], self._system[system], aspect]
+        noisy_mark = marks(np.array(latent_quality), reliability=self.habits.reliability, sd=_SD, rng=self.rng)
+        return float(noisy_mark)
 
 
 KNOWN = 0.93
@@ -190,16 +199,21 @@ def margin_of(gap: float, habits: Habits) -> float:
     """Return the margin by which careful annotators prefer a system that is better by `gap`. It is the mean of many
     draws with a fixed seed."""
     rng = np.random.default_rng(0)
-    shared = DIFFICULTY * rng.normal(size=_DRAWS)
-    separate = SPREAD * rng.normal(size=(2, _DRAWS))
-    separate = np.concatenate(
-        [separate, separate[::-1]], axis=1
+    item_effects = DIFFICULTY * rng.normal(size=_DRAWS)
+    output_effects = SPREAD * rng.normal(size=(2, _DRAWS))
+    output_effects = np.concatenate(
+        [output_effects, output_effects[::-1]], axis=1
     )  # symmetric draws, so that equal quality has a margin of 0
-    shared = np.tile(shared, 2)
-    noise = np.random.default_rng(1).normal(size=(2, _DRAWS))
-    noise = np.concatenate([noise, noise[::-1]], axis=1) * _SD * np.sqrt(1 / habits.reliability**2 - 1)
-    first, second = (np.clip(np.rint(shared + separate[k] + noise[k] + gap * (k == 0) + 3), 1, LIKERT) for k in (0, 1))
-    return float(np.sign(first - second).mean())
+    item_effects = np.tile(item_effects, 2)
+    rating_noise = np.random.default_rng(1).normal(size=(2, _DRAWS))
+    rating_noise = (
+        np.concatenate([rating_noise, rating_noise[::-1]], axis=1) * _SD * np.sqrt(1 / habits.reliability**2 - 1)
+    )
+    first_marks, second_marks = (
+        np.clip(np.rint(item_effects + output_effects[k] + rating_noise[k] + gap * (k == 0) + 3), 1, LIKERT)
+        for k in (0, 1)
+    )
+    return float(np.sign(first_marks - second_marks).mean())
 
 
 LONGEST = 60 * 86_400.0
@@ -269,26 +283,26 @@ class Drive:
 
     def run(self, annotators: int) -> bool:
         """Run the simulation until no annotator is left. Return False if the time limit is reached."""
-        for place in range(annotators):
-            self._arrive(float(place))
+        for arrival_second in range(annotators):
+            self._arrive(float(arrival_second))
         while self._queue:
-            at, _, person, token, view, due = heappop(self._queue)
-            if at > LONGEST:
+            event_time, _, person, token, view, due = heappop(self._queue)
+            if event_time > LONGEST:
                 return False
-            self._time[0] = at
+            self._time[0] = event_time
             if view is None:
                 self._shown(person, token, self._service.view(token).result())
-            elif isinstance(view, Ask) and at < due:
+            elif isinstance(view, Ask) and event_time < due:
                 self._service.seen(token, view.assignment).result()
-                self._push(min(at + RENEWED, due), person, token, view, due)
+                self._push(min(event_time + RENEWED, due), person, token, view, due)
             else:
                 self._act(person, token, view)
         return True
 
-    def _push(self, at: float, person: int, token: str, view: View | None = None, due: float = 0.0) -> None:
-        heappush(self._queue, (at, next(self._order), person, token, view, due))
+    def _push(self, event_time: float, person: int, token: str, view: View | None = None, due: float = 0.0) -> None:
+        heappush(self._queue, (event_time, next(self._order), person, token, view, due))
 
-    def _arrive(self, at: float) -> None:
+    def _arrive(self, event_time: float) -> None:
         if self.came >= self._most:
             return
         try:
@@ -296,7 +310,7 @@ class Drive:
         except CustodesError:  # no more annotators are admitted
             return
         self.came += 1
-        self._push(at, self._crowd.arrive(), token)
+        self._push(event_time, self._crowd.arrive(), token)
 
     def _shown(self, person: int, token: str, view: View | None) -> None:
         now = self._time[0]
@@ -319,8 +333,8 @@ class Drive:
         if isinstance(act, Answer):
             self.last = self._time[0]
             self.work += act.seconds or 0.0
-        shown_next = self._service.act(token, act).result()
+        next_view = self._service.act(token, act).result()
         if isinstance(act, Answer) and self._crowd.leaves():  # with an open question
             self._arrive(self._time[0])
         else:
-            self._shown(person, token, shown_next)
+            self._shown(person, token, next_view)

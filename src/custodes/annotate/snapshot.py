@@ -51,32 +51,32 @@ def reach_of(state: StudyState) -> Reach:
     """Compute whether the current annotators can complete the current interim analyses."""
     if state.assignments.asking is None or state.control == "stopped":
         return Reach()
-    assignments, plan, annotator_there = state.assignments, state.plan.annotators, assignment_policy.there(state)
+    assignments, limits, n_annotators = state.assignments, state.plan.annotators, assignment_policy.there(state)
     annotators = [worker for worker in state.workers.values() if worker.is_able]
     free_annotators = [
-        worker for worker in annotators if not _is_through(worker, batch=plan.batch, batches=plan.batches)
+        worker for worker in annotators if not _is_through(worker, batch=limits.batch, batches=limits.batches)
     ]
-    free, short, able = 0, 0, set[int]()
+    n_free, n_short, able_ids = 0, 0, set[int]()
     for pair in range(len(assignments.places)):
         free_units = assignments.wanted(pair)
-        units, lacking = {unit.id for unit in free_units}, sum(map(assignments.lacks, free_units))
-        most = assignment_policy.cap(plan, assignments.engine.target[pair], annotator_there)
-        free, short = free + lacking, short + lacking
+        unit_ids, n_lacking = {unit.id for unit in free_units}, sum(map(assignments.lacks, free_units))
+        max_answers = assignment_policy.cap(limits, assignments.engine.target[pair], n_annotators)
+        n_free, n_short = n_free + n_lacking, n_short + n_lacking
         for worker in free_annotators:
-            room = most - worker.load[pair]
-            more = min(room, len(units) - len(worker.had & units)) if room > 0 else 0
-            if more > 0:
-                able.add(worker.id)
-                short -= min(more, lacking)
-                lacking -= min(more, lacking)
-    labels = tuple(state.workers[number].label for number in sorted(able))
-    return Reach(free=free, short=short, able=labels, idle=len(annotators) - len(able))
+            n_below_cap = max_answers - worker.load[pair]
+            n_possible = min(n_below_cap, len(unit_ids) - len(worker.had & unit_ids)) if n_below_cap > 0 else 0
+            if n_possible > 0:
+                able_ids.add(worker.id)
+                n_short -= min(n_possible, n_lacking)
+                n_lacking -= min(n_possible, n_lacking)
+    labels = tuple(state.workers[worker_id].label for worker_id in sorted(able_ids))
+    return Reach(free=n_free, short=n_short, able=labels, idle=len(annotators) - len(able_ids))
 
 
 def _is_through(worker: Annotator, *, batch: int, batches: int) -> bool:
     """Whether an annotator has completed the maximum number of batches."""
-    is_within = any(session.batch == worker.batches and session.number < batch for session in worker.sessions)
-    return worker.batches >= batches and not is_within
+    has_open_batch = any(session.batch == worker.batches and session.number < batch for session in worker.sessions)
+    return worker.batches >= batches and not has_open_batch
 
 
 def _standstill(reach: Reach, *, has_links: bool) -> Iterator[Note]:
@@ -185,45 +185,49 @@ class Snapshot(Totals):
     def notes(self) -> list[Note]:
         """Notes on the annotators, and on comparisons that annotators could not judge."""
         few = [pair.annotators for pair in self.pairs if pair.looks_done and pair.annotators < FEWEST_ANNOTATORS]
-        numbers = " to ".join(map(str, sorted({min(few, default=0), max(few, default=0)})))
-        only = (
+        range_text = " to ".join(map(str, sorted({min(few, default=0), max(few, default=0)})))
+        few_annotators_text = (
             f"{plural(len(few), 'pair')} had fewer than {FEWEST_ANNOTATORS} annotators, so results describe only "
-            f"these {numbers} annotators"
+            f"these {range_text} annotators"
         )
-        ended = [pair for pair in self.pairs if not (pair.is_open or pair.looks_done or pair.wanted) and pair.second]
-        unjudged = sum(pair.impossible > 0 for pair in ended)
-        none = (
-            f"{plural(unjudged, 'pair')} ended without an interim analysis, because annotators could judge none of the "
-            "comparisons. If an annotator refused without reason, exclude the annotator, so that the comparisons are "
-            "shown again"
+        ended_pairs = [
+            pair for pair in self.pairs if not (pair.is_open or pair.looks_done or pair.wanted) and pair.second
+        ]
+        n_unjudged = sum(pair.impossible > 0 for pair in ended_pairs)
+        unjudged_text = (
+            f"{plural(n_unjudged, 'pair')} ended without an interim analysis, because annotators could judge none of "
+            "the comparisons. If an annotator refused without reason, exclude the annotator, so that the comparisons "
+            "are shown again"
         )
-        answers, annotators = self.excluded
-        counted = (
-            f"{plural(answers, 'answer')} of {plural(annotators, 'excluded annotator')} are part of completed interim "
+        answers, n_excluded = self.excluded
+        excluded_text = (
+            f"{plural(answers, 'answer')} of {plural(n_excluded, 'excluded annotator')} are part of completed interim "
             "analyses, which are not recomputed; the leaderboard and all other results leave these answers out"
         )
         return [
             *_standstill(self.reach, has_links=self.plan.annotators.recruit == "links"),
             *noted(
-                (FEW_ANNOTATORS, len(few), only),
-                ("unjudged", unjudged, none),
-                ("excluded-annotators", answers, counted),
+                (FEW_ANNOTATORS, len(few), few_annotators_text),
+                ("unjudged", n_unjudged, unjudged_text),
+                ("excluded-annotators", answers, excluded_text),
             ),
         ]
 
 
 def closing_lines(path: Path, now: Snapshot) -> list[str]:
     """Return lines with the status of a study after the server has stopped, and with the command to run next."""
-    name, annotators = path.stem, sum(person.answers > 0 for person in now.annotators)
+    study_name, n_annotators = path.stem, sum(person.answers > 0 for person in now.annotators)
     pairs = [pair for pair in now.pairs if pair.second]
-    closed = sum(not pair.is_open for pair in now.pairs)
-    sides = [(pair.first, pair.second)[:: pair.decision] for pair in pairs if pair.decision]
-    better = listed((f"{first} is better than {second}" for first, second in sides), limit=6)
-    of = plural(len(now.pairs), "pair" if pairs else "system")
-    answers = f"{plural(now.answers, 'answer')} of {plural(annotators, 'annotator')}"
-    lines = [f"{name}: {now.state}; {answers}; {closed} of {of} completed"]
+    n_closed = sum(not pair.is_open for pair in now.pairs)
+    winner_and_loser = [(pair.first, pair.second)[:: pair.decision] for pair in pairs if pair.decision]
+    decisions_text = listed((f"{winner} is better than {loser}" for winner, loser in winner_and_loser), limit=6)
+    total_text = plural(len(now.pairs), "pair" if pairs else "system")
+    answers_text = f"{plural(now.answers, 'answer')} of {plural(n_annotators, 'annotator')}"
+    lines = [f"{study_name}: {now.state}; {answers_text}; {n_closed} of {total_text} completed"]
     if pairs:
-        lines.append(f"{name}: result of the interim analyses: {better or 'no system is better than another'}")
+        lines.append(
+            f"{study_name}: result of the interim analyses: {decisions_text or 'no system is better than another'}"
+        )
     if now.state in (FINISHED, "stopped"):
         lines.append(f"next: custodes leaderboard {path}, together with files of custodes score and custodes judge")
     else:
@@ -248,8 +252,8 @@ def snapshot_of(log: EventLog, *, failing: str) -> Snapshot:
     `failing` is the reason why nothing can be written, or ''.
     """
     state = log.state
-    typical, annotators, last = _typical(state), annotator_of(log), state.last_answer
-    compared, agreed = state.assignments.agreement()
+    typical_seconds, n_annotators, last_answer = _typical(state), annotator_of(log), state.last_answer
+    comparisons_of_worker, agreements_of_worker = state.assignments.agreement()
     return Snapshot(
         **asdict(state.totals),
         plan=state.plan,
@@ -259,18 +263,18 @@ def snapshot_of(log: EventLog, *, failing: str) -> Snapshot:
         annotators=tuple(
             _person(
                 worker,
-                standing(worker.work, state.totals, typical=typical, annotators=annotators),
-                doubled=compared[worker.id],
-                agreed=agreed[worker.id],
+                standing(worker.work, state.totals, typical=typical_seconds, annotators=n_annotators),
+                doubled=comparisons_of_worker[worker.id],
+                agreed=agreements_of_worker[worker.id],
             )
             for worker in state.workers.values()
         ),
         known=frozenset(kind for kind, _ in state.gold.values()),
-        recent=0 if last is None else sum(at >= last - HALF_AN_HOUR for at in state.primaries),
+        recent=0 if last_answer is None else sum(at >= last_answer - HALF_AN_HOUR for at in state.primaries),
         excluded=_excluded(state),
         comments=tuple(reversed(state.comments)),
-        last_answer=last,
-        quiet=None if last is None else max(0.0, log.clock.wall() - last),
+        last_answer=last_answer,
+        quiet=None if last_answer is None else max(0.0, log.clock.wall() - last_answer),
         reach=reach_of(state),
     )
 
@@ -278,16 +282,16 @@ def snapshot_of(log: EventLog, *, failing: str) -> Snapshot:
 def state_name(state: StudyState) -> str:
     """Return the state of a study. A study is finished while all its pairs are closed. If pairs are added, the study is
     open again."""
-    asking = state.assignments.asking
-    is_over = state.control == "open" and asking is not None and not any(asking.is_open)
-    return FINISHED if is_over else state.control
+    engine = state.assignments.asking
+    is_finished = state.control == "open" and engine is not None and not any(engine.is_open)
+    return FINISHED if is_finished else state.control
 
 
 def _excluded(state: StudyState) -> tuple[int, int]:
     """Return the number of answers of excluded annotators in completed interim analyses, and the number of these
     annotators."""
-    votes = [len(worker.votes) for worker in state.workers.values() if worker.excluded and worker.votes]
-    return sum(votes), len(votes)
+    answer_counts = [len(worker.votes) for worker in state.workers.values() if worker.excluded and worker.votes]
+    return sum(answer_counts), len(answer_counts)
 
 
 def _typical(state: StudyState) -> float | None:
@@ -303,29 +307,31 @@ def _pairs(log: EventLog) -> tuple[PairNow, ...]:
         return ()
     engine = assignments.asking
     cursor = base.execute(_PAIRS)
-    columns = [column for column, *_ in cursor.description]
-    pairs = {row[0]: dict(zip(columns[1:-1], row[1:-1], strict=True)) for row in cursor}
-    annotators = Counter(
-        pair for worker in state.workers.values() for pair in {assignments.units[n].pair for n in worker.votes}
+    column_names = [column for column, *_ in cursor.description]
+    fields_of_pair = {row[0]: dict(zip(column_names[1:-1], row[1:-1], strict=True)) for row in cursor}
+    annotators_of_pair = Counter(
+        pair
+        for worker in state.workers.values()
+        for pair in {assignments.units[unit_id].pair for unit_id in worker.votes}
     )
     return tuple(
         PairNow(
-            **pairs[number],
+            **fields_of_pair[pair_id],
             answered=engine.n[k],
             wanted=engine.target[k],
             looks=len(engine.rule.looks) if isinstance(engine, ConcurrentAnnotation) else 0,
             is_open=engine.is_open[k] and state.control != "stopped",
             impossible=assignments.impossible[k],
-            annotators=annotators[k],
+            annotators=annotators_of_pair[k],
         )
-        for k, number in enumerate(assignments.numbers)
+        for k, pair_id in enumerate(assignments.numbers)
     )
 
 
-def _person(worker: Annotator, stands: Standing, *, doubled: int, agreed: int) -> PersonNow:
-    work, name = worker.work, "excluded" if worker.by == "owner" else "blocked"
+def _person(worker: Annotator, computed: Standing, *, doubled: int, agreed: int) -> PersonNow:
+    work, standing_name = worker.work, "excluded" if worker.by == "owner" else "blocked"
     if not worker.excluded:
-        name = "watch" if stands.name == "blocked" else stands.name  # readmitted by the owner
+        standing_name = "watch" if computed.name == "blocked" else computed.name  # readmitted by the owner
     codes = [code for session in worker.sessions for code in session.codes.values()]
     return PersonNow(
         **asdict(work),
@@ -337,7 +343,7 @@ def _person(worker: Annotator, stands: Standing, *, doubled: int, agreed: int) -
         seconds=median(work.times) if work.times else None,
         doubled=doubled,
         agreed=agreed,
-        standing=name,
-        flags=stands.flags,
+        standing=standing_name,
+        flags=computed.flags,
         code=codes[-1] if codes else None,
     )

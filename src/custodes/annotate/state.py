@@ -124,7 +124,7 @@ class StudyState:
         issued = self.issued[row.assignment]
         session = issued.session
         issued.counts, issued.value = intern(row.role), None if row.answer is None else int(row.answer)
-        session.open = [other for other in session.open if other is not issued]
+        session.open = [question for question in session.open if question is not issued]
         session.answered.append(issued)
         session.worker.work.paid += issued.again is None
         self.totals.paid += issued.again is None
@@ -148,7 +148,7 @@ class StudyState:
 
     def _taken_back(self, issued: IssuedQuestion) -> None:
         issued.is_void = True
-        issued.session.answered = [other for other in issued.session.answered if other is not issued]
+        issued.session.answered = [question for question in issued.session.answered if question is not issued]
         self._count(issued, -1)
         if issued.unit is not None:
             self.assignments.take_back(issued)
@@ -186,10 +186,10 @@ class StudyState:
         worker = self.workers[row.worker]
         worker.excluded, worker.by, worker.reason = bool(row.excluded), row.by, row.reason
         if not row.excluded:
-            beside = self.assignments.restore(worker)
-            self.totals.primary -= len(beside)
-            self.totals.second += len(beside)
-            return beside
+            new_second_opinions = self.assignments.restore(worker)
+            self.totals.primary -= len(new_second_opinions)
+            self.totals.second += len(new_second_opinions)
+            return new_second_opinions
         for session in worker.sessions:
             for issued in session.open:
                 if issued.unit is not None:
@@ -237,7 +237,7 @@ class StudyState:
             case "batch":
                 session.batch = session.worker.batches = values["batch"]
                 session.number, session.answered = 0, []
-                session.known = {int(place): kind for place, kind in values["known"].items()}
+                session.known = {int(position): kind for position, kind in values["known"].items()}
             case "qualified":
                 session.worker.qualified = values["passed"]
             case "code":

@@ -209,11 +209,13 @@ def create(path: str | Path, plan: StudyPlan, fill: Callable[[sqlite3.Connection
 
     Raise `OptionError` if the file exists, because existing files are never replaced.
     """
-    place = check_writable(path)
-    if place.exists():
-        raise OptionError(f"{place} exists already, and may contain answers; choose another name, or move the file")
-    with _unfinished(place) as name:
-        with sqlite_errors(place), closing(sqlite3.connect(name, isolation_level=None)) as base:
+    study_path = check_writable(path)
+    if study_path.exists():
+        raise OptionError(
+            f"{study_path} exists already, and may contain answers; choose another name, or move the file"
+        )
+    with _unfinished(study_path) as temporary_path:
+        with sqlite_errors(study_path), closing(sqlite3.connect(temporary_path, isolation_level=None)) as base:
             base.executescript(CREATE_ALL)
             with whole(base):
                 base.execute(
@@ -224,12 +226,12 @@ def create(path: str | Path, plan: StudyPlan, fill: Callable[[sqlite3.Connection
                 base.execute(SET_VERSION)
             base.execute("PRAGMA journal_mode = WAL")
         try:
-            os.link(name, place)  # unlike a rename, it does not replace files
+            os.link(temporary_path, study_path)  # unlike a rename, it does not replace files
         except FileExistsError:
-            raise OptionError(f"{place} exists already, and may contain answers; choose another name") from None
+            raise OptionError(f"{study_path} exists already, and may contain answers; choose another name") from None
         except OSError:  # a file system without links
-            os.rename(name, place)
-    return place
+            os.rename(temporary_path, study_path)
+    return study_path
 
 
 def connect(path: Path, *, durable: bool, reading: bool = False) -> sqlite3.Connection:
@@ -257,21 +259,21 @@ def copy(path: Path, place: Path) -> Path:
     Raise `OptionError` if `place` is a file that is not an earlier copy. Raise `InputError` if the study is damaged, or
     if the earlier copy is being served.
     """
-    with _unfinished(place) as name, ExitStack() as held:
+    with _unfinished(place) as temporary_path, ExitStack() as locks:
         with (
             sqlite_errors(path),
-            closing(connect(path, durable=False, reading=True)) as base,
-            closing(sqlite3.connect(name, isolation_level=None)) as target,
+            closing(connect(path, durable=False, reading=True)) as source_db,
+            closing(sqlite3.connect(temporary_path, isolation_level=None)) as copy_db,
         ):
-            base.backup(target)
-            ((fault,),) = target.execute("PRAGMA quick_check(1)")
-            if fault != "ok":
-                raise sqlite3.DatabaseError(fault.splitlines()[-1])
+            source_db.backup(copy_db)
+            ((check_result,),) = copy_db.execute("PRAGMA quick_check(1)")
+            if check_result != "ok":
+                raise sqlite3.DatabaseError(check_result.splitlines()[-1])
         if place.exists():
-            if place.samefile(path) or _began(place) != _began(name):
+            if place.samefile(path) or _began(place) != _began(temporary_path):
                 raise OptionError(f"{place} exists and is not an earlier copy of this study; choose another name")
-            held.callback(Lock(place).release)
-        os.replace(name, place)
+            locks.callback(Lock(place).release)
+        os.replace(temporary_path, place)
     return place
 
 
@@ -285,36 +287,36 @@ def _began(path: Path) -> object:
 
 
 @contextmanager
-def _unfinished(place: Path) -> Iterator[Path]:
+def _unfinished(path: Path) -> Iterator[Path]:
     """Create a temporary file next to a path, which only its owner can read. Remove the file at the end if it was not
     renamed."""
-    name = place.with_name(f".custodes-{os.urandom(8).hex()}")
-    UNFINISHED.add(str(name))
+    temporary_path = path.with_name(f".custodes-{os.urandom(8).hex()}")
+    UNFINISHED.add(str(temporary_path))
     try:
-        name.touch(mode=0o600)
-        yield name
+        temporary_path.touch(mode=0o600)
+        yield temporary_path
     finally:
-        for left in (name, Path(f"{name}-wal"), Path(f"{name}-shm")):
+        for leftover in (temporary_path, Path(f"{temporary_path}-wal"), Path(f"{temporary_path}-shm")):
             with suppress(OSError):
-                left.unlink()
-        UNFINISHED.discard(str(name))
+                leftover.unlink()
+        UNFINISHED.discard(str(temporary_path))
 
 
 def check(path: str | Path) -> Path:
     """Return the real path of a study file. Raise `InputError` for other files."""
-    place = Path(os.path.realpath(path))
-    way = "create one with custodes annotate new"
+    real_path = Path(os.path.realpath(path))
+    advice = "create one with custodes annotate new"
     try:
-        place.stat()
+        real_path.stat()
     except FileNotFoundError:
-        raise InputError(f"{path}: no such file; {way}") from None
+        raise InputError(f"{path}: no such file; {advice}") from None
     except OSError as problem:
         raise InputError(f"{path}: cannot be read ({problem.strerror})") from None
-    if not os.access(place, os.R_OK):
+    if not os.access(real_path, os.R_OK):
         raise InputError(f"{path}: cannot be read ({os.strerror(EACCES)})")
-    if not is_study(place):
-        raise InputError(f"{path}: not a study file of annotations; {way}")
-    with sqlite_errors(path), closing(connect(place, durable=False, reading=True)) as base:
+    if not is_study(real_path):
+        raise InputError(f"{path}: not a study file of annotations; {advice}")
+    with sqlite_errors(path), closing(connect(real_path, durable=False, reading=True)) as base:
         ((version,),) = base.execute("PRAGMA user_version")
         if version != VERSION:
             raise InputError(
@@ -327,7 +329,7 @@ def check(path: str | Path) -> Path:
             raise sqlite3.DatabaseError("outputs of comparisons are missing")
         if (column := base.execute(NOT_JSON).fetchone()) is not None:
             raise sqlite3.DatabaseError(f"{column[0]} does not hold the expected JSON")
-    return place
+    return real_path
 
 
 @contextmanager

@@ -79,26 +79,28 @@ class StudyMaterial:
             raise InputError(
                 f"{study.name}: there are no texts; give outputs (columns item, system, text, or item and outputs)"
             )
-        chosen = study.selection.get("systems") if systems is None else systems
-        systems_there = tuple(source.texts["system"].unique().sort())
-        selected = select_labels(chosen, systems_there, option="systems", what="system")
+        selection = study.selection.get("systems") if systems is None else systems
+        available_systems = tuple(source.texts["system"].unique().sort())
+        selected = select_labels(selection, available_systems, option="systems", what="system")
         texts = source.texts.filter(pl.col("system").is_in(list(selected)))
-        pictures: dict[tuple[str, str], list[str]] = {}
+        images_of_output: dict[tuple[str, str], list[str]] = {}
         for item, system, image in source.images.select("item", "system", "image").iter_rows():
-            pictures.setdefault((item, system), []).append(image)
+            images_of_output.setdefault((item, system), []).append(image)
         outputs = {
-            (item, system): SystemOutput(text=text, images=tuple(pictures.get((item, system), ())))
+            (item, system): SystemOutput(text=text, images=tuple(images_of_output.get((item, system), ())))
             for item, system, text in texts.select("item", "system", "text").iter_rows()
         }
         labels = texts["item"].unique(maintain_order=True)
-        described = study.items.for_items(labels).select("item", "cluster", "group")
-        facts = {row["item"]: row for row in source.sources.iter_rows(named=True)}
+        item_table = study.items.for_items(labels).select("item", "cluster", "group")
+        source_row_of_item = {row["item"]: row for row in source.sources.iter_rows(named=True)}
         items = []
-        for item, cluster, group in described.iter_rows():
-            row = facts.get(item, {})
-            words = {name: row.get(name, "") for name in ("source", "context", "meta")}
+        for item, cluster, group in item_table.iter_rows():
+            row = source_row_of_item.get(item, {})
+            text_fields = {name: row.get(name, "") for name in ("source", "context", "meta")}
             images, references = (tuple(row.get(name, ())) for name in ("images", "references"))
-            items.append(Item(label=item, cluster=cluster, group=group, images=images, references=references, **words))
+            items.append(
+                Item(label=item, cluster=cluster, group=group, images=images, references=references, **text_fields)
+            )
         return cls(items=tuple(items), systems=tuple(sorted(selected)), outputs=outputs)
 
     def labels(self) -> list[str]:
@@ -107,8 +109,8 @@ class StudyMaterial:
 
     def images(self) -> list[str]:
         """Return the paths of all images of items and outputs."""
-        above = [path for item in self.items for path in item.images]
-        return above + [path for output in self.outputs.values() for path in output.images]
+        item_images = [path for item in self.items for path in item.images]
+        return item_images + [path for output in self.outputs.values() for path in output.images]
 
     def with_images(self, names: Mapping[str, str]) -> StudyMaterial:
         """Return the material with the names under which images are served, instead of their paths."""
@@ -135,31 +137,33 @@ def pairs_of(systems: Sequence[str], pairs: Sequence[Any] | str | None, *, mode:
     >>> pairs_of(["A", "B", "C"], ["A:C"], mode="compare"), pairs_of(["A", "B"], None, mode="rate")
     ([('A', 'C')], [('A', None), ('B', None)])
     """
-    labels_known = sorted(systems)
+    sorted_systems = sorted(systems)
     if mode == "rate":
         if pairs is not None:
             raise OptionError(
                 f"pairs={shown(pairs)} has no effect, because annotators rate single outputs; use systems instead"
             )
-        return [(system, None) for system in labels_known]
-    if len(labels_known) < 2:
+        return [(system, None) for system in sorted_systems]
+    if len(sorted_systems) < 2:
         raise InputError(
-            f"only one system ({', '.join(labels_known)}), but a comparison needs two; add systems, "
+            f"only one system ({', '.join(sorted_systems)}), but a comparison needs two; add systems, "
             'or collect ratings with mode = "rate"'
         )
     if pairs is None:
-        return list(combinations(labels_known, 2))
-    labels = [f"{a}:{b}" for a, b in permutations(labels_known, 2)]
+        return list(combinations(sorted_systems, 2))
+    pair_labels = [f"{a}:{b}" for a, b in permutations(sorted_systems, 2)]
     entries = [pairs] if isinstance(pairs, str) else pairs
-    named = [value_list("pairs", entry, labels=labels) if isinstance(entry, str) else [entry] for entry in entries]
-    return list(dict.fromkeys(_pair(value, labels_known) for values in named for value in values))
+    listed_pairs = [
+        value_list("pairs", entry, labels=pair_labels) if isinstance(entry, str) else [entry] for entry in entries
+    ]
+    return list(dict.fromkeys(_pair(pair, sorted_systems) for entry_pairs in listed_pairs for pair in entry_pairs))
 
 
 def _pair(entry: Any, systems: Sequence[str]) -> Pair:
     names = entry
     if isinstance(entry, str):  # labels may contain colons; use the split that names two systems
-        cuts = [(entry[:at], entry[at + 1 :]) for at, letter in enumerate(entry) if letter == ":"]
-        names = next((cut for cut in cuts if set(cut) <= set(systems)), cuts[0] if cuts else ())
+        splits = [(entry[:index], entry[index + 1 :]) for index, letter in enumerate(entry) if letter == ":"]
+        names = next((split for split in splits if set(split) <= set(systems)), splits[0] if splits else ())
     if not (isinstance(names, list | tuple) and len(names) == 2 and all(isinstance(name, str) for name in names)):
         raise OptionError(f"pairs: {shown(entry)} does not name two systems; write FIRST:SECOND")
     for name in names:
@@ -210,23 +214,27 @@ def medium(path: str) -> Medium:
         raise InputError(
             f"image {shown(path)}: this is an address, but images must be files; download the image and give its path"
         )
-    place = Path(path)
+    file_path = Path(path)
     if "\0" in path:
         raise InputError(f"image {shown(path)}: not a valid file name")
-    check_exists(place)
+    check_exists(file_path)
     try:
-        if not place.is_file():
+        if not file_path.is_file():
             raise InputError(f"image {shown(path)}: no such file")
-        size = place.stat().st_size
+        size = file_path.stat().st_size
         if size > LARGEST:
             raise InputError(
                 f"image {shown(path)}: {size / 2**20:.1f} MiB, but the limit is {LARGEST >> 20} MiB; make it smaller"
             )
-        content = place.read_bytes()
+        content = file_path.read_bytes()
     except OSError as problem:
         raise InputError(f"image {shown(path)}: cannot be read: {problem.strerror}") from None
-    kind, pixels = _remade(content, path)
-    return Medium(name=f"{hashlib.sha256(pixels).hexdigest()}.{kind[1]}", type=kind[0], content=pixels)
+    image_type, encoded = _remade(content, path)
+    return Medium(
+        name=f"{hashlib.sha256(encoded).hexdigest()}.{image_type[1]}",
+        type=image_type[0],
+        content=encoded,
+    )
 
 
 def _remade(content: bytes, path: str) -> tuple[tuple[str, str], bytes]:
@@ -240,15 +248,17 @@ def _remade(content: bytes, path: str) -> tuple[tuple[str, str], bytes]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the size is checked below
             with Image.open(io.BytesIO(content), formats=list(TYPES)) as image:
-                pixels = image.width * image.height * getattr(image, "n_frames", 1)
-                if pixels > PIXELS:
+                n_pixels = image.width * image.height * getattr(image, "n_frames", 1)
+                if n_pixels > PIXELS:
                     raise InputError(
-                        f"image {shown(path)}: {image.width} x {image.height} pixels ({pixels / 1000000.0:.0f} "
+                        f"image {shown(path)}: {image.width} x {image.height} pixels ({n_pixels / 1000000.0:.0f} "
                         f"million in all), but the limit is {PIXELS // 10**6} million; make the image smaller"
                     )
-                name = str(image.format)
-                moves = getattr(image, "is_animated", False)
-                return TYPES[name], _saved(image if moves else ImageOps.exif_transpose(image), name, moves=moves)
+                image_format = str(image.format)
+                is_animated = getattr(image, "is_animated", False)
+                return TYPES[image_format], _saved(
+                    image if is_animated else ImageOps.exif_transpose(image), image_format, is_animated=is_animated
+                )
     except Image.DecompressionBombError:
         raise InputError(
             f"image {shown(path)}: more than {PIXELS // 10**6} million pixels; make the image smaller"
@@ -262,18 +272,20 @@ def _remade(content: bytes, path: str) -> tuple[tuple[str, str], bytes]:
         raise InputError(f"image {shown(path)}: damaged ({why}); save the image again as {allowed}") from None
 
 
-def _saved(image: Image, name: str, *, moves: bool) -> bytes:
+def _saved(image: Image, image_format: str, *, is_animated: bool) -> bytes:
     """Return the pixels as an image file. The image is upright and has no metadata such as place, camera and
     comments."""
     image.load()
-    info: dict[Any, Any] = {key: value for key, value in image.info.items() if key in KEPT}
-    image.info = info
-    options: dict[str, Any] = {"format": name, "exif": b""} if name != "GIF" else {"format": name, "comment": b""}
-    if name == "JPEG":
-        options |= {"quality": 95, "icc_profile": info.get("icc_profile")}
-    if name == "WEBP":
+    kept_metadata: dict[Any, Any] = {key: value for key, value in image.info.items() if key in KEPT}
+    image.info = kept_metadata
+    options: dict[str, Any] = (
+        {"format": image_format, "exif": b""} if image_format != "GIF" else {"format": image_format, "comment": b""}
+    )
+    if image_format == "JPEG":
+        options |= {"quality": 95, "icc_profile": kept_metadata.get("icc_profile")}
+    if image_format == "WEBP":
         options |= {"lossless": True, "xmp": b""}
-    if moves:
+    if is_animated:
         options |= {"save_all": True}
     buffer = io.BytesIO()
     image.save(buffer, **options)
@@ -290,31 +302,31 @@ def metric_signs(
     metric, and `InputError` if the metric has no scores of these outputs.
     """
     aspects = study.aspects
-    chosen = study.select(metrics=metric, aspect=aspect if aspect in aspects else None, one_side=True)
-    if len(chosen.metrics) != 1:
+    metric_study = study.select(metrics=metric, aspect=aspect if aspect in aspects else None, one_side=True)
+    if len(metric_study.metrics) != 1:
         raise OptionError(
-            f"metric={metric!r} selects {len(chosen.metrics)} metrics ({listed(chosen.metrics)}); name one"
+            f"metric={metric!r} selects {len(metric_study.metrics)} metrics ({listed(metric_study.metrics)}); name one"
         )
-    (name,) = chosen.metrics
-    scored = [aspect] if aspect in aspects else list(dict.fromkeys(chosen._rows_of([name])["aspect"]))
-    if len(scored) > 1:
+    (name,) = metric_study.metrics
+    scored_aspects = [aspect] if aspect in aspects else list(dict.fromkeys(metric_study._rows_of([name])["aspect"]))
+    if len(scored_aspects) > 1:
         raise OptionError(
-            f"metric={metric!r} has scores of {len(scored)} aspects ({listed(scored)}), but the "
+            f"metric={metric!r} has scores of {len(scored_aspects)} aspects ({listed(scored_aspects)}), but the "
             "first aspect of the question is not among them; give this aspect one of these names"
         )
-    scores = chosen.ratings.frame.filter(rater=name)["score"].to_numpy()
-    noise = FLOAT_NOISE * float(np.ptp(scores)) if len(scores) else 0.0
-    comparison = all_raters(chosen, scored[0], {"ties": noise})
+    scores = metric_study.ratings.frame.filter(rater=name)["score"].to_numpy()
+    tie_threshold = FLOAT_NOISE * float(np.ptp(scores)) if len(scores) else 0.0
+    comparison = all_raters(metric_study, scored_aspects[0], {"ties": tie_threshold})
     rows = comparison.preferences.of_rater(1)
-    items = label_codes(pl.Series(comparison.items, dtype=pl.String), [item.label for item in material.items])
-    place = {pair: number for number, pair in enumerate(zip(rows.system_a, rows.system_b, strict=True))}
+    column_of_item = label_codes(pl.Series(comparison.items, dtype=pl.String), [item.label for item in material.items])
+    index_of_pair = {pair: pair_index for pair_index, pair in enumerate(zip(rows.system_a, rows.system_b, strict=True))}
     signs = np.full((len(pairs), len(material.items)), ABSENT, dtype=np.int8)
-    for row, (a, second) in zip(signs, pairs, strict=True):
-        b = str(second)  # comparisons have two systems
-        turn = 1 if (a, b) in place else -1
-        number = place.get((a, b) if turn == 1 else (b, a), -1)
-        here = (rows.pair == number) & (items[rows.item] >= 0)
-        row[items[rows.item[here]]] = turn * rows.sign[here]
+    for row, (first, second) in zip(signs, pairs, strict=True):
+        second_name = str(second)  # comparisons have two systems
+        orientation = 1 if (first, second_name) in index_of_pair else -1
+        pair_index = index_of_pair.get((first, second_name) if orientation == 1 else (second_name, first), -1)
+        is_row_of_pair = (rows.pair == pair_index) & (column_of_item[rows.item] >= 0)
+        row[column_of_item[rows.item[is_row_of_pair]]] = orientation * rows.sign[is_row_of_pair]
     if (signs == ABSENT).all():
         raise InputError(f"{study.name}: {name!r} has no scores of these outputs; add the scores")
     return name, signs

@@ -110,18 +110,18 @@ def status(path: str | Path) -> Status:
     >>> status(study).pairs["system_a"].to_list()
     ['Aster', 'Aster', 'Birch']
     """
-    real = study_file.check(path)
-    now = snapshot_of_file(real)
-    ahead = forecast(now)
-    origin = Provenance(
+    study_path = study_file.check(path)
+    snapshot = snapshot_of_file(study_path)
+    study_forecast = forecast(snapshot)
+    provenance = Provenance(
         question="annotate status", study=Path(path).name, digest="", options={}, seed=None, versions=versions()
     )
-    part = Status.part(
-        study=_study(now, ahead),
-        pairs=[_pair(row) for row in now.pairs],
-        persons=[_person(row) for row in now.annotators],
+    status_part = Status.part(
+        study=_study(snapshot, study_forecast),
+        pairs=[_pair(row) for row in snapshot.pairs],
+        persons=[_person(row) for row in snapshot.annotators],
     )
-    return Status.of([part], [*now.notes, *_told(now, ahead)], provenance=origin)
+    return Status.of([status_part], [*snapshot.notes, *_told(snapshot, study_forecast)], provenance=provenance)
 
 
 def snapshot_of_file(path: Path) -> Snapshot:
@@ -132,53 +132,55 @@ def snapshot_of_file(path: Path) -> Snapshot:
             return service.snapshot().result()
 
 
-def _told(now: Snapshot, ahead: Forecast) -> list[Note]:
+def _told(snapshot: Snapshot, study_forecast: Forecast) -> list[Note]:
     """Return notes on comparisons that no annotator could judge, and on a study without new answers."""
-    where = {
-        f"{pair.first} – {pair.second}".removesuffix(" – "): pair.impossible for pair in now.pairs if pair.impossible
+    impossible_of_pair = {
+        f"{pair.first} – {pair.second}".removesuffix(" – "): pair.impossible
+        for pair in snapshot.pairs
+        if pair.impossible
     }
-    total = sum(where.values())
-    named = listed(f"{name} ({n})" for name, n in where.items())
+    n_impossible = sum(impossible_of_pair.values())
+    list_text = listed(f"{name} ({n})" for name, n in impossible_of_pair.items())
     return noted(
         (
             IMPOSSIBLE,
-            total,
-            f"{total} comparisons ended without an answer, because annotators could not judge them: {named}",
+            n_impossible,
+            f"{n_impossible} comparisons ended without an answer, because annotators could not judge them: {list_text}",
         ),
         (
             NOBODY,
-            ahead.stuck == "nobody",
+            study_forecast.stuck == "nobody",
             "there was no answer for a day, so the remaining time cannot be estimated; remind or invite annotators",
         ),
     )
 
 
-def _study(now: Snapshot, ahead: Forecast) -> dict[str, Any]:
-    hours, is_paid = ahead.hours or (None,) * 3, now.plan.money.price > 0
+def _study(snapshot: Snapshot, study_forecast: Forecast) -> dict[str, Any]:
+    hours_range, is_paid = study_forecast.hours or (None,) * 3, snapshot.plan.money.price > 0
     return {
-        "name": now.plan.name,
-        "state": now.state,
-        "invited": len(now.annotators),
-        "began": sum(value.began for value in now.annotators),
-        "answers": now.answers,
-        "paid": now.paid,
-        "refused": now.refused,
-        "spent": ahead.spent if is_paid else None,
-        **_range("to_come", [float(round(value)) for value in ahead.paid]),
-        **_range("cost", ahead.cost if is_paid else (None,) * 3),
-        **_range("hours", hours),
-        "wage": ahead.wage if is_paid else None,
-        "peeked": now.peeked,
+        "name": snapshot.plan.name,
+        "state": snapshot.state,
+        "invited": len(snapshot.annotators),
+        "began": sum(person.began for person in snapshot.annotators),
+        "answers": snapshot.answers,
+        "paid": snapshot.paid,
+        "refused": snapshot.refused,
+        "spent": study_forecast.spent if is_paid else None,
+        **_range("to_come", [float(round(value)) for value in study_forecast.paid]),
+        **_range("cost", study_forecast.cost if is_paid else (None,) * 3),
+        **_range("hours", hours_range),
+        "wage": study_forecast.wage if is_paid else None,
+        "peeked": snapshot.peeked,
     }
 
 
-def _range(name: str, of: Sequence[float | None]) -> dict[str, float | None]:
-    middle, low, high = of
+def _range(name: str, range_values: Sequence[float | None]) -> dict[str, float | None]:
+    middle, low, high = range_values
     return {name: middle, f"{name}_low": low, f"{name}_high": high}
 
 
 def _pair(pair: PairNow) -> dict[str, Any]:
-    better = {1: pair.first, -1: pair.second}.get(pair.decision or 0, "")
+    better_system = {1: pair.first, -1: pair.second}.get(pair.decision or 0, "")
     return {
         "system_a": pair.first,
         "system_b": pair.second,
@@ -187,7 +189,7 @@ def _pair(pair: PairNow) -> dict[str, Any]:
         "wanted": pair.wanted,
         "looks_done": pair.looks_done,
         "looks": pair.looks,
-        "better": better,
+        "better": better_system,
         "n": pair.n,
         "margin": pair.margin,
         "margin_low": pair.low,
@@ -216,8 +218,11 @@ def _person(person: PersonNow) -> dict[str, Any]:
 def notes_of(path: str | Path) -> list[str]:
     """Return the notes from the creation of a study, with reasons: excluded questions, and texts that are displayed as
     plain text."""
-    real = study_file.check(path)
-    with study_file.sqlite_errors(real), closing(study_file.connect(real, durable=False, reading=True)) as base:
+    study_path = study_file.check(path)
+    with (
+        study_file.sqlite_errors(study_path),
+        closing(study_file.connect(study_path, durable=False, reading=True)) as base,
+    ):
         messages = base.execute(
             "SELECT json_extract(json, '$.message') FROM event WHERE kind = 'note' ORDER BY event"
         ).fetchall()

@@ -91,26 +91,26 @@ def digest_of(text: str) -> str:
 
 def _next(log: EventLog, session: Session) -> View:
     """Return the next page: a qualification question, a question of the batch, a break, or the end."""
-    state, worker, annotators = log.state, session.worker, log.state.plan.annotators
-    if worker.qualified is None and annotators.qualification:
-        if worker.work.trained < annotators.qualification:
-            choice = assignment_policy.known(state, session, "qualification", _random(log, session))
-            if choice is not None:
-                return _ask(log, _give(log, session, choice))
-        passed = worker.work.training_right >= annotators.passed
-        log.event("qualified", session=session, passed=passed)
-        if not passed:
+    state, worker, annotator_plan = log.state, session.worker, log.state.plan.annotators
+    if worker.qualified is None and annotator_plan.qualification:
+        if worker.work.trained < annotator_plan.qualification:
+            next_question = assignment_policy.known(state, session, "qualification", _random(log, session))
+            if next_question is not None:
+                return _ask(log, _give(log, session, next_question))
+        has_passed = worker.work.training_right >= annotator_plan.passed
+        log.event("qualified", session=session, passed=has_passed)
+        if not has_passed:
             return _done(log, session, "failed")
     if session.batch == 0:
-        if worker.batches >= annotators.batches:
+        if worker.batches >= annotator_plan.batches:
             return _done(log, session, "finished")
         _begin_batch(log, session)
-    if session.number >= annotators.batch:
-        if worker.batches >= annotators.batches or not _is_open(log):
+    if session.number >= annotator_plan.batch:
+        if worker.batches >= annotator_plan.batches or not _is_open(log):
             return _done(log, session, "finished")
         return Break(answers=worker.work.paid)
-    choice = _choice(log, session) if _is_open(log) else None
-    return _without_question(log, session) if choice is None else _ask(log, _give(log, session, choice))
+    next_question = _choice(log, session) if _is_open(log) else None
+    return _without_question(log, session) if next_question is None else _ask(log, _give(log, session, next_question))
 
 
 def _begin_batch(log: EventLog, session: Session) -> None:
@@ -131,39 +131,39 @@ def _is_open(log: EventLog) -> bool:
 
 def _choice(log: EventLog, session: Session) -> NextQuestion | None:
     state, rng = log.state, _random(log, session)
-    if (kind := session.known.get(session.number + 1)) is not None:
-        choice = assignment_policy.known(state, session, kind, rng)
-        if choice is not None:
-            return choice
-    choice = assignment_policy.real(state, session, rng)
-    if choice is not None or not assignment_policy.has_room_known(state, session.worker):
-        return choice
-    is_held = any(issued.holds for other in state.sessions.values() for issued in other.open)
-    return assignment_policy.known(state, session, "gold", rng) if is_held else None
+    if (control_kind := session.known.get(session.number + 1)) is not None:
+        next_question = assignment_policy.known(state, session, control_kind, rng)
+        if next_question is not None:
+            return next_question
+    next_question = assignment_policy.real(state, session, rng)
+    if next_question is not None or not assignment_policy.has_room_known(state, session.worker):
+        return next_question
+    has_held_question = any(issued.holds for visit in state.sessions.values() for issued in visit.open)
+    return assignment_policy.known(state, session, "gold", rng) if has_held_question else None
 
 
 def _random(log: EventLog, session: Session) -> Random:
     return Random(f"{log.state.plan.seed} {session.id} {log.next}")
 
 
-def _give(log: EventLog, session: Session, choice: NextQuestion) -> IssuedQuestion:
+def _give(log: EventLog, session: Session, next_question: NextQuestion) -> IssuedQuestion:
     log.waiting.pop(session.id, None)
     return _assigned(
         log,
         AssignmentRow(
             assignment=log.next,
             session=session.id,
-            batch=0 if choice.role == "qualification" else session.batch,
+            batch=0 if next_question.role == "qualification" else session.batch,
             number=session.number + 1,
-            unit=None if choice.unit is None else choice.unit.id,
-            gold=choice.gold,
-            role=choice.role,
-            flip=choice.flip,
-            look=choice.look,
+            unit=None if next_question.unit is None else next_question.unit.id,
+            gold=next_question.gold,
+            role=next_question.role,
+            flip=next_question.flip,
+            look=next_question.look,
             again=None,
             at=log.clock.wall(),
-            p_role=choice.p_role,
-            p_pair=choice.p_pair,
+            p_role=next_question.p_role,
+            p_pair=next_question.p_pair,
         ),
     )
 
@@ -180,23 +180,23 @@ def _without_question(log: EventLog, session: Session) -> View:
     """Return the page of an annotator for whom no question is free. The annotator waits if questions may become free
     soon; otherwise the visit ends."""
     if _is_open(log) and _is_anybody_at_work(log, session):
-        now, first = log.clock.steady(), min(log.leases.values(), default=None)
+        now, first_lease_end = log.clock.steady(), min(log.leases.values(), default=None)
         if now - log.waiting.setdefault(session.id, now) < _patience(log, session.worker):
-            left = WAIT if first is None else first - now
-            return Wait(seconds=int(min(WAIT, max(SOONEST, left))))
+            remaining_seconds = WAIT if first_lease_end is None else first_lease_end - now
+            return Wait(seconds=int(min(WAIT, max(SOONEST, remaining_seconds))))
     log.waiting.pop(session.id, None)
-    is_later = _is_open(log) and log.state.plan.annotators.recruit == "links"
-    return replace(_done(log, session, "no-work"), later=is_later)
+    may_return_later = _is_open(log) and log.state.plan.annotators.recruit == "links"
+    return replace(_done(log, session, "no-work"), later=may_return_later)
 
 
 def _is_anybody_at_work(log: EventLog, session: Session) -> bool:
     """Whether another annotator has an open question of any kind. Control questions count, because after a control
     question the annotator continues with questions of the analysis."""
     return any(
-        not issued.expired and not other.worker.excluded
-        for other in log.state.sessions.values()
-        if other is not session
-        for issued in other.open
+        not issued.expired and not visit.worker.excluded
+        for visit in log.state.sessions.values()
+        if visit is not session
+        for issued in visit.open
     )
 
 
@@ -221,14 +221,14 @@ def can_undo(log: EventLog, session: Session, before: IssuedQuestion | None = No
     """Return the question whose answer may be withdrawn, or None. This is the latest answered question of the batch
     (before the question `before`, if given), if its interim analysis is incomplete."""
     assignments = log.state.assignments
-    for issued in sorted(session.answered, key=lambda one: one.number, reverse=True):
+    for issued in sorted(session.answered, key=lambda question: question.number, reverse=True):
         if before is not None and issued.number >= before.number:
             continue
         if issued.unit is None or issued.counts == "second":
             return issued
         unit = assignments.units[issued.unit]
-        stands = assignments.is_present(unit) and (issued.value is not None or not assignments.is_settled(unit))
-        return issued if stands else None
+        is_replaceable = assignments.is_present(unit) and (issued.value is not None or not assignments.is_settled(unit))
+        return issued if is_replaceable else None
     return None
 
 
@@ -250,19 +250,19 @@ def _ask(log: EventLog, issued: IssuedQuestion) -> Ask:
         sides = [Side(html=html, media=tuple(json.loads(images))) for html, images in rows]
     if question.mode == "rate":
         sides = sides[:1]
-    annotators, is_training = state.plan.annotators, issued.role == "qualification"
-    before: dict[str, int] = {}
+    annotator_plan, is_training = state.plan.annotators, issued.role == "qualification"
+    previous_answers: dict[str, int] = {}
     if issued.again is not None:  # the withdrawn answer, in displayed order
         rows = base.execute("SELECT aspect, answer FROM judgment WHERE assignment = ?", (issued.again,))
         sign = -1 if issued.flip else 1
-        before = {aspect: int(answer) * sign for aspect, answer in rows if answer is not None}
+        previous_answers = {aspect: int(answer) * sign for aspect, answer in rows if answer is not None}
     return Ask(
         assignment=issued.id,
         number=issued.number,
-        of=annotators.qualification if is_training else annotators.batch,
+        of=annotator_plan.qualification if is_training else annotator_plan.batch,
         context=context,
         sides=tuple(reversed(sides) if issued.flip else sides),
-        given=before,
+        given=previous_answers,
         can_undo=can_undo(log, issued.session, issued) is not None,
         training=is_training,
     )
@@ -270,17 +270,17 @@ def _ask(log: EventLog, issued: IssuedQuestion) -> Ask:
 
 def _known_sides(context: str, first: str, second: str, images: str) -> list[Side]:
     """Return the context and the outputs of a control question."""
-    media = json.loads(images) if images else {}
-    parts = {"context": context, "first": first, "second": second}
-    return [Side(html=html, media=tuple(media.get(part, ()))) for part, html in parts.items()]
+    images_of_part = json.loads(images) if images else {}
+    html_of_part = {"context": context, "first": first, "second": second}
+    return [Side(html=html, media=tuple(images_of_part.get(part_name, ()))) for part_name, html in html_of_part.items()]
 
 
 def examples_of(base: sqlite3.Connection) -> tuple[Example, ...]:
     """Return the worked examples in the order in which they were given."""
     query = "SELECT expected, why, context, first, second, media FROM gold WHERE kind = 'example' ORDER BY gold"
     examples = []
-    for expected, why, *parts in base.execute(query):
-        context, *sides = _known_sides(*parts)
+    for expected, why, *texts_and_images in base.execute(query):
+        context, *sides = _known_sides(*texts_and_images)
         examples.append(Example(context=context, sides=tuple(sides), expected=expected, why=why))
     return tuple(examples)
 
@@ -335,27 +335,29 @@ def do(log: EventLog, session: Session, act: Act) -> bool:
 
 def _answer(log: EventLog, issued: IssuedQuestion, act: Answer | Skip) -> None:
     """Write an answer or a refusal. A second answer to the same question has no effect."""
-    values = _skipped(log, act) if isinstance(act, Skip) else _values(log, issued, act)
+    aspect_answers = _skipped(log, act) if isinstance(act, Skip) else _values(log, issued, act)
     if issued.counts or issued.is_void:
         return
     now = log.clock.steady()
-    late = issued.unit is not None and log.leases.get(issued.id, now) <= now
-    role, at = _role(log, issued), log.clock.wall()
-    took = max(0.0, at - issued.at)
+    is_expired = issued.unit is not None and log.leases.get(issued.id, now) <= now
+    role, answered_at = _role(log, issued), log.clock.wall()
+    server_seconds = max(0.0, answered_at - issued.at)
     # The visible time that the page measured, at most the time that the server measured; None if invalid.
-    visible = min(act.seconds, took) if act.seconds is not None and act.seconds >= 0 else None
-    is_late = int(late or issued.expired)
+    visible_seconds = min(act.seconds, server_seconds) if act.seconds is not None and act.seconds >= 0 else None
+    is_late = int(is_expired or issued.expired)
     rows = [
-        JudgmentRow(log.next + k, issued.id, aspect, role, value, reason, visible, took, at, is_late)
-        for k, (aspect, value, reason) in enumerate(values)
+        JudgmentRow(
+            log.next + k, issued.id, aspect, role, value, reason, visible_seconds, server_seconds, answered_at, is_late
+        )
+        for k, (aspect, value, reason) in enumerate(aspect_answers)
     ]
     log.leases.pop(issued.id, None)
     log.put(*rows)
     worker = issued.session.worker
     # Only control questions end participation automatically, except for annotators whom the owner readmitted.
-    is_judged = issued.role in ("gold", "attention") and not worker.excluded and worker.by != "owner"
+    may_exclude = issued.role in ("gold", "attention") and not worker.excluded and worker.by != "owner"
     if (
-        is_judged
+        may_exclude
         and standing(worker.work, log.state.totals, typical=None, annotators=annotator_of(log)).name == "blocked"
     ):
         exclude(log, worker, by="rule", reason="known comparisons")
@@ -366,8 +368,10 @@ def _role(log: EventLog, issued: IssuedQuestion) -> str:
     if issued.role != "primary" or issued.unit is None:
         return issued.role
     state = log.state
-    is_free = issued.holds or state.assignments.is_free(state.assignments.units[issued.unit])
-    return "primary" if is_free and state.control != "stopped" and not issued.session.worker.excluded else "second"
+    is_held_or_free = issued.holds or state.assignments.is_free(state.assignments.units[issued.unit])
+    return (
+        "primary" if is_held_or_free and state.control != "stopped" and not issued.session.worker.excluded else "second"
+    )
 
 
 def _skipped(log: EventLog, act: Skip) -> list[tuple[str, float | None, str]]:
@@ -384,8 +388,8 @@ def _values(log: EventLog, issued: IssuedQuestion, act: Answer) -> list[tuple[st
     if missing:
         raise InputError(f"no answer for {listed(missing) or 'the question'}; answer every aspect")
     low, high = question.scale
-    compared = (1, 0, -1) if question.equal else (1, -1)
-    allowed = range(low, high + 1) if question.mode == "rate" else compared
+    preferences = (1, 0, -1) if question.equal else (1, -1)
+    allowed = range(low, high + 1) if question.mode == "rate" else preferences
     values: list[tuple[str, float | None, str]] = []
     for aspect in question.aspects:
         value = act.values[aspect]
@@ -398,8 +402,8 @@ def _values(log: EventLog, issued: IssuedQuestion, act: Answer) -> list[tuple[st
 
 def _undo(log: EventLog, session: Session, before: IssuedQuestion) -> None:
     """Assign the previous question again. Its earlier answer no longer counts."""
-    last = can_undo(log, session, before)
-    if last is None:
+    previous_question = can_undo(log, session, before)
+    if previous_question is None:
         return
     assignments = log.state.assignments
     _assigned(
@@ -407,14 +411,16 @@ def _undo(log: EventLog, session: Session, before: IssuedQuestion) -> None:
         AssignmentRow(
             assignment=log.next,
             session=session.id,
-            batch=last.batch,
-            number=last.number,
-            unit=last.unit,
-            gold=last.gold,
-            role="second" if last.counts == "second" else last.role,
-            flip=last.flip,
-            look=None if last.unit is None else assignments.engine.look[assignments.units[last.unit].pair],
-            again=last.id,
+            batch=previous_question.batch,
+            number=previous_question.number,
+            unit=previous_question.unit,
+            gold=previous_question.gold,
+            role="second" if previous_question.counts == "second" else previous_question.role,
+            flip=previous_question.flip,
+            look=None
+            if previous_question.unit is None
+            else assignments.engine.look[assignments.units[previous_question.unit].pair],
+            again=previous_question.id,
             at=log.clock.wall(),
             p_role=None,
             p_pair=None,

@@ -106,10 +106,10 @@ class Writer:
             self._problem = problem
             _fail(jobs, _busy(problem))
             return
-        done = []
+        results = []
         try:
             for future, act in jobs:
-                done.append((future, self._tried(act)))
+                results.append((future, self._tried(act)))
             self._base.execute("COMMIT")
         except sqlite3.Error as problem:
             self._problem = problem
@@ -124,11 +124,11 @@ class Writer:
                 for job in jobs:
                     self._turn([job])
             return
-        for future, (value, refused) in done:
-            if refused is None:
+        for future, (value, error) in results:
+            if error is None:
                 future.set_result(value)
             else:
-                future.set_exception(refused)
+                future.set_exception(error)
 
     def _still(self) -> sqlite3.Error | None:
         """Return the error that still prevents writing, or None. The test allocates space and rewrites a constant
@@ -162,11 +162,11 @@ class Writer:
     def _tried(self, act: Callable[[], Any]) -> tuple[Any, CustodesError | None]:
         """Return the result of an operation, or the error with which the operation was refused before it changed
         anything."""
-        before = self._base.total_changes
+        n_changes_before = self._base.total_changes
         try:
             return act(), None
         except CustodesError as problem:
-            if self._base.total_changes > before:
+            if self._base.total_changes > n_changes_before:
                 raise AssertionError("refused after something was written") from problem
             return None, problem
 

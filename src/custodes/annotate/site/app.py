@@ -97,20 +97,20 @@ class Site:
             params = arrivals.link_parameters(plan, fields)
         except InputError as problem:
             return HTMLResponse(pages.message("unknown", plan, what=str(problem)), 400)
-        worker = params.pop(plan.annotators.worker_id, "")
-        if plan.annotators.worker_id and not worker:
+        worker_id = params.pop(plan.annotators.worker_id, "")
+        if plan.annotators.worker_id and not worker_id:
             return HTMLResponse(pages.of_arrival(plan, params, path=request.url.path), 422)
         address = request.client.host if request.client else ""
-        token = await asyncio.wrap_future(service.join(external_id=worker, params=params, address=address))
+        token = await asyncio.wrap_future(service.join(external_id=worker_id, params=params, address=address))
         if token is None:
             return HTMLResponse(pages.message("refused", plan), 403)
         return RedirectResponse(f"/s/{token}", 303)
 
     async def show(self, request: Request) -> Response:
         service, view, path = await self._view(request)
-        notice, marks = request.query_params.get("said", ""), "marks" in request.query_params
+        notice, has_marks = request.query_params.get("said", ""), "marks" in request.query_params
         notice = notice if notice in TOLD else ""
-        return HTMLResponse(await self.shown(service, view, path=path, notice=notice, marks=marks))
+        return HTMLResponse(await self.shown(service, view, path=path, notice=notice, marks=has_marks))
 
     async def act(self, request: Request) -> Response:
         fields = await guard.form(request)
@@ -129,16 +129,16 @@ class Site:
             return HTMLResponse(page, 503, {"Retry-After": "5"})
         if view is None:
             raise HTTPException(404)
-        notice, marks = SAID.get(type(act), ""), isinstance(act, Mark)
+        notice, has_marks = SAID.get(type(act), ""), isinstance(act, Mark)
         # Redirect to the page, since reloading the response of a POST would ask for confirmation.
         if request.headers.get("sec-fetch-mode") == "navigate":
-            return RedirectResponse(path + (f"?said={notice}" if notice else "?marks=1" if marks else ""), 303)
-        return HTMLResponse(await self.shown(service, view, path=path, notice=notice, marks=marks))
+            return RedirectResponse(path + (f"?said={notice}" if notice else "?marks=1" if has_marks else ""), 303)
+        return HTMLResponse(await self.shown(service, view, path=path, notice=notice, marks=has_marks))
 
     async def shown(self, service: Service, view: View, *, path: str, notice: str, marks: bool = False) -> str:
         """Render the page of a view. If texts must be compared, the page is rendered in a thread."""
-        page = partial(pages.of_view, service.plan, view, path=path, notice=notice, marks=marks)
-        return await run_in_threadpool(page) if marks else page()
+        render_page = partial(pages.of_view, service.plan, view, path=path, notice=notice, marks=marks)
+        return await run_in_threadpool(render_page) if marks else render_page()
 
     async def seen(self, request: Request) -> Response:
         fields = await guard.form(request)
@@ -158,9 +158,9 @@ class Site:
         for service in self.services.values():
             image = await run_in_threadpool(service.media, request.path_params["name"])
             if image is not None:
-                kind, content = image
+                media_type, content = image
                 headers = {"Cache-Control": "private, max-age=86400, immutable", "Content-Security-Policy": "sandbox"}
-                return Response(content, media_type=kind, headers=headers)
+                return Response(content, media_type=media_type, headers=headers)
         raise HTTPException(404)
 
     async def static(self, request: Request) -> Response:

@@ -39,8 +39,8 @@ def act_of(plan: StudyPlan, fields: Mapping[str, str]) -> Act:
         case "skip" if fields.get("reason") in SKIPPING:
             return Skip(assignment=assignment_of(fields), reason=fields["reason"], seconds=seconds(fields))
         case "comment" if fields.get("text", "").strip():
-            about = assignment_of(fields) if "assignment" in fields else None
-            return Comment(text=fields["text"].strip(), assignment=about)
+            assignment_id = assignment_of(fields) if "assignment" in fields else None
+            return Comment(text=fields["text"].strip(), assignment=assignment_id)
         case "answer":
             return _answer(plan, fields)
     raise UnreadError("unread")
@@ -50,26 +50,26 @@ def _answer(plan: StudyPlan, fields: Mapping[str, str]) -> Answer:
     question = plan.question
     low, high = (-1, 1) if question.mode == "compare" else question.scale
     may_be_bad = question.mode == "compare" and question.equal and question.both_bad
-    values, bad = {}, may_be_bad and "both_bad" in fields
-    for place, aspect in enumerate(question.aspects):
-        text = fields.get(f"v{place}", "")
+    values, is_both_bad = {}, may_be_bad and "both_bad" in fields
+    for index, aspect in enumerate(question.aspects):
+        text = fields.get(f"v{index}", "")
         if not text:
             raise UnreadError("unfilled")
         if text == BOTH_BAD and may_be_bad:
-            bad, text = True, "0"
+            is_both_bad, text = True, "0"
         value = _whole(text)
         if not low <= value <= high or (question.mode == "compare" and value == 0 and not question.equal):
             raise UnreadError("unread")
         values[aspect] = value
-    return Answer(assignment=assignment_of(fields), values=values, seconds=seconds(fields), both_bad=bad)
+    return Answer(assignment=assignment_of(fields), values=values, seconds=seconds(fields), both_bad=is_both_bad)
 
 
 def assignment_of(fields: Mapping[str, str]) -> int:
     """Return the assignment number of a form. Raise `UnreadError` if the form has no valid number."""
-    value = _whole(fields.get("assignment", ""))
-    if not 0 <= value < 2**63:
+    assignment_id = _whole(fields.get("assignment", ""))
+    if not 0 <= assignment_id < 2**63:
         raise UnreadError("unread")
-    return value
+    return assignment_id
 
 
 def _whole(text: str) -> int:
@@ -85,7 +85,7 @@ _DIGITS = 20
 def seconds(fields: Mapping[str, str]) -> float | None:
     """Return the seconds for which the question was visible, or None if the page did not measure them."""
     try:
-        value = float(fields.get("seconds", ""))
+        visible_seconds = float(fields.get("seconds", ""))
     except ValueError:
         return None
-    return value if math.isfinite(value) and value >= 0 else None
+    return visible_seconds if math.isfinite(visible_seconds) and visible_seconds >= 0 else None

@@ -107,27 +107,27 @@ class Watch:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        began, status, is_refused = time.perf_counter(), 0, False
+        started_at, status, is_refused = time.perf_counter(), 0, False
 
         async def watched(message: Message) -> None:
             nonlocal status, is_refused
             if message["type"] == "http.response.start":
                 status = message["status"]
-                if _is_guess(scope, status) and self.guesses.is_full(_address(scope), began):
+                if _is_guess(scope, status) and self.guesses.is_full(_address(scope), started_at):
                     status, is_refused = 429, True
                     await HTMLResponse(pages.of_error(429), 429, {"Retry-After": "60"})(scope, receive, send)
                 elif _is_guess(scope, status):
-                    self.guesses.add(_address(scope), began)
+                    self.guesses.add(_address(scope), started_at)
             if not is_refused:
                 await send(message)
 
         try:
             await self.app(scope, receive, watched)
         finally:
-            name = getattr(scope.get("endpoint"), "__name__", "nothing")
+            page_name = getattr(scope.get("endpoint"), "__name__", "nothing")
             # Clients may send any word as the method.
             method = scope["method"] if scope["method"] in ("GET", "HEAD", "POST") else "OTHER"
-            LOG.info("%s %s %d %.0f ms", method, name, status, 1000 * (time.perf_counter() - began))
+            LOG.info("%s %s %d %.0f ms", method, page_name, status, 1000 * (time.perf_counter() - started_at))
 
 
 def is_own(request: Request, public_url: str) -> bool:
@@ -140,14 +140,14 @@ def is_own(request: Request, public_url: str) -> bool:
     if site is not None:
         return site == "same-origin"
     origin = urlsplit(request.headers.get("origin", ""))
-    ours = urlsplit(public_url or str(request.base_url))
-    return bool(origin.netloc) and (origin.scheme, origin.netloc) == (ours.scheme, ours.netloc)
+    own_url = urlsplit(public_url or str(request.base_url))
+    return bool(origin.netloc) and (origin.scheme, origin.netloc) == (own_url.scheme, own_url.netloc)
 
 
 def is_foreign(request: Request, public_url: str) -> bool:
     """Whether a browser reports that a form comes from another site. Programs that are not browsers report nothing."""
-    tells = "sec-fetch-site" in request.headers or "origin" in request.headers
-    return tells and not is_own(request, public_url)
+    has_origin_header = "sec-fetch-site" in request.headers or "origin" in request.headers
+    return has_origin_header and not is_own(request, public_url)
 
 
 def _is_guess(scope: Scope, status: int) -> bool:

@@ -116,11 +116,11 @@ def _replanned(plan: StudyPlan, fields: Mapping[str, str]) -> StudyPlan:
     cap = _number("cap", fields.get("cap", str(plan.annotators.cap)), such_as=0.25)
     if not 0 <= price < 1e6:
         raise OptionError(f"price {price:g} is not allowed; give a number from 0 to below 1000000")
-    most, budget = whole("most", fields.get("most", "")), fields.get("budget", "").strip()
+    max_annotators, budget = whole("most", fields.get("most", "")), fields.get("budget", "").strip()
     return msgspec.structs.replace(
         plan,
         money=msgspec.structs.replace(plan.money, price=price),
-        annotators=msgspec.structs.replace(plan.annotators, most=most, cap=cap),
+        annotators=msgspec.structs.replace(plan.annotators, most=max_annotators, cap=cap),
         stopping=msgspec.structs.replace(
             plan.stopping, budget=whole("budget", budget) if budget else plan.stopping.budget
         ),
@@ -145,7 +145,7 @@ def routes(services: Mapping[str, Service], *, owner_key: str, public_url: str, 
     """Return the routes of the pages under `/admin`. A visitor signs in with `owner_key`, which works only once. After
     that, a cookie signed with `secret` identifies the visitor."""
     owner = Owner(services, owner_key=owner_key, public_url=public_url)
-    cookie = Middleware(
+    session_middleware = Middleware(
         SessionMiddleware,
         secret_key=secret,
         session_cookie=COOKIE,
@@ -168,7 +168,13 @@ def routes(services: Mapping[str, Service], *, owner_key: str, public_url: str, 
         ("/admin/{study}/{what}", owner.do, "POST"),
     ]
     return [
-        Route(path, owner.guarded(handler), methods=[method], middleware=[cookie], name=f"owner_{handler.__name__}")
+        Route(
+            path,
+            owner.guarded(handler),
+            methods=[method],
+            middleware=[session_middleware],
+            name=f"owner_{handler.__name__}",
+        )
         for path, handler, method in handlers
     ]
 
@@ -186,7 +192,7 @@ class Owner:
         """Restrict a handler to signed-in users. A POST request must come from the owner's pages."""
 
         @wraps(handler)
-        async def inner(request: Request) -> Response:
+        async def check_then_handle(request: Request) -> Response:
             if request.method == "POST" and not guard.is_own(request, self.public_url):
                 raise HTTPException(403)
             if request.method == "GET" and "key" in request.query_params and (response := self._sign_in(request)):
@@ -201,18 +207,18 @@ class Owner:
                     return await self._study(request, status=status, problem=str(problem))
                 return owner_formats.page("owner/problem.html", status=status, problem=str(problem))
 
-        return inner
+        return check_then_handle
 
     def _sign_in(self, request: Request) -> Response | None:
         """Sign in with a key, which cannot be used again. Return None for a wrong key. `guard.Watch` counts wrong
         keys."""
-        digest = digest_of(request.query_params["key"])
-        if digest not in self._keys:
+        key_digest = digest_of(request.query_params["key"])
+        if key_digest not in self._keys:
             return None
-        self._keys.discard(digest)
-        name = secrets.token_urlsafe(16)
-        self._signed_in_now.add(name)
-        request.session["owner"] = name
+        self._keys.discard(key_digest)
+        session_id = secrets.token_urlsafe(16)
+        self._signed_in_now.add(session_id)
+        request.session["owner"] = session_id
         if request.headers.get("sec-fetch-site") in ("cross-site", "same-site"):
             # The browser would not send the new cookie after a redirect that started on another site.
             return owner_formats.page("owner/continue.html")
@@ -220,8 +226,10 @@ class Owner:
 
     async def studies(self, request: Request) -> Response:
         """Display all studies."""
-        now = {name: await asyncio.wrap_future(service.snapshot()) for name, service in self.services.items()}
-        return owner_formats.page("owner/studies.html", studies=now)
+        snapshot_of_study = {
+            name: await asyncio.wrap_future(service.snapshot()) for name, service in self.services.items()
+        }
+        return owner_formats.page("owner/studies.html", studies=snapshot_of_study)
 
     async def new_key(self, request: Request) -> Response:
         """Display another sign-in link, which works only once, for another browser or a colleague."""
@@ -240,48 +248,48 @@ class Owner:
         confirmation = owner_formats.CONFIRMATIONS.get(request.query_params.get("said", ""), "")
         return await self._study(request, said=confirmation)
 
-    async def _study(self, request: Request, status: int = 200, **more: Any) -> HTMLResponse:
+    async def _study(self, request: Request, status: int = 200, **page_values: Any) -> HTMLResponse:
         name, service = self._find(request)
-        now: Snapshot = await asyncio.wrap_future(service.snapshot())
-        ahead = await run_in_threadpool(forecast, now)
+        snapshot: Snapshot = await asyncio.wrap_future(service.snapshot())
+        study_forecast = await run_in_threadpool(forecast, snapshot)
         return await run_in_threadpool(  # a thousand annotators take a tenth of a second
             owner_formats.page,
             "owner/study.html",
             status=status,
-            **{"said": "", "problem": "", "peeked": None} | more,
+            **{"said": "", "problem": "", "peeked": None} | page_values,
             name=name,
             file=service.path.name,
-            now=now,
-            ahead=ahead,
-            join=None if now.plan.annotators.recruit == "links" else f"{self._base(request)}/j/{name}",
+            now=snapshot,
+            ahead=study_forecast,
+            join=None if snapshot.plan.annotators.recruit == "links" else f"{self._base(request)}/j/{name}",
         )
 
     async def person(self, request: Request) -> Response:
         """Display the answers of one annotator. The page names the displayed side and never the system, so that results
         cannot influence when the owner stops the study."""
         name, service = self._find(request)
-        now: Snapshot = await asyncio.wrap_future(service.snapshot())
+        snapshot: Snapshot = await asyncio.wrap_future(service.snapshot())
         label = request.path_params["label"]
-        person = next((one for one in now.annotators if one.label == label), None)
+        person = next((annotator for annotator in snapshot.annotators if annotator.label == label), None)
         if person is None:
             raise HTTPException(404)
         rows = await rows_of(service.path, _ANSWERS, label)
-        return owner_formats.page("owner/person.html", name=name, now=now, person=person, rows=rows)
+        return owner_formats.page("owner/person.html", name=name, now=snapshot, person=person, rows=rows)
 
     async def questions(self, request: Request) -> Response:
         """Display the questions that at least one annotator could not judge, and the comments of annotators."""
         name, service = self._find(request)
-        rows, comments = await rows_of(service.path, _TROUBLED), await rows_of(service.path, _COMMENTS)
-        return owner_formats.page("owner/questions.html", name=name, rows=rows, comments=comments)
+        refused_rows, comments = await rows_of(service.path, _TROUBLED), await rows_of(service.path, _COMMENTS)
+        return owner_formats.page("owner/questions.html", name=name, rows=refused_rows, comments=comments)
 
     async def do(self, request: Request) -> Response:
         """Perform an action that changes a study. Each action is recorded in the study file."""
         name, service = self._find(request)
         what, fields = request.path_params["what"], await guard.form(request)
         if what == "invite":
-            annotators = whole("annotators", fields.get("annotators", ""), most=INVITED)
-            tokens = await asyncio.wrap_future(service.invite(annotators))
-            links = [(label, f"{self._base(request)}/s/{token}") for label, token in tokens]
+            n_annotators = whole("annotators", fields.get("annotators", ""), most=INVITED)
+            labels_and_tokens = await asyncio.wrap_future(service.invite(n_annotators))
+            links = [(label, f"{self._base(request)}/s/{token}") for label, token in labels_and_tokens]
             return owner_formats.page("owner/invited.html", name=name, links=links)
         if what == "peek":
             if service.plan.question.mode == "rate":
@@ -289,13 +297,15 @@ class Owner:
                     "there are no running results, because annotators rate outputs and do not compare pairs"
                 )
             await asyncio.wrap_future(service.peek())
-            rows = await rows_of(service.path, _RUNNING, service.plan.question.aspects[0], most=-1)
-            outcomes = {(row["system_a"], row["system_b"]): (row["wins"], row["ties"], row["losses"]) for row in rows}
+            running_rows = await rows_of(service.path, _RUNNING, service.plan.question.aspects[0], most=-1)
+            outcomes = {
+                (row["system_a"], row["system_b"]): (row["wins"], row["ties"], row["losses"]) for row in running_rows
+            }
             return await self._study(request, peeked=outcomes)
-        done = act_of(what, service, fields)
-        if done is None:
+        action_result = act_of(what, service, fields)
+        if action_result is None:
             raise HTTPException(404)
-        await asyncio.wrap_future(done)
+        await asyncio.wrap_future(action_result)
         return RedirectResponse(f"/admin/{name}?said={what}", 303)
 
     async def export(self, request: Request) -> Response:
@@ -322,8 +332,8 @@ class Owner:
     async def codes(self, request: Request) -> Response:
         """Send a CSV file with the annotators and their completion codes, for payment."""
         name, service = self._find(request)
-        now: Snapshot = await asyncio.wrap_future(service.snapshot())
-        return codes(name, now.annotators)
+        snapshot: Snapshot = await asyncio.wrap_future(service.snapshot())
+        return codes(name, snapshot.annotators)
 
     def _find(self, request: Request) -> tuple[str, Service]:
         name = request.path_params["study"]

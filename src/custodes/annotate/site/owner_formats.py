@@ -165,15 +165,15 @@ def zipped(export: Callable[[Path, Path], object], study: Path, folder: Path) ->
     return Path(shutil.make_archive(str(folder), "zip", root_dir=folder.parent, base_dir=folder.name))
 
 
-def reported(study: Path, place: Path) -> Path:
+def reported(study: Path, report_path: Path) -> Path:
     """Write the report of a study as one HTML file and return the path of the file. Raise `InputError` if the report
     could not be created."""
-    command = [sys.executable, "-m", "custodes", "report", str(study), "-o", str(place), "--quiet"]
+    command = [sys.executable, "-m", "custodes", "report", str(study), "-o", str(report_path), "--quiet"]
     process = subprocess.run(command, capture_output=True, encoding="utf-8", errors="replace", check=False)
-    if not place.exists():
-        *_, last = ["the report could not be created", *process.stderr.splitlines()]
-        raise InputError(last.removeprefix("custodes: "))
-    return place
+    if not report_path.exists():
+        *_, last_line = ["the report could not be created", *process.stderr.splitlines()]
+        raise InputError(last_line.removeprefix("custodes: "))
+    return report_path
 
 
 def file_name(name: str) -> str:
@@ -201,7 +201,9 @@ def codes(name: str, annotators: Sequence[PersonNow]) -> Response:
 
     from custodes.data.writing import table_bytes
 
-    frame = pl.DataFrame({column: [getattr(one, field) for one in annotators] for column, field in PAID.items()})
+    frame = pl.DataFrame(
+        {column: [getattr(annotator, field) for annotator in annotators] for column, field in PAID.items()}
+    )
     content = table_bytes(frame, "codes.csv", quote_formulas=True)
     headers = {"Content-Disposition": f'attachment; filename="{file_name(name)}-codes.csv"'}
     return Response(content, media_type="text/csv; charset=utf-8", headers=headers)

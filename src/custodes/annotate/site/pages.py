@@ -36,20 +36,26 @@ def marked(first: Side, second: Side) -> tuple[Side, Side] | None:
     ['<p>a <mark>b</mark></p>', '<p>a <em><mark>c</mark></em></p>']
     """
     sides = first, second
-    tokens = [_TOKENS.findall(side.html) for side in sides]
-    places = [
-        [at for at, part in enumerate(parts) if not part.startswith("<") and not part.isspace()] for parts in tokens
+    tokens_of_side = [_TOKENS.findall(side.html) for side in sides]
+    word_positions = [
+        [position for position, token in enumerate(tokens) if not token.startswith("<") and not token.isspace()]
+        for tokens in tokens_of_side
     ]
-    if max(map(len, places)) > LONGEST_COMPARED:
+    if max(map(len, word_positions)) > LONGEST_COMPARED:
         return None
-    one, two = ([parts[at] for at in words] for parts, words in zip(tokens, places, strict=True))
-    blocks = SequenceMatcher(None, one, two).get_matching_blocks()
-    for side, begin in enumerate([[block.a for block in blocks], [block.b for block in blocks]]):
-        common = {at + k for at, block in zip(begin, blocks, strict=True) for k in range(block.size)}
-        for k, at in enumerate(places[side]):
-            if k not in common:
-                tokens[side][at] = f"<mark>{tokens[side][at]}</mark>"
-    return replace(first, html="".join(tokens[0])), replace(second, html="".join(tokens[1]))
+    first_words, second_words = (
+        [tokens[position] for position in positions]
+        for tokens, positions in zip(tokens_of_side, word_positions, strict=True)
+    )
+    blocks = SequenceMatcher(None, first_words, second_words).get_matching_blocks()
+    for side, block_starts in enumerate([[block.a for block in blocks], [block.b for block in blocks]]):
+        common_words = {
+            position + k for position, block in zip(block_starts, blocks, strict=True) for k in range(block.size)
+        }
+        for k, position in enumerate(word_positions[side]):
+            if k not in common_words:
+                tokens_of_side[side][position] = f"<mark>{tokens_of_side[side][position]}</mark>"
+    return replace(first, html="".join(tokens_of_side[0])), replace(second, html="".join(tokens_of_side[1]))
 
 
 HERE = Path(__file__).parent
@@ -96,7 +102,9 @@ class Static:
 def static() -> dict[str, Static]:
     """Return the files of the folder `static` by public name. The public name contains a hash of the content."""
     files = sorted(path for path in (HERE / "static").iterdir() if path.is_file())
-    return {f"{p.stem}.{hashlib.sha256(p.read_bytes()).hexdigest()[:12]}{p.suffix}": Static(p) for p in files}
+    return {
+        f"{path.stem}.{hashlib.sha256(path.read_bytes()).hexdigest()[:12]}{path.suffix}": Static(path) for path in files
+    }
 
 
 @cache
@@ -111,8 +119,8 @@ def environment() -> Any:
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
-    sent = {file.path.name: name for name, file in static().items()}
-    templates.globals |= {"static": sent.__getitem__}
+    public_name_of_file = {file.path.name: name for name, file in static().items()}
+    templates.globals |= {"static": public_name_of_file.__getitem__}
     templates.filters |= {"prose": prose}
     return templates
 
@@ -131,40 +139,40 @@ def prose(text: str) -> Any:
 
 def render(template: str, *, plan: StudyPlan | None = None, notice: str = "", **values: Any) -> str:
     """Render a template with the words of the plan's language. `notice` is the key of a message to display."""
-    w = ENGLISH if plan is None else words(plan.texts.language, plan.question.noun)
-    lang = "en" if plan is None else plan.texts.language
+    phrases = ENGLISH if plan is None else words(plan.texts.language, plan.question.noun)
+    language = "en" if plan is None else plan.texts.language
     page = environment().get_template(template)
-    return str(page.render(w=w, plan=plan, lang=lang, notice=w.get(notice, ""), **values))
+    return str(page.render(w=phrases, plan=plan, lang=language, notice=phrases.get(notice, ""), **values))
 
 
 def of_view(plan: StudyPlan, view: View, *, path: str, notice: str = "", marks: bool = False) -> str:
     """Render the current page of a session, whose address is `path`. If `marks` is true and the plan allows it,
     differing words are highlighted."""
-    values: dict[str, Any] = {"view": view, "path": path, "refresh": None}
+    template_values: dict[str, Any] = {"view": view, "path": path, "refresh": None}
     if isinstance(view, Ask):
-        may = plan.texts.differences and len(view.sides) == 2
-        sides = marked(*view.sides) if may and marks else None
+        may_mark = plan.texts.differences and len(view.sides) == 2
+        sides = marked(*view.sides) if may_mark and marks else None
         if sides is not None:
-            values["view"] = replace(view, sides=sides)
-        elif may and marks:
+            template_values["view"] = replace(view, sides=sides)
+        elif may_mark and marks:
             notice = "too_long"
-        values |= {
+        template_values |= {
             "choices": choices_of(plan),
             "reasons": SKIPPING,
             "longest": LONGEST_COMMENT,
             "marked": sides is not None,
-            "may_mark": may,
+            "may_mark": may_mark,
         }
     elif isinstance(view, Instructions):
-        values |= {"examples": view.examples, "answer": answer_of(plan)}
+        template_values |= {"examples": view.examples, "answer": answer_of(plan)}
     elif isinstance(view, Wait):
-        values["refresh"] = max(view.seconds, 1)
+        template_values["refresh"] = max(view.seconds, 1)
     elif isinstance(view, Paused):
-        values["refresh"] = PAUSED
+        template_values["refresh"] = PAUSED
     elif isinstance(view, Done):
         code = arrivals.code_of(plan, view.why, view.code)
-        values |= {"code": code, "link": arrivals.return_link(plan, code)}
-    return render(TEMPLATES[type(view)], plan=plan, notice=notice, **values)
+        template_values |= {"code": code, "link": arrivals.return_link(plan, code)}
+    return render(TEMPLATES[type(view)], plan=plan, notice=notice, **template_values)
 
 
 def of_help(plan: StudyPlan, examples: tuple[Example, ...], *, path: str) -> str:
@@ -199,22 +207,25 @@ def of_error(status: int) -> str:
 def choices_of(plan: StudyPlan) -> tuple[AnswerButton, ...]:
     """Return the answer buttons of an aspect, from left to right. The result is empty if the answer is typed as a
     number."""
-    question, w = plan.question, words(plan.texts.language, plan.question.noun)
+    question, phrases = plan.question, words(plan.texts.language, plan.question.noun)
     if question.mode == "compare":
-        buttons = [AnswerButton("1", w["first_better"], ("1", "ArrowLeft"), "←")]
+        buttons = [AnswerButton("1", phrases["first_better"], ("1", "ArrowLeft"), "←")]
         if question.equal:
-            buttons.append(AnswerButton("0", w["equally_good" if question.both_bad else "equal"], ("0",), "0"))
+            buttons.append(AnswerButton("0", phrases["equally_good" if question.both_bad else "equal"], ("0",), "0"))
         # With several aspects, one checkbox below the aspects applies to all of them.
         if question.equal and question.both_bad and len(question.aspects) == 1:
-            buttons.append(AnswerButton(BOTH_BAD, w["both_bad"], ("b",), "b"))
-        return (*buttons, AnswerButton("-1", w["second_better"], ("2", "ArrowRight"), "→"))
+            buttons.append(AnswerButton(BOTH_BAD, phrases["both_bad"], ("b",), "b"))
+        return (*buttons, AnswerButton("-1", phrases["second_better"], ("2", "ArrowRight"), "→"))
     low, high = question.scale
     if high - low >= BUTTONS:
         return ()
     points = range(low, high + 1)
-    labels = dict(zip(points, question.labels, strict=True)) if len(question.labels) == len(points) else {}
+    label_of_point = dict(zip(points, question.labels, strict=True)) if len(question.labels) == len(points) else {}
     return tuple(
-        AnswerButton(str(p), str(p), (str(p),) if 0 <= p <= 9 else (), label=labels.get(p, "")) for p in points
+        AnswerButton(
+            str(point), str(point), (str(point),) if 0 <= point <= 9 else (), label=label_of_point.get(point, "")
+        )
+        for point in points
     )
 
 
@@ -222,5 +233,5 @@ def answer_of(plan: StudyPlan) -> dict[int, str]:
     """Return the displayed text of every answer that can be the correct answer of an example."""
     if plan.question.mode == "rate":
         return {value: str(value) for value in range(plan.question.scale[0], plan.question.scale[1] + 1)}
-    w = words(plan.texts.language, plan.question.noun)
-    return {1: w["first_better"], 0: w["equal"], -1: w["second_better"]}
+    phrases = words(plan.texts.language, plan.question.noun)
+    return {1: phrases["first_better"], 0: phrases["equal"], -1: phrases["second_better"]}

@@ -50,19 +50,25 @@ def completed(plan: StudyPlan) -> StudyPlan:
     text = plan.question.text or words(plan.texts.language)[f"question_{plan.question.mode}"]
     question = msgspec.structs.replace(plan.question, text=text, noun=plan.question.noun or noun_of(text))
     plan = msgspec.structs.replace(plan, question=question)
-    texts, values = plan.texts, placeholders(plan)
-    usual = {
+    texts, value_of_placeholder = plan.texts, placeholders(plan)
+    default_templates = {
         "instructions": "rate" if plan.question.mode == "rate" else "compare",
         "consent": "consent",
         "thanks": "thanks",
     }
-    named = {key: getattr(texts, key).strip() or name for key, name in usual.items()}
-    whole = {
-        key: template(name, texts.language) if name in TEMPLATES else getattr(texts, key) for key, name in named.items()
+    template_or_text = {
+        key: getattr(texts, key).strip() or template_name for key, template_name in default_templates.items()
+    }
+    full_texts = {
+        key: template(template_name, texts.language) if template_name in TEMPLATES else getattr(texts, key)
+        for key, template_name in template_or_text.items()
     }
     # Braces without a known placeholder stay as they are.
-    filled = {key: PLACEHOLDER.sub(lambda match: values.get(match[1], match[0]), text) for key, text in whole.items()}
-    return msgspec.structs.replace(plan, texts=msgspec.structs.replace(texts, **filled))
+    filled_texts = {
+        key: PLACEHOLDER.sub(lambda match: value_of_placeholder.get(match[1], match[0]), text)
+        for key, text in full_texts.items()
+    }
+    return msgspec.structs.replace(plan, texts=msgspec.structs.replace(texts, **filled_texts))
 
 
 def placeholders(plan: StudyPlan) -> dict[str, str]:
@@ -71,24 +77,26 @@ def placeholders(plan: StudyPlan) -> dict[str, str]:
     >>> sorted(placeholders(StudyPlan()))
     ['batch', 'batches', 'checks', 'contact', 'identity', 'least', 'most', 'name', 'noun', 'pay', 'question', 'title']
     """
-    annotators, money, w = plan.annotators, plan.money, words(plan.texts.language)
-    checks = [w["qualification"].format(number=annotators.qualification, passed=annotators.passed)] * bool(
-        annotators.qualification
+    annotator_plan, money, phrases = plan.annotators, plan.money, words(plan.texts.language)
+    check_sentences = [
+        phrases["qualification"].format(number=annotator_plan.qualification, passed=annotator_plan.passed)
+    ] * bool(annotator_plan.qualification)
+    check_sentences += [phrases["checks"]] * bool(annotator_plan.attention or annotator_plan.gold_every)
+    answer_price, batch_price = (
+        f"{price:.2f} {money.currency}" for price in (money.price, money.price * annotator_plan.batch)
     )
-    checks += [w["checks"]] * bool(annotators.attention or annotators.gold_every)
-    answer, batch = (f"{price:.2f} {money.currency}" for price in (money.price, money.price * annotators.batch))
-    noun = plan.question.noun or w["noun"]
+    noun = plan.question.noun or phrases["noun"]
     return {
         "question": plan.question.text,
         "noun": noun,
         "name": noun[:1].upper() + noun[1:],
         "title": plan.texts.title or plan.name,
-        "batch": str(annotators.batch),
-        "batches": str(annotators.batches),
+        "batch": str(annotator_plan.batch),
+        "batches": str(annotator_plan.batches),
         "least": str(plan.question.scale[0]),
         "most": str(plan.question.scale[1]),
-        "contact": plan.texts.contact or w["no_contact"],
-        "checks": " ".join(checks),
-        "identity": w["identity_worker_id" if annotators.worker_id else f"identity_{annotators.recruit}"],
-        "pay": w["pay"].format(answer=answer, batch=batch) if money.price else w["no_pay"],
+        "contact": plan.texts.contact or phrases["no_contact"],
+        "checks": " ".join(check_sentences),
+        "identity": phrases["identity_worker_id" if annotator_plan.worker_id else f"identity_{annotator_plan.recruit}"],
+        "pay": phrases["pay"].format(answer=answer_price, batch=batch_price) if money.price else phrases["no_pay"],
     }

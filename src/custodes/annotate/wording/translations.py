@@ -328,5 +328,5 @@ def words(language: str, noun: str = "") -> Mapping[str, str]:
     texts = LANGUAGES.get(language.partition("-")[0].lower(), ENGLISH)
     if not noun:
         return texts
-    name = (noun[:1].upper() + noun[1:]).replace("{", "{{").replace("}", "}}")
-    return {**texts, **{key: texts[key].replace(texts["the_response"], name) for key in NAMED}}
+    capitalized_noun = (noun[:1].upper() + noun[1:]).replace("{", "{{").replace("}", "}}")
+    return {**texts, **{key: texts[key].replace(texts["the_response"], capitalized_noun) for key in NAMED}}
