@@ -156,10 +156,11 @@ def influence(statistic: Callable[[Floats], Floats], counts: NDArray[Any]) -> Fl
 def design_effect(statistic: Callable[[Floats], Floats], rows: ClusterRows) -> DesignEffect:
     """Design effect of a statistic of tables (..., cells) whose counts are sums over clusters: (tables,).
 
-    A table has 3 cells (one rater) or 15 cells, as in rows of `Counts`. The sum of squares over clusters is multiplied
-    by C / (C - 1), since the mean was subtracted. C is the effective number of clusters: each cluster is weighted by
-    its expected contribution to the variance, which depends on its number of items and on their similarity. With one
-    very large cluster, C is near 1. The design effect is NaN without ratings.
+    A table has 3 cells (wins, ties and losses of one rater) or 15 cells (the fields of `Counts` in their order: 9 + 3 +
+    3). The sum of squares over clusters is multiplied by C / (C - 1), since the mean was subtracted. C is the effective
+    number of clusters: each cluster is weighted by its expected contribution to the variance, which depends on its
+    number of items and on their similarity. With one very large cluster, C is near 1. The design effect is NaN without
+    ratings.
 
     >>> table = np.zeros(20, dtype=int)
     >>> rows = cluster_rows(table, np.repeat([0, 2, 0, 2], 5), np.repeat(np.arange(4), 5), width=3, n_tables=1)

@@ -144,7 +144,7 @@ READER = log_reader(
     what=WHAT,
     patterns=[f"*{SUFFIX}", "*.json"],
     depth=1,
-    contents="no .eval file, and no .json of such a log",
+    contents="neither a .eval file nor an Inspect log as .json",
     is_log=lambda file: file.suffix.lower() == SUFFIX or {"eval", "version"} <= top_keys(file),
     make=read_inspect_ai,
 )

@@ -179,9 +179,9 @@ class Ceiling(Result):
         count("step", "number of the step, from 1"),
         label(
             "metric",
-            "metric removed at this step, because its removal increases the squared error least on the "
-            "folds that score the path; elimination starts from the metrics in use, or from all metrics "
-            "if `in_use` is not set",
+            "metric removed at this step: of the remaining metrics, the one whose removal increases the held-out "
+            "squared error least. Elimination starts from the metrics in use, or from all metrics if `in_use` is not "
+            "set",
             "Taken out",
         ),
         score("kendall", "held-out tau-b of the remaining metrics", "τ-b of the rest", interval=True),

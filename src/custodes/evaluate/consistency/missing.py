@@ -131,7 +131,7 @@ def _by_reason(rows: pl.DataFrame) -> list[tuple[str, list[str], list[Any]]]:
 def _tenths(words: Floats) -> Floats:
     """Return the length class of each verdict, from 0 (shortest tenth) to 9; NaN if the lengths are unknown.
 
-    `words` are the numbers of words of both outputs.
+    `words` is the total number of words of the two outputs of each verdict.
     """
     has_text = np.isfinite(words)
     quantiles = np.quantile(words[has_text], np.arange(1, TENTHS) / TENTHS) if has_text.any() else np.zeros(TENTHS - 1)

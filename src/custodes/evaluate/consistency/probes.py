@@ -35,7 +35,9 @@ def probe_table(rater: Column) -> Any:
             f"and `{REPEAT}` compares repeats",
         ),
         count("n", "questions answered in both forms"),
-        count("unanswered", "questions without an answer in one of the forms", essential=False),
+        count(
+            "unanswered", "questions without an answer in the plain or the changed form of the output", essential=False
+        ),
         share(
             "plain_rate",
             "mean outcome of the plain form: win rate, position on the scale of scores, or rate of the positive label; "
