@@ -233,7 +233,7 @@ SECRETS = ("key", "base_url")
 """Arguments that may hold a key or a password. Errors do not show their values."""
 
 
-def _told(name: str, value: Any) -> str:
+def _argument_text(name: str, value: Any) -> str:
     """An argument and its value as text for an error message; a secret value is not included."""
     return f"{name} (not shown here)" if name in SECRETS else f"{name}={shown(value)}"
 
@@ -270,7 +270,7 @@ def _of_type(name: str, value: Any, allowed: Sequence[Any]) -> Any:
         return one_of(name, value, [*literals, *(text for text, _ in converters)])
     if not converters and allowed[0] is not Any and len(allowed) == 1 and isinstance(kind := allowed[0], type):
         if not isinstance(value, kind):
-            raise OptionError(f"{_told(name, value)}: must be a {kind.__name__}")
+            raise OptionError(f"{_argument_text(name, value)}: must be a {kind.__name__}")
         return value
     if len(converters) + bool(literals) < len(allowed):
         return value  # unions with other types are checked by the function
@@ -279,7 +279,7 @@ def _of_type(name: str, value: Any, allowed: Sequence[Any]) -> Any:
         if converted is not None:
             return converted
     expected_text = " or ".join([*literals, *dict.fromkeys(text for text, _ in converters)])
-    raise OptionError(f"{_told(name, value)}: must be {expected_text}")
+    raise OptionError(f"{_argument_text(name, value)}: must be {expected_text}")
 
 
 def _flag(value: Any) -> bool | None:

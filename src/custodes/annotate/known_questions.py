@@ -62,7 +62,9 @@ def read_gold(gold: Any, material: StudyMaterial, plan: StudyPlan) -> list[Known
     check_columns(frame, where=table_name, required=("expected",), optional=COLUMNS)
     labels_of_column = {column: label_column(frame, column, where=table_name, empty=True) for column in COLUMNS}
     rows = pl.DataFrame(labels_of_column).iter_rows(named=True)
-    questions = [_known(row, material, plan, f"{table_name}, row {number}") for number, row in enumerate(rows, start=1)]
+    questions = [
+        _known_question(row, material, plan, f"{table_name}, row {number}") for number, row in enumerate(rows, start=1)
+    ]
     if not questions:
         raise InputError(f"{table_name}: the table has no rows; give at least one question with a known answer")
     _check_answers(questions, table_name)
@@ -91,7 +93,7 @@ def _check_answers(questions: Sequence[Known], where: str) -> None:
             )
 
 
-def _known(row: Mapping[str, str], material: StudyMaterial, plan: StudyPlan, where: str) -> Known:
+def _known_question(row: Mapping[str, str], material: StudyMaterial, plan: StudyPlan, where: str) -> Known:
     for is_wrong, message in _checks(row, material, plan):
         if is_wrong:
             raise InputError(f"{where}: {message}")

@@ -161,7 +161,7 @@ def rehearse(
         versions=versions(),
     )
     return Rehearsal.of(
-        [Rehearsal.part(outcomes=rows)], _told(habits, annotators, outcomes, plan), provenance=provenance
+        [Rehearsal.part(outcomes=rows)], _rehearsal_notes(habits, annotators, outcomes, plan), provenance=provenance
     )
 
 
@@ -182,7 +182,9 @@ def _habits(**values: float) -> Habits:
     return Habits(**values)
 
 
-def _told(habits: Habits, annotators: int, outcomes: Mapping[Any, Sequence[Outcome]], plan: StudyPlan) -> list[Note]:
+def _rehearsal_notes(
+    habits: Habits, annotators: int, outcomes: Mapping[Any, Sequence[Outcome]], plan: StudyPlan
+) -> list[Note]:
     all_outcomes = [outcome for cell_outcomes in outcomes.values() for outcome in cell_outcomes]
     n_unfinished, n_standstill = (
         sum(not outcome.is_ended for outcome in all_outcomes),

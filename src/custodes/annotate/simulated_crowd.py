@@ -291,7 +291,7 @@ class Drive:
                 return False
             self._time[0] = event_time
             if view is None:
-                self._shown(person, token, self._service.view(token).result())
+                self._react(person, token, self._service.view(token).result())
             elif isinstance(view, Ask) and event_time < due:
                 self._service.seen(token, view.assignment).result()
                 self._push(min(event_time + RENEWED, due), person, token, view, due)
@@ -312,7 +312,7 @@ class Drive:
         self.came += 1
         self._push(event_time, self._crowd.arrive(), token)
 
-    def _shown(self, person: int, token: str, view: View | None) -> None:
+    def _react(self, person: int, token: str, view: View | None) -> None:
         now = self._time[0]
         if isinstance(view, Ask):
             due = now + self._crowd.seconds(person)
@@ -337,4 +337,4 @@ class Drive:
         if isinstance(act, Answer) and self._crowd.leaves():  # with an open question
             self._arrive(self._time[0])
         else:
-            self._shown(person, token, next_view)
+            self._react(person, token, next_view)

@@ -121,7 +121,7 @@ def status(path: str | Path) -> Status:
         pairs=[_pair(row) for row in snapshot.pairs],
         persons=[_person(row) for row in snapshot.annotators],
     )
-    return Status.of([status_part], [*snapshot.notes, *_told(snapshot, study_forecast)], provenance=provenance)
+    return Status.of([status_part], [*snapshot.notes, *_status_notes(snapshot, study_forecast)], provenance=provenance)
 
 
 def snapshot_of_file(path: Path) -> Snapshot:
@@ -132,7 +132,7 @@ def snapshot_of_file(path: Path) -> Snapshot:
             return service.snapshot().result()
 
 
-def _told(snapshot: Snapshot, study_forecast: Forecast) -> list[Note]:
+def _status_notes(snapshot: Snapshot, study_forecast: Forecast) -> list[Note]:
     """Return notes on comparisons that no annotator could judge, and on a study without new answers."""
     impossible_of_pair = {
         f"{pair.first} – {pair.second}".removesuffix(" – "): pair.impossible

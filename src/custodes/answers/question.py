@@ -68,7 +68,7 @@ def documented(example: str, /, **helps: str) -> Callable[[Callable[P, T]], Call
             bound = signature.bind(*args, **kwargs)
             bound.apply_defaults()
             kind_of_argument, (data_name, *other_names) = declared(function), bound.arguments
-            bound.arguments[data_name] = _asked_about(function, bound.args[0])
+            bound.arguments[data_name] = _as_accepted_type(function, bound.args[0])
             for name in other_names:
                 bound.arguments[name] = argument(name, bound.arguments[name], kind_of_argument[name])
             return function(*bound.args, **bound.kwargs)
@@ -91,7 +91,7 @@ def _unknown(name: str, signature: inspect.Signature) -> str:
     return f"unknown argument {name!r}{suggestion(name, known_names)}; arguments: {', '.join(known_names)}"
 
 
-def _asked_about(function: Callable[..., Any], data: Any) -> Any:
+def _as_accepted_type(function: Callable[..., Any], data: Any) -> Any:
     """The first argument of a question, as the type that the question needs.
 
     A source, or a list of sources, is read as a study or as counts.

@@ -197,7 +197,7 @@ def _groups(
     of, name = trial.of, GROUPS[column]
     labels = {"dataset": of.design.dataset, "group": of.design.group}[column]
     rated_labels = {label for label, is_rated in zip(labels, np.asarray(of.rated.any(axis=1)), strict=True) if is_rated}
-    if len(rated_labels - {""}) < 2 or (column == "group" and _alike(of.design.dataset, labels)):
+    if len(rated_labels - {""}) < 2 or (column == "group" and _is_same_partition(of.design.dataset, labels)):
         return ""
     try:
         fold_of_output = labelled_folds(of, labels, f"unseen {name}")
@@ -232,6 +232,6 @@ def _groups(
     )
 
 
-def _alike(a: Sequence[str], b: Sequence[str]) -> bool:
+def _is_same_partition(a: Sequence[str], b: Sequence[str]) -> bool:
     """Return whether two labellings define the same partition of the items."""
     return len(set(zip(a, b, strict=True))) == len(set(a)) == len(set(b))

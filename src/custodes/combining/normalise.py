@@ -170,7 +170,7 @@ def normalisation(
     limits: list[_Limits] = [
         (*_turned(*declared[name], up=direction > 0), "declared")
         if name in declared
-        else _found(name, column[~np.isnan(column)])
+        else _limits_of_scores(name, column[~np.isnan(column)])
         for column, name, direction in zip(x.T, names, directions, strict=True)
     ]
     return Normalisation(
@@ -219,7 +219,7 @@ def _mirrored(scales: Sequence[KnownScale], raw_scores: Floats) -> bool:
     return not low <= mean <= high and low <= -mean <= high
 
 
-def _found(name: str, scores: Floats) -> _Limits:
+def _limits_of_scores(name: str, scores: Floats) -> _Limits:
     """Return the known scale that fits the scores (without NaN); if none fits, return the range of the scores."""
     if not len(scores):
         return np.nan, np.nan, "fitted"

@@ -74,10 +74,12 @@ def _value(name: str, kind: Any, text: Any) -> Any:
                 return float(text)
         return msgspec.convert(text, kind, strict=False)
     except (msgspec.ValidationError, ValueError):
-        raise OptionError(f"--{name.replace('_', '-')} {shown(text)} is not allowed; give {_wanted(kind)}") from None
+        raise OptionError(
+            f"--{name.replace('_', '-')} {shown(text)} is not allowed; give {_expected_type(kind)}"
+        ) from None
 
 
-def _wanted(kind: Any) -> str:
+def _expected_type(kind: Any) -> str:
     if get_origin(kind) is tuple:
         return "a comma list, such as 10,20,40" if get_args(kind)[0] is int else "a comma list"
     literals = [word for member in members(kind) for word in get_args(member)]

@@ -51,14 +51,14 @@ def in_engine(where: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
                 package = next((name for name in packages if name in ALL), "")
                 if not package and not isinstance(problem, MemoryError | OSError):
                     raise
-                raise InputError(f"{where}: {_told(problem, SPOKEN_BY.get(package, package))}") from None
+                raise InputError(f"{where}: {_failure_text(problem, SPOKEN_BY.get(package, package))}") from None
 
         return wrapper
 
     return decorate
 
 
-def _told(problem: Exception, engine: str) -> str:
+def _failure_text(problem: Exception, engine: str) -> str:
     """A short description of the failure, with advice."""
     lines = [line.strip() for line in str(problem).splitlines() if line.strip()] or [type(problem).__name__]
     # The JVM reports the place first; the cause is last.

@@ -80,7 +80,7 @@ def read_replies(path: str | Path, requests: Sequence[Request], cache: Cache) ->
             failures[key] = outcome
             continue
         failures.pop(key, None)
-        replies[key] = Reply.make(outcome, sent=_made(outcome), seconds=None)
+        replies[key] = Reply.make(outcome, sent=_reply_time(outcome), seconds=None)
     reject(
         (not n_rows, f"{file_path.name}: the file contains no reply; give the output file of a batch (JSON Lines)"),
         (
@@ -160,7 +160,7 @@ def _outcome(response: Any, error: Any) -> Mapping[str, Any] | Failure:
     return body  # type: ignore[no-any-return]
 
 
-def _made(body: Mapping[str, Any]) -> str:
+def _reply_time(body: Mapping[str, Any]) -> str:
     """The time that a reply states; the current time if the reply states no time."""
     created = body.get("created")
     has_time = isinstance(created, int) and 0 < created < 2**33

@@ -45,7 +45,7 @@ def examples_of(prompt: Prompt, texts: JudgedTexts, seed: int) -> ShownExamples:
     judge = prompt.judge
     if judge.examples is None:
         return ShownExamples({}, (), [])
-    study, n_examples = _given(judge.examples)
+    study, n_examples = _study_and_count(judge.examples)
     all_texts = texts if study.outputs is None else texts.over(JudgedTexts.make(study.outputs))
     cases = {aspect: _cases(study, judge, aspect, all_texts) for aspect in judge.meanings}
     common_items = set.intersection(*(set(by_item) for by_item in cases.values()))
@@ -79,7 +79,7 @@ def examples_of(prompt: Prompt, texts: JudgedTexts, seed: int) -> ShownExamples:
     )
 
 
-def _given(examples: Any) -> tuple[Study, int]:
+def _study_and_count(examples: Any) -> tuple[Study, int]:
     """The study of examples, and the number of items."""
     error_message = (
         f"examples={shown(examples)} is not allowed; give STUDY:K, where STUDY is a file with human verdicts "

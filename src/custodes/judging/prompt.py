@@ -160,7 +160,7 @@ class Prompt:
         except RecursionError:
             raise OptionError(f"{self._where}: {TOO_DEEP}") from None
         except Exception as problem:  # a template can raise anything
-            raise OptionError(f"{self._where}: {said(problem)}; variables: {self._known}") from None
+            raise OptionError(f"{self._where}: {said(problem)}; variables: {self._variable_names}") from None
         for name, text in texts.items():
             if text not in prompt_text and text.text.strip() not in prompt_text:
                 raise OptionError(
@@ -182,7 +182,7 @@ class Prompt:
         return f"prompt {self.judge.prompt}"
 
     @property
-    def _known(self) -> str:
+    def _variable_names(self) -> str:
         of_scores = () if self.judge.key == "score" else ("low", "high")
         return ", ".join(name for name in VARIABLES[self.judge.mode] if name not in of_scores)
 

@@ -189,7 +189,7 @@ class Judgements(Result):
     @property
     def preferences(self) -> Preferences:
         """The verdicts. A missing verdict has a reason."""
-        return self._own.preferences
+        return self._answers_study.preferences
 
     def study(self) -> Study:
         """The judged study with these verdicts or ratings, which every question accepts as input.
@@ -197,10 +197,10 @@ class Judgements(Result):
         Raises InputError if the judge gave no valid answer.
         """
         notes = dict.fromkeys((*self.judged.notes, *self.notes))
-        return join([replace(self.judged, notes=tuple(notes)), self._own])
+        return join([replace(self.judged, notes=tuple(notes)), self._answers_study])
 
     @cached_property
-    def _own(self) -> Study:
+    def _answers_study(self) -> Study:
         answers = read(self._answers, raters=self.raters)
         return replace(answers, probes=read_probes(self.probes, where="probes"))
 

@@ -98,7 +98,7 @@ def _signed(metric: Metric, package: str) -> Callable[..., Scorer]:
     """
 
     def load(place: Place, **parameters: Any) -> Scorer:
-        scorer = _made(metric, place, parameters, f"the package {package} cannot load the metric")
+        scorer = _loaded_metric(metric, place, parameters, f"the package {package} cannot load the metric")
         return replace(scorer, signature=f"{package} {scorer.signature}")
 
     return load
@@ -110,12 +110,12 @@ def loaded(metric: Metric, place: Place, parameters: dict[str, Any], who: str) -
     Errors name the metric, and any error in the code of the metric becomes an `InputError`.
     """
     try:
-        return _made(metric, place, parameters, "the metric cannot be loaded")
+        return _loaded_metric(metric, place, parameters, "the metric cannot be loaded")
     except CustodesError as problem:
         raise type(problem)(f"{who}: {problem}") from None
 
 
-def _made(metric: Metric, place: Place, parameters: dict[str, Any], fault: str) -> Scorer:
+def _loaded_metric(metric: Metric, place: Place, parameters: dict[str, Any], fault: str) -> Scorer:
     """Return the loaded metric; any error in the code of the metric becomes an `InputError`."""
     try:
         scorer: Any = metric.load(place, **parameters)

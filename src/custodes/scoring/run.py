@@ -67,7 +67,7 @@ def score(
         corpus, place = Corpus.of(texts), _place(jobs, device, batch)
         raters = load_raters(texts, corpus, metrics, place, missing, exit_stack)
         open_cache = exit_stack.enter_context(Cache(cache))
-        stored_values = _found(raters, open_cache)
+        stored_values = _stored_scores(raters, open_cache)
         check_ready(raters, stored_values)
         failures, parts, notes = dict[int, str](), [], list[Note]()
         for rater in raters:
@@ -109,7 +109,7 @@ def planned(
         corpus = Corpus.of(texts)
         raters = load_raters(texts, corpus, metrics, _place(1, device, batch), missing, exit_stack)
         open_cache = exit_stack.enter_context(Cache(cache))
-        stored_values = _found(raters, open_cache)
+        stored_values = _stored_scores(raters, open_cache)
         check_ready(raters, stored_values)
         rows: list[dict[str, Any]] = []
         for rater in raters:
@@ -141,7 +141,7 @@ def _digest(texts: Study) -> str:
     return texts.digest or digest_of(texts.outputs.texts.write_csv(), texts.outputs.sources.write_ndjson())
 
 
-def _found(raters: Sequence[Rater], stored: Cache) -> dict[str, KeptScore]:
+def _stored_scores(raters: Sequence[Rater], stored: Cache) -> dict[str, KeptScore]:
     """Return the stored values of all raters, by key."""
     stored_values: dict[str, KeptScore] = {}
     for computation in {id(rater.computation): rater.computation for rater in raters}.values():

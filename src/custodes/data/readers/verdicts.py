@@ -49,7 +49,7 @@ def read_verdicts(
     unreadable_rows = verdicts.filter((pl.col("verdict") != failure) & pl.col("preference").is_null())
     too_many_text = _too_many(verdicts, unreadable_rows) if invalid == "drop" else ""
     if unreadable_rows.height and (invalid == "error" or too_many_text):
-        message = _told(unreadable_rows, total=verdicts.height, likely=likely)
+        message = _unreadable_text(unreadable_rows, total=verdicts.height, likely=likely)
         advice = (
             f"; {too_many_text}"
             if too_many_text
@@ -93,7 +93,7 @@ def _too_many(verdicts: pl.DataFrame, unreadable: pl.DataFrame) -> str:
     )
 
 
-def _told(unreadable: pl.DataFrame, *, total: int, likely: Callable[[str], str]) -> str:
+def _unreadable_text(unreadable: pl.DataFrame, *, total: int, likely: Callable[[str], str]) -> str:
     """A text with the number of unreadable verdicts and the most frequent unreadable words."""
     words = (
         unreadable.group_by("verdict", maintain_order=True)

@@ -306,7 +306,7 @@ def _answer(
         comparisons=_comparison_columns(comparison, differences),
         standing=standing,
     )
-    notes = [*_ground_notes(sample), *_told_notes(comparison, differences, standing, alpha)]
+    notes = [*_ground_notes(sample), *_ranking_notes(comparison, differences, standing, alpha)]
     notes += few_clusters_notes(n_units, resamples, fewest=FEWEST, aspect=comparison.aspect, columns=unreliable_names)
     return tables, [*comparison.notes, *notes, *_undefined_notes(sample, values_of_statistic)]
 
@@ -397,7 +397,7 @@ def _ground_notes(sample: Sample) -> list[Note]:
     )
 
 
-def _told_notes(
+def _ranking_notes(
     comparison: RaterComparison, differences: Differences, standing: dict[str, Any], alpha: float
 ) -> list[Note]:
     """Return notes on the statistic that ranks the metrics, and on statistics without a significant difference."""

@@ -126,7 +126,7 @@ class Annotators(Result):
         label("untested_reason", "why agreement with the other annotators is not tested", essential=False),
         labels("flags", f"findings significant at `alpha`: `{FIRST}`, `{SECOND}`, `{LITTLE}`", "Flags"),
         label("reason", "why there is no competence or no interval", essential=False),
-        rows=lambda made: _shown(made.annotators),
+        rows=lambda made: _notable_rows(made.annotators),
     )
     agreement: pl.DataFrame = table(
         "One row per type of answer: chance-corrected agreement of annotators.",
@@ -316,7 +316,7 @@ def annotators(
     return Annotators.of(tables, notes)
 
 
-def _shown(rows: pl.DataFrame) -> pl.DataFrame:
+def _notable_rows(rows: pl.DataFrame) -> pl.DataFrame:
     """Return the rows of flagged annotators, and of the annotators with the most answers."""
     is_flagged = pl.col("flags").list.len() > 0
     is_largest = pl.col("answers").rank("ordinal", descending=True).over("aspect", "answer_type") <= MOST_SHOWN

@@ -54,12 +54,14 @@ def committee_columns(
     interval_options: dict[str, Any] = {"confidence": confidence, "clusters": part.n_units}
     left_out = [part.raters[r] for r in metrics if r not in judges]
     return (
-        _alike(part, judges, is_used, times, interval_options) | {"left_out": [left_out]} if len(judges) > 1 else {},
+        _error_correlation(part, judges, is_used, times, interval_options) | {"left_out": [left_out]}
+        if len(judges) > 1
+        else {},
         _panels(study, part, judges, is_used, times, interval_options),
     )
 
 
-def _alike(
+def _error_correlation(
     part: RaterPreferences, judges: list[int], is_used: Bools, times: Floats, interval_options: dict[str, Any]
 ) -> dict[str, Any]:
     """Return the mean correlation of the errors of two judges, and the effective number of judges."""

@@ -42,12 +42,12 @@ def finding_rows(findings: Sequence[Finding], *, alpha: float) -> list[dict[str,
     """Return the rows of the table `findings` with aspects; p-values are adjusted for all tests (Holm)."""
     adjusted = adjust(np.array([finding.p_value for finding in findings], dtype=np.float64), correction="holm")
     return [
-        finding._asdict() | {"p_adjusted": p, "finding": _said(finding, p, alpha)}
+        finding._asdict() | {"p_adjusted": p, "finding": _finding_text(finding, p, alpha)}
         for finding, p in zip(findings, adjusted, strict=True)
     ]
 
 
-def _said(finding: Finding, adjusted: float, alpha: float) -> str:
+def _finding_text(finding: Finding, adjusted: float, alpha: float) -> str:
     if np.isnan(adjusted):
         return INCONCLUSIVE
     return SAID[finding.kind][int(finding.estimate < 0)] if adjusted <= alpha else ""

@@ -107,7 +107,7 @@ def _rater_preferences(study: Study, aspect: str, setting: Setting, *, is_compar
         raters=raters,
         kinds=("human",) * len(study.humans) + ("metric",) * len(study.metrics),
         words=_words(study, design),
-        asked=_asked(study, aspect, raters, design),
+        asked=_queried_verdicts(study, aspect, raters, design),
         **dict.fromkeys(("item", "pair", "unit"), np.zeros(0, dtype=np.int64)),
         length=np.zeros(0),
         signs=np.zeros((len(raters), 0), dtype=np.int8),
@@ -116,7 +116,7 @@ def _rater_preferences(study: Study, aspect: str, setting: Setting, *, is_compar
     return _compared(study, part, setting) if is_compared and len(systems) > 1 else part
 
 
-def _asked(study: Study, aspect: str, raters: Sequence[str], design: Design) -> pl.DataFrame:
+def _queried_verdicts(study: Study, aspect: str, raters: Sequence[str], design: Design) -> pl.DataFrame:
     verdicts = study.preferences.asked.where(pl.col("aspect") == aspect)
     rows = pl.concat([verdicts.frame, verdicts.missing, _scored_runs(study, aspect)], how="diagonal")
     item, pair = label_codes(rows["item"], design.items), pair_positions(rows, design.systems)

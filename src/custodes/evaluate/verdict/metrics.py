@@ -175,7 +175,7 @@ def metric_sentences(results: Mapping[str, Result], aspect: str, *, first: bool)
     )
     yield from (("best", text) for text in _best(results["leaderboard"], aspect))
     if "complementarity" in results:
-        yield from (("trust", text) for text in _alike(results["complementarity"]))
+        yield from (("trust", text) for text in _similar_metrics(results["complementarity"]))
     yield from (("faults", text) for text in faults(view))
     yield (
         "labels",
@@ -234,7 +234,7 @@ def _top(rows: pl.DataFrame, cycles: pl.DataFrame) -> str:
     return f"{top_systems[0]} is best{lead_text}"
 
 
-def _alike(complementarity: Result) -> Iterator[str]:
+def _similar_metrics(complementarity: Result) -> Iterator[str]:
     """Yield a sentence on the pairs of metrics with the most similar and with the least similar rankings."""
     pairs = complementarity.to_frame("pairs").filter(pl.col("complementarity").is_not_null()).sort("complementarity")
     if pairs.is_empty():

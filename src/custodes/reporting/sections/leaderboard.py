@@ -33,7 +33,7 @@ def _ask(context: Context) -> Leaderboard:
     return result
 
 
-def _shown(context: Context) -> pl.DataFrame:
+def _human_rows(context: Context) -> pl.DataFrame:
     """The rows of human ratings, and of human ratings corrected by the metric with the largest saving.
 
     The column `rater` has the displayed names.
@@ -192,7 +192,7 @@ LEADERBOARD = Section(
     tables=_tables,
     build=_build,
     extra=lambda context: {
-        "leaderboard-shown": _shown(context),
+        "leaderboard-shown": _human_rows(context),
         "leaderboard-by-metric": _by_metric(context),
     },
     compares_systems=False,  # computed first, before it is known whether sides are compared
