@@ -55,28 +55,30 @@ def add(
     study_path = study_file.check(path)
     lock = study_file.Lock(study_path)
     try:
-        with study_file.sqlite_errors(study_path), closing(study_file.connect(study_path, durable=True)) as base:
-            stored = StoredStudy.read(base)
-            study, material = read_material(texts, systems=systems)
-            image_of_path = media_of(material.images(), progress=progress)
+        with study_file.sqlite_errors(study_path), closing(study_file.connect(study_path, durable=True)) as connection:
+            stored = StoredStudy.read(connection)
+            study, given_material = read_material(texts, systems=systems)
+            image_of_path = media_of(given_material.images(), progress=progress)
             all_material, added_material = stored.joined(
-                material.with_images({name: image.name for name, image in image_of_path.items()})
+                given_material.with_images({name: image.name for name, image in image_of_path.items()})
             )
             rendered = render(added_material, stored.plan.texts.render, progress=progress)
             # All outputs of an item have the same format, so plain text cannot be added to formatted outputs.
             existing_labels = set(stored.material.labels())
-            refused = (rendered.refused & existing_labels) - stored.plain
+            refused_items = (rendered.refused & existing_labels) - stored.plain
             html_of_output = {
                 key: plain(output.text) if key[0] in stored.plain else rendered.outputs[key]
                 for key, output in added_material.outputs.items()
             }
-            added_outputs = {key: output for key, output in added_material.outputs.items() if key[0] not in refused}
+            added_outputs = {
+                key: output for key, output in added_material.outputs.items() if key[0] not in refused_items
+            }
             stored_counts = len(stored.material.systems), len(stored.material.items)
-            with study_file.whole(base):
+            with study_file.whole(connection):
                 now = Clock().wall()
                 new_material = replace(all_material, outputs=added_outputs)
                 add_texts(
-                    base,
+                    connection,
                     new_material,
                     rendered.items,
                     html_of_output,
@@ -86,16 +88,16 @@ def add(
                 )
                 all_material = replace(all_material, outputs={**stored.material.outputs, **added_outputs})
                 refused_text = (
-                    f"outputs of {len(refused)} items are not added, because they can be displayed only as plain text, "
-                    "but the existing outputs of these items have another format"
+                    f"outputs of {len(refused_items)} items are not added, because they can be displayed only as plain "
+                    "text, but the existing outputs of these items have another format"
                 )
                 notes = [
                     *study.notes,
                     *rendered.notes,
-                    *noted(("outputs-not-added", len(refused), refused_text)),
+                    *noted(("outputs-not-added", len(refused_items), refused_text)),
                 ]
-                notes += _add_questions(base, stored, all_material, pairs)
-                add_notes(base, notes, plain=rendered.refused - refused, at=now)
+                notes += _add_questions(connection, stored, all_material, pairs)
+                add_notes(connection, notes, plain=rendered.refused - refused_items, at=now)
     finally:
         lock.release()
     return study_path

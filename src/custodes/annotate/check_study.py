@@ -229,14 +229,14 @@ def _reach(stored: StoredStudy, max_size: int) -> Iterator[Problem]:
 def _rated(plan: StudyPlan, sizes: Sequence[int]) -> Iterator[Problem]:
     """Problems if budget or annotators do not suffice to rate all outputs. `sizes`: number of outputs by system."""
     n_needed, budget = sum(sizes) * plan.annotators.per_item, plan.stopping.budget
-    is_too_small = budget is not None and budget < len(sizes) * plan.annotators.per_item
+    omits_system = budget is not None and budget < len(sizes) * plan.annotators.per_item
     return _where(
         (
             budget is not None and budget < n_needed,
-            "error" if is_too_small else "info",
+            "error" if omits_system else "info",
             "small-budget",
             f"budget {budget}: all {sum(sizes)} outputs need {n_needed} answers, so "
-            + ("some systems get none" if is_too_small else f"{budget_of(plan)} are rated, equally many of each system")
+            + ("some systems get none" if omits_system else f"{budget_of(plan)} are rated, equally many of each system")
             + "; rate fewer outputs, or increase the budget",
         ),
         _work(plan, n_needed if budget is None else min(n_needed, budget), "the outputs to be rated"),

@@ -52,7 +52,10 @@ def compact_latex(table: Table, frame: pl.DataFrame, name: str, estimates: Seque
         One `tabular` per aspect. The superscript of a label holds the significance letters. A row is bold if it is the
         best row and differs significantly from all other rows.
     """
-    return "\n\n".join(_tabular(table, rows, titled(name, part), estimates) for part, rows in parts(frame, table.by))
+    return "\n\n".join(
+        _tabular(table, part_rows, titled(name, part_name), estimates)
+        for part_name, part_rows in parts(frame, table.by)
+    )
 
 
 def _tabular(table: Table, rows: pl.DataFrame, title: str, estimates: Sequence[str]) -> str:

@@ -311,11 +311,11 @@ def _rivals(
     these data.
     """
     rivals, reason = [], ""
-    single = combined.validation.get("single")
-    if not isinstance(single, dict):
+    best_single_metric = combined.validation.get("single")
+    if not isinstance(best_single_metric, dict):
         reason = "the model file does not name the best single metric of the fit; fit it again"
     else:
-        metric, aspect = str(single["metric"]), str(single["aspect"])
+        metric, aspect = str(best_single_metric["metric"]), str(best_single_metric["aspect"])
         name = name_of(metric, aspect)
         single_scores = raw_scores(study, metric, aspect, target_task.design.items, target_task.design.systems)
         if single_scores is None:
@@ -324,7 +324,9 @@ def _rivals(
                 f"name here, use rename"
             )
         else:
-            rivals.append(_Rival(SINGLE, name, single_scores if single["higher_is_better"] else -single_scores))
+            rivals.append(
+                _Rival(SINGLE, name, single_scores if best_single_metric["higher_is_better"] else -single_scores)
+            )
     rows = np.flatnonzero(target_task.rated.ravel())
     item, system = np.divmod(rows, len(target_task.design.systems))
     training = TrainingData(

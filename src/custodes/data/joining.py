@@ -94,12 +94,18 @@ def _of_one_task(a: Study, b: Study) -> tuple[Study, Study]:
     """
     if not set(a.item_labels()).isdisjoint(b.item_labels()):
         return a, b
-    for log, samples in ((a, b), (b, a)):
-        tasks = {item.partition("/")[0] for item in log.item_labels()}
-        full_labels = {f"{next(iter(tasks))}/{item}" for item in samples.item_labels()} if len(tasks) == 1 else set()
-        if not samples.outputs and samples.preferences.frame.is_empty() and full_labels & set(log.item_labels()):
-            relabelled = _relabelled(samples, pl.format("{}/{}", pl.lit(next(iter(tasks))), "item").alias("item"))
-            return (a, relabelled) if log is a else (relabelled, b)
+    for log_study, sample_study in ((a, b), (b, a)):
+        tasks = {item.partition("/")[0] for item in log_study.item_labels()}
+        full_labels = (
+            {f"{next(iter(tasks))}/{item}" for item in sample_study.item_labels()} if len(tasks) == 1 else set()
+        )
+        if (
+            not sample_study.outputs
+            and sample_study.preferences.frame.is_empty()
+            and full_labels & set(log_study.item_labels())
+        ):
+            relabelled = _relabelled(sample_study, pl.format("{}/{}", pl.lit(next(iter(tasks))), "item").alias("item"))
+            return (a, relabelled) if log_study is a else (relabelled, b)
     return a, b
 
 

@@ -173,8 +173,8 @@ def probe_outcomes(
         if not question.probe or why == "budget":
             continue
         plain_answer, plain_why = plain_answers[question.item, question.systems, question.aspect, question.order]
-        outcomes = [_outcome(judge, question, reply) for reply in (plain_answer, answer)]
-        before, after = outcomes[::-1] if question.reverse else outcomes
+        outcome_pair = [_outcome(judge, question, reply) for reply in (plain_answer, answer)]
+        before, after = outcome_pair[::-1] if question.reverse else outcome_pair
         yield {
             "item": question.item,
             "system": question.changed,

@@ -383,10 +383,10 @@ def _combined(judge: Judge, rows: Sequence[Row]) -> Iterator[dict[str, Any]]:
         if all(why == "budget" for _, _, why in group):
             continue
         counts = Counter(answer.label for _, answer, why in group if answer and not why)
-        decided = is_positive(
+        is_positive_output = is_positive(
             judge.combine, positives=counts[positive], negatives=counts[negative], aspects=len(judge.meanings)
         )
-        label = None if decided is None else positive if decided else negative
+        label = None if is_positive_output is None else positive if is_positive_output else negative
         yield _rating(judge, replace(group[0][0], aspect=""), label, reasons[0] if label is None else "")
 
 

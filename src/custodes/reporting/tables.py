@@ -83,10 +83,10 @@ def chosen_table(context: Context, id: str, caption: str, table: str, where: Map
 
 def columns_with_values(columns: Iterable[Column], frame: pl.DataFrame) -> tuple[Column, ...]:
     """The columns that have at least one value in a frame."""
-    defined_values = {column.name: column.drop_nulls() for column in frame.iter_columns()}
+    values_of_column = {column.name: column.drop_nulls() for column in frame.iter_columns()}
     names = {
         name
-        for name, column in defined_values.items()
+        for name, column in values_of_column.items()
         if ((column != "").any() if column.dtype == pl.String else column.len())
     }
     return tuple(column for column in columns if column.name in names or frame.is_empty())

@@ -230,14 +230,16 @@ def taste_p(preferences: Any, annotator: Ints, rng: np.random.Generator) -> floa
     """
     from scipy.sparse import csr_array
 
-    n, n_tasks = len(annotator), np.bincount(annotator)
-    if (n_tasks > 0).sum() < 2 or n_tasks.max() < 2:
+    n_tasks, n_tasks_by_annotator = len(annotator), np.bincount(annotator)
+    if (n_tasks_by_annotator > 0).sum() < 2 or n_tasks_by_annotator.max() < 2:
         return np.nan
 
     def statistic(worker: Ints) -> float:
-        annotator_indicators = csr_array((np.ones(n), (worker, np.arange(n))), shape=(len(n_tasks), n))
+        annotator_indicators = csr_array(
+            (np.ones(n_tasks), (worker, np.arange(n_tasks))), shape=(len(n_tasks_by_annotator), n_tasks)
+        )
         squared_norms = (annotator_indicators @ preferences).power(2).sum(axis=1)
-        return float((np.asarray(squared_norms).ravel() / np.maximum(n_tasks, 1)).sum())
+        return float((np.asarray(squared_norms).ravel() / np.maximum(n_tasks_by_annotator, 1)).sum())
 
     observed_statistic = statistic(annotator)
     permuted_statistics = np.array([statistic(rng.permutation(annotator)) for _ in range(PERMUTATIONS)])

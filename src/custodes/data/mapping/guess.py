@@ -363,8 +363,8 @@ def _patterns_of(columns: Sequence[str], free: Sequence[str]) -> Iterator[str]:
     if len(columns) < 2:
         return
     patterns = []
-    for mark in re.finditer(r"[\W_]+", columns[0]):
-        left, right = columns[0][: mark.end()], columns[0][mark.start() :]
+    for separator in re.finditer(r"[\W_]+", columns[0]):
+        left, right = columns[0][: separator.end()], columns[0][separator.start() :]
         patterns += [f"{literal(left)}{{rater}}", f"{{rater}}{literal(right)}"]
     yield from (name for name in patterns if set(matches(name, free)) == set(columns))
     yield f"{{rater:{','.join(map(literal, columns))}}}"

@@ -271,15 +271,15 @@ def _answer(
     alpha: float,
     rng: np.random.Generator,
 ) -> tuple[dict[str, pl.DataFrame], list[Note]]:
-    design, columns = comparison.design, None
+    design, group_of_cluster = comparison.design, None
     n_units, only_choices = design.n_units, are_choices(comparison)
     if only_choices and design.item_weights is None:  # with weights, clusters of equal preferences may differ in weight
-        columns, weights = resampled_groups(comparison, resamples, rng)
+        group_of_cluster, weights = resampled_groups(comparison, resamples, rng)
     else:
         weights = design.counted(resamples, rng)
     # Statistics of preferences need no sign flips.
-    flips = np.empty((0, n_units), dtype=np.int8) if only_choices else flips_of(comparison)
-    sample = Sample(comparison=comparison, times=weights, flips=flips, columns=columns)
+    sign_flips = np.empty((0, n_units), dtype=np.int8) if only_choices else flips_of(comparison)
+    sample = Sample(comparison=comparison, times=weights, flips=sign_flips, columns=group_of_cluster)
     values_of_statistic = {name: statistic.compute(sample) for name, statistic in STATISTICS.items()}
     tester = Tester.of(sample, n=resamples, confidence=confidence, alpha=alpha)
     differences = Differences.of(tester, compare_by)

@@ -129,12 +129,13 @@ def _at_system_level(view: AspectResults, best: Row) -> str:
         f"At system level, {best['metric']} orders {with_ends(best, SYSTEM_LEVEL, write=percent)} of the pairs of"
         " systems as the annotators do (pairwise accuracy; chance level 50 %)."
     )
-    most_accurate = max(view.standing, key=lambda row: -1.0 if row[SYSTEM_LEVEL] is None else row[SYSTEM_LEVEL])
-    if most_accurate[SYSTEM_LEVEL] <= best[SYSTEM_LEVEL]:
+    most_accurate_row = max(view.standing, key=lambda row: -1.0 if row[SYSTEM_LEVEL] is None else row[SYSTEM_LEVEL])
+    if most_accurate_row[SYSTEM_LEVEL] <= best[SYSTEM_LEVEL]:
         return text
-    tests = _tests_of(view, best["metric"], SYSTEM_LEVEL).filter(other=most_accurate["metric"])
+    tests = _tests_of(view, best["metric"], SYSTEM_LEVEL).filter(other=most_accurate_row["metric"])
     p_text = "".join(f" ({p_equals(p_value)} for the difference)" for p_value in tests["p_adjusted"])
-    return f"{text} {most_accurate['metric']} has the highest accuracy, {percent(most_accurate[SYSTEM_LEVEL])}{p_text}."
+    highest_text = percent(most_accurate_row[SYSTEM_LEVEL])
+    return f"{text} {most_accurate_row['metric']} has the highest accuracy, {highest_text}{p_text}."
 
 
 def chance(view: AspectResults) -> Iterator[str]:

@@ -36,8 +36,8 @@ def _ask(context: Context) -> Combine:
 def _figures(context: Context) -> Sequence[Figure]:
     result: Any = context.results["combine"]
     of_aspect = " ({aspect})" if any(context.aspects) else ""
-    favours = [_favoritism(result, of_aspect)] if result.favoritism.height else []
-    return [_comparison(result, of_aspect), *favours, _weights(result, of_aspect), _costs(result, of_aspect)]
+    favoritism_figures = [_favoritism(result, of_aspect)] if result.favoritism.height else []
+    return [_comparison(result, of_aspect), *favoritism_figures, _weights(result, of_aspect), _costs(result, of_aspect)]
 
 
 def _build(context: Context) -> Mapping[str, Any]:
