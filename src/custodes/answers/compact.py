@@ -119,8 +119,10 @@ def _estimates(table: Table, rows: pl.DataFrame, names: Sequence[str]) -> list[C
 
 
 def _heading(column: Column) -> str:
-    parts = column.label.replace(" (", "\n(").splitlines()  # the unit in a line of its own
-    lines = [tex(line) for part in parts for line in wrap(part, HEADING_WIDTH, break_long_words=False)]
+    label_lines = column.label.replace(" (", "\n(").splitlines()  # the unit in a line of its own
+    lines = [
+        tex(line) for label_line in label_lines for line in wrap(label_line, HEADING_WIDTH, break_long_words=False)
+    ]
     side, text = "r" if column.is_number else "l", r" \\ ".join(lines)
     return rf"\shortstack[{side}]{{{text}}}" if len(lines) > 1 else text
 

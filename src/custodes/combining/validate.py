@@ -135,14 +135,14 @@ def validate(
     combined_metric = CombinedMetric.load(model)
     statistic_name = one_of("objective", objective or combined_metric.objective, OBJECTIVES)
     renamed_study = _renamed(study, rename)
-    parts, notes = [], list[Note]()
+    tables_of_targets, notes = [], list[Note]()
     for target in _targets(renamed_study, combined_metric, selection):
-        part, part_notes = _validated(
+        target_tables, target_notes = _validated(
             renamed_study, combined_metric, target, statistic_name, scales, confidence, {**selection, "aspect": None}
         )
-        parts.append(part)
-        notes += part_notes
-    return Validate.of(parts, notes)
+        tables_of_targets.append(target_tables)
+        notes += target_notes
+    return Validate.of(tables_of_targets, notes)
 
 
 def _renamed(study: Study, rename: Rename) -> Study:
@@ -393,9 +393,9 @@ def _gains(
     low, high = np.array(bounds).transpose(1, 2, 0)  # (rivals, items or systems) each
     if sizes[SYSTEMS] < LEAST_SYSTEMS:
         low[:, 1] = high[:, 1] = np.nan
-    rival_parts = np.repeat([rival.part for rival in rivals], 2)
+    rival_kinds = np.repeat([rival.part for rival in rivals], 2)
     return {
-        "rater": rival_parts,
+        "rater": rival_kinds,
         "metric": np.repeat([rival.name for rival in rivals], 2),
         "unseen": [*sizes] * len(rivals),
         "n": [*sizes.values()] * len(rivals),
@@ -403,6 +403,7 @@ def _gains(
         "gain_low": low.ravel(),
         "gain_high": high.ravel(),
         "conclusion": [
-            conclusion(bound) if part == SINGLE else None for part, bound in zip(rival_parts, low.flat, strict=True)
+            conclusion(bound) if rival_kind == SINGLE else None
+            for rival_kind, bound in zip(rival_kinds, low.flat, strict=True)
         ],
     }

@@ -103,7 +103,7 @@ def count_labels(
     batch_column = plan.layout.cluster or plan.layout.item
     row_batches = batched(rows, batch_column, batches, where=WHERE) if batch_column else [rows]
     batch_counts = [
-        plan.counted(part) for part in progress(row_batches, total=len(row_batches), desc="counting labels")
+        plan.counted(row_batch) for row_batch in progress(row_batches, total=len(row_batches), desc="counting labels")
     ]
     single_rows, kind_counts = (pl.concat(frames) for frames in zip(*batch_counts, strict=True))
     return plan.long(single_rows, plan.representatives(kind_counts))

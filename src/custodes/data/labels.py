@@ -215,7 +215,7 @@ def on_one_scale(
             continue
         words = [_decoded(frame.filter(is_aspect), scale) for frame, scale in zip(frames, both_scales, strict=True)]
         by_rater = pl.concat(words).partition_by("rater", as_dict=True, maintain_order=True)
-        columns = {str(rater): part["word"].alias(str(rater)) for (rater,), part in by_rater.items()}
+        columns = {str(rater): rater_rows["word"].alias(str(rater)) for (rater,), rater_rows in by_rater.items()}
         gold = [rater for rater in columns if kind.get(rater) == "human"]
         scale = scale_of(columns, gold=gold, where=aspect or "labels of two inputs")
         scale_of_aspect[aspect] = scale

@@ -141,7 +141,9 @@ def turns_of(cell: Any) -> list[tuple[str, str]] | None:
 def _words(content: Any) -> str:
     """The words of a turn, from a text or from the texts of several parts."""
     if isinstance(content, list):
-        texts = (part.get("text") if isinstance(part, dict) else part for part in content)
+        texts = (
+            content_part.get("text") if isinstance(content_part, dict) else content_part for content_part in content
+        )
         return "\n".join(text for text in texts if isinstance(text, str))
     return content if isinstance(content, str) else json.dumps(content, ensure_ascii=False, default=str)
 

@@ -287,7 +287,9 @@ class Study:
         candidates = [rater for rater, kind in kinds.items() if kind != "metric"]
         if not candidates:
             raise OptionError(f"human={human!r}: every rater is a metric; add human ratings")
-        metric_names = [part for part in value_list("human", human, labels=kinds) if kinds.get(part) == "metric"]
+        metric_names = [
+            pattern for pattern in value_list("human", human, labels=kinds) if kinds.get(pattern) == "metric"
+        ]
         if metric_names:
             raise OptionError(f"human={human!r}: {metric_names[0]!r} is a metric; annotators: {listed(candidates)}")
         people = select_labels(human, candidates, option="human", what="rater")

@@ -293,7 +293,7 @@ def _begun(token: str, labels: Sequence[str]) -> str:
 
 
 def _objects_of(value: Any) -> list[Mapping[str, Any]]:
-    return [part for part in value if isinstance(part, Mapping)] if isinstance(value, list) else []
+    return [entry for entry in value if isinstance(entry, Mapping)] if isinstance(value, list) else []
 
 
 def _first(value: Any) -> Mapping[str, Any]:
@@ -318,5 +318,5 @@ def _short(name: str) -> str:
 def _content(value: Any) -> str:
     """The text of a message, which may consist of parts."""
     if isinstance(value, list):
-        return "".join(_text(_object(part).get("text")) for part in value)
+        return "".join(_text(_object(content_part).get("text")) for content_part in value)
     return _text(value)

@@ -434,7 +434,7 @@ def favoured(data: Any, result: Combine) -> Any:
         for k, (name, label) in enumerate(LABELS.items())
         if name in result.favoritism["method"]
     ]
-    domain, colours, shapes = (list(part) for part in zip(*styles, strict=True))
+    domain, colours, shapes = (list(column) for column in zip(*styles, strict=True))
     legend = alt.Legend(columns=2, labelLimit=200, symbolOpacity=1)
     colour = alt.Color("what:N", title=None, scale=alt.Scale(domain=domain, range=colours), legend=legend)
     shape = alt.Shape("what:N", title=None, scale=alt.Scale(domain=domain, range=shapes), legend=legend)

@@ -74,7 +74,7 @@ def spa(
     for metric_indices, rated_outputs in same_outputs(human, metrics):
         is_rated_by_both = np.zeros(human.shape, dtype=bool)
         is_rated_by_both.flat[rated_outputs] = True
-        for a, b in (pairs[:, part] for part in chunks(pairs.shape[1], longest)):
+        for a, b in (pairs[:, pair_chunk] for pair_chunk in chunks(pairs.shape[1], longest)):
             pair_weights = (is_rated_by_both[:, a] & is_rated_by_both[:, b]).T * item_weights_or_one
 
             def compute_p_values(

@@ -190,8 +190,8 @@ def pair_counts(x: NDArray[Any], y: NDArray[Any], *, pairs: Bools | None = None)
         return np.asarray(np.add.reduce(values, axis=0, dtype=np.int8))
 
     for i in range(n - 1):
-        for part in chunks(n - 1 - i, max(_CACHE * math.prod(shape), CHUNK // _INT8)):
-            later = slice(i + 1 + part.start, i + 1 + part.stop)
+        for chunk in chunks(n - 1 - i, max(_CACHE * math.prod(shape), CHUNK // _INT8)):
+            later = slice(i + 1 + chunk.start, i + 1 + chunk.stop)
             sx, sy = (compared(values[i], values[later]) for values in (x, y))
             if is_complete:
                 total += len(sx)

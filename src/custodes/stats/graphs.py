@@ -87,10 +87,10 @@ def clearest_cycles(edge: Floats) -> list[list[int]]:
     """
     from scipy.sparse.csgraph import breadth_first_order
 
-    parts = [np.flatnonzero(label) for label in _strong_parts(edge > 0)]
+    components = [np.flatnonzero(label) for label in _strong_parts(edge > 0)]
     cycles = []
-    for part in sorted(parts, key=lambda part: (-len(part), part[0])):
-        inner_edges = edge[np.ix_(part, part)]
+    for members in sorted(components, key=lambda members: (-len(members), members[0])):
+        inner_edges = edge[np.ix_(members, members)]
         thresholds = np.unique(inner_edges[inner_edges > 0])
         low_index, high_index = 0, len(thresholds) - 1  # the highest level at which a cycle remains
         while low_index < high_index:
@@ -107,7 +107,7 @@ def clearest_cycles(edge: Floats) -> list[list[int]]:
                 cycle = [int(start)]
                 while cycle[-1] != end:
                     cycle.append(int(predecessors[cycle[-1]]))
-                cycle = [int(part[node]) for node in reversed(cycle)]
+                cycle = [int(members[node]) for node in reversed(cycle)]
                 first_index = cycle.index(min(cycle))
                 cycles.append(cycle[first_index:] + cycle[:first_index])
                 break

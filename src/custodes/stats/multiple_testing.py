@@ -399,16 +399,16 @@ def bootstrap_tests(
         values -= center[rows, np.newaxis]
         return values
 
-    for some in chunks(k, _CACHE * (1 + n_draws)):
-        values = draws(np.arange(some.start, some.stop))
-        estimate[some], is_finite = values[:, 0], np.isfinite(values[:, 1:])
+    for chunk in chunks(k, _CACHE * (1 + n_draws)):
+        values = draws(np.arange(chunk.start, chunk.stop))
+        estimate[chunk], is_finite = values[:, 0], np.isfinite(values[:, 1:])
         n = is_finite.sum(axis=1)
-        is_defined[some] = np.isfinite(estimate[some]) & (n > 0) & (2 * n >= n_draws) & (n_units > 1)
-        resampled = np.where(is_finite, values[:, 1:], 0.0)
-        center[some] = resampled.sum(axis=1) / np.maximum(n, 1)
-        resampled = np.where(is_finite, resampled - center[some, np.newaxis], 0.0)
-        square_sums = np.where(is_defined[some], np.einsum("kn,kn->k", resampled, resampled), 0.0)
-        error[some] = np.sqrt(square_sums / np.maximum(n, 1) * (n_units / max(1, n_units - 1)))
+        is_defined[chunk] = np.isfinite(estimate[chunk]) & (n > 0) & (2 * n >= n_draws) & (n_units > 1)
+        values_or_zero = np.where(is_finite, values[:, 1:], 0.0)
+        center[chunk] = values_or_zero.sum(axis=1) / np.maximum(n, 1)
+        deviations_or_zero = np.where(is_finite, values_or_zero - center[chunk, np.newaxis], 0.0)
+        square_sums = np.where(is_defined[chunk], np.einsum("kn,kn->k", deviations_or_zero, deviations_or_zero), 0.0)
+        error[chunk] = np.sqrt(square_sums / np.maximum(n, 1) * (n_units / max(1, n_units - 1)))
     varies = error > _SAME
     is_testable = is_defined & (varies | (np.abs(estimate) <= _SAME)) & bool(np.exp2(1.0 - n_units) <= 1 - confidence)
     error_or_one = np.where(varies, error, 1.0)

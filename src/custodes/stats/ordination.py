@@ -83,9 +83,9 @@ def null_explained(points: NDArray[Any], *, n_draws: int, rng: np.random.Generat
     Source: parallel analysis, Horn 1965; by permutation, Buja and Eyuboglu 1992.
     """
     shares = np.empty((n_draws, min(len(points) - 1, points.shape[1])))
-    for part in chunks(n_draws, points.size):
-        permuted = rng.permuted(np.broadcast_to(points, (part.stop - part.start, *points.shape)), axis=-1)
-        shares[part] = explained_variance(permuted)
+    for chunk in chunks(n_draws, points.size):
+        permuted_points = rng.permuted(np.broadcast_to(points, (chunk.stop - chunk.start, *points.shape)), axis=-1)
+        shares[chunk] = explained_variance(permuted_points)
     return shares
 
 

@@ -92,7 +92,8 @@ def _split(words: list[str], *, rater_last: bool) -> tuple[str, ...] | None:
         return None
     position = likely_positions[0]
     return tuple(
-        "".join(part[::step]) for part in (words[: position - 1], words[position - 1 : position], words[position:])
+        "".join(words_of_role[::step])
+        for words_of_role in (words[: position - 1], words[position - 1 : position], words[position:])
     )
 
 
@@ -129,7 +130,7 @@ def pooled_aspects(people: Sequence[str]) -> list[str]:
     """
     parts_of_names = [parts(name) for name in people]
     known_aspects = dict.fromkeys(
-        stem(part) for words in parts_of_names for part in words if stem(part) in ASPECTS | SHORT_ASPECTS
+        stem(word) for words in parts_of_names for word in words if stem(word) in ASPECTS | SHORT_ASPECTS
     )
     if len(known_aspects) > 1:
         return list(known_aspects)
@@ -153,7 +154,7 @@ def people_patterns(frame: pl.DataFrame, scores: Sequence[str]) -> tuple[tuple[s
     human_columns = [
         name for name in single_ratings if looks_human(name) or (_numbers_people(name) and in_halves(frame[name]))
     ]
-    aspect_columns = [name for name in human_columns if ASPECTS & {stem(part) for part in parts(name)}]
+    aspect_columns = [name for name in human_columns if ASPECTS & {stem(word) for word in parts(name)}]
     for candidates in dict.fromkeys([tuple(human_columns), tuple(aspect_columns)]):
         pattern = people_pattern(candidates, scores) if candidates else ""
         if "{aspect" in pattern or not pooled_aspects(candidates):
@@ -182,9 +183,9 @@ def nested_patterns(frame: pl.DataFrame, paths: Sequence[str]) -> tuple[list[str
     for parent, child_paths in paths_of_parent.items():
         keys = [name[len(parent) + 1 :].split(".") for name in child_paths]
         first_aspects, last_aspects = (
-            {stem(part) for key in keys for part in parts(key[index])} & ASPECTS for index in (0, -1)
+            {stem(word) for key in keys for word in parts(key[index])} & ASPECTS for index in (0, -1)
         )
-        words = {stem(part) for part in parts(parent)}
+        words = {stem(word) for word in parts(parent)}
         is_machine = looks_like_machine(parent) or not words.isdisjoint(MACHINE_SCORES)
         has_lists = any(key[-1].isdigit() for key in keys)
         is_human = (
@@ -223,7 +224,7 @@ def beside_people(judges: Sequence[str], people: Sequence[str]) -> set[str]:
     """
 
     def rest(name: str) -> tuple[str, ...]:
-        return tuple(part for part in parts(name) if not _is_aspect(part))
+        return tuple(word for word in parts(name) if not _is_aspect(word))
 
     rated = {rest(name) for name in people if rest(name) not in ((), tuple(parts(name)))}
     return {name for name in judges if rest(name) in rated and rest(name) != tuple(parts(name))}

@@ -480,9 +480,9 @@ def _check_apart(labels: Mapping[str, Mapping[str, str]], *, where: str) -> None
     column_of: dict[tuple[str, ...], str] = {}
     first_use: dict[str, tuple[str, str]] = {}
     for name, row in labels.items():
-        key = tuple(row.get(part, "") for part in ("rater", "aspect", "repeat", "system"))
+        key = tuple(row.get(role, "") for role in ("rater", "aspect", "repeat", "system"))
         if key in column_of:
-            key_text = ", ".join(f"{part} {label!r}" for part, label in row.items() if label and part != "kind")
+            key_text = ", ".join(f"{role} {label!r}" for role, label in row.items() if label and role != "kind")
             raise InputError(
                 f"{where}: columns {column_of[key]!r} and {name!r} have the same {key_text or 'rater'}; "
                 "distinguish them by {rater}, {aspect} or {repeat}"

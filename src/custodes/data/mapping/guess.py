@@ -161,9 +161,9 @@ def _broken(frame: pl.DataFrame, guess: Columns) -> str:
         texts = frame[name].str.strip_chars()
         is_invalid = texts.is_not_null() & ~texts.str.to_lowercase().is_in(MISSING_TOKENS) & numbers_of(texts).is_null()
         n_nearly = int((is_invalid & texts.fill_null("").str.contains(NEARLY)).sum())
-        is_rating = looks_human(name) or {stem(part) for part in parts(name)} & (ASPECTS | SCORERS)
+        is_rating = looks_human(name) or {stem(word) for word in parts(name)} & (ASPECTS | SCORERS)
         has_prose = bool((texts.filter(is_invalid).str.count_matches(r"\s") >= PROSE).any())
-        words = {part.rstrip("0123456789") for cell in texts.filter(is_invalid).head(CHOICES) for part in parts(cell)}
+        words = {word.rstrip("0123456789") for cell in texts.filter(is_invalid).head(CHOICES) for word in parts(cell)}
         if 2 * (n_numbers + n_nearly) >= n_cells or (is_rating and not has_prose and words.isdisjoint(PEOPLE_ROLES)):
             row = int(is_invalid.arg_true()[0])
             return f"{name} {texts[row]!r} in row {row + 1}"
@@ -391,10 +391,10 @@ def _long(
 ) -> Guess:
     """Layouts with one row per rating."""
     scores = [name for name in candidates["score"] if name in numbers or name in declared.roles.values()]
-    aspects = [name for name in numbers if ASPECTS & {stem(part) for part in parts(name)}]
+    aspects = [name for name in numbers if ASPECTS & {stem(word) for word in parts(name)}]
     if len(aspects) > 1:  # next to an aspect such as fluency, overall is an aspect too
         scores = [name for name in scores if name not in aspects or name in declared.roles.values()]
-    if not scores and len(numbers) == 1 and not ASPECTS & {stem(part) for part in parts(numbers[0])}:
+    if not scores and len(numbers) == 1 and not ASPECTS & {stem(word) for word in parts(numbers[0])}:
         scores = list(numbers)
     further = _other_roles(base, candidates, ("rater", "aspect", "kind", "repeat"))
     for score in scores[:2]:

@@ -115,7 +115,7 @@ def what_is_said(verdict: pl.Series, first: pl.Series, second: pl.Series, *, whe
 def likely(word: str, systems: Collection[str]) -> str:
     """The probable meaning of an unreadable word; '' if no known word is similar."""
     plain_word = plain(pl.Series([word])).item()
-    if any(part in plain_word for part in ("tie", "equal", "same", "both", "neither", "draw")):
+    if any(tie_word in plain_word for tie_word in ("tie", "equal", "same", "both", "neither", "draw")):
         return "tie"
     candidates = {plain(pl.Series([name])).item(): name for name in [*NEAR, *systems]}
     return next(

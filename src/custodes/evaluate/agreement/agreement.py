@@ -238,28 +238,35 @@ def _label_tables(
         return [], []
     selected = study.select(**selection_of(setting))
     estimates = EstimateSettings(sampling="random", confidence=confidence, rng=np.random.default_rng(rng))
-    parts = labelled_outputs(selected, consensus="vote")
+    outputs_of_aspects = labelled_outputs(selected, consensus="vote")
     confidence_and_alpha = {"confidence": confidence, "alpha": alpha}
     tables = [
         Agreement.part(
-            part.aspect,
-            labels=judge_rows(part, estimates),
-            slices=slice_columns("metric", equal_labels(part), slices_of(study, part.table, by), **confidence_and_alpha)
+            aspect_outputs.aspect,
+            labels=judge_rows(aspect_outputs, estimates),
+            slices=slice_columns(
+                "metric",
+                equal_labels(aspect_outputs),
+                slices_of(study, aspect_outputs.table, by),
+                **confidence_and_alpha,
+            )
             if by
             else (),
         )
-        for part in parts
+        for aspect_outputs in outputs_of_aspects
     ]
-    return tables, [*selected.notes, *(note for part in parts for note in part.notes)]
+    return tables, [*selected.notes, *(note for aspect_outputs in outputs_of_aspects for note in aspect_outputs.notes)]
 
 
 def by_standing(rows: pl.DataFrame, standing: pl.DataFrame) -> pl.DataFrame:
     """Return the rows of metrics in the order of the table `standing`; metrics without a rank come last."""
     ranks = standing.select("aspect", "metric", pl.int_range(pl.len()).over("aspect").alias("place"))
     ranked_rows = rows.join(ranks, on=["aspect", "metric"], how="left", maintain_order="left")
-    parts = ranked_rows.partition_by("aspect", maintain_order=True)
-    ordered = [part.sort("place", nulls_last=True, maintain_order=True) for part in parts]
-    return pl.concat(ordered).drop("place") if ordered else rows
+    frames_of_aspects = ranked_rows.partition_by("aspect", maintain_order=True)
+    ordered_frames = [
+        aspect_rows.sort("place", nulls_last=True, maintain_order=True) for aspect_rows in frames_of_aspects
+    ]
+    return pl.concat(ordered_frames).drop("place") if ordered_frames else rows
 
 
 def _answer(
@@ -329,7 +336,7 @@ def _comparison_columns(comparison: RaterComparison, differences: Differences) -
         for name, family in differences.tests.items()
     ]
     return (
-        {name: np.concatenate([part[name] for part in column_blocks]) for name in column_blocks[0]}
+        {name: np.concatenate([block[name] for block in column_blocks]) for name in column_blocks[0]}
         if column_blocks
         else {}
     )

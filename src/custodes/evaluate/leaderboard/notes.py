@@ -76,9 +76,13 @@ def notes_on(
 
 def _messages(systems: Sequence[str], model: FittedModel) -> list[tuple[str, str]]:
     """Return the rules and messages of the notes on one model."""
-    part, unknown, pairs = parts(model), model.unknown, model.pairs
-    members_of_part = [_some(systems, (part == number) & ~unknown) for number in np.unique(part[~unknown])]
-    parts_text = f"systems that are not connected by comparisons cannot be compared: {' | '.join(members_of_part)}"
+    component, unknown, pairs = parts(model), model.unknown, model.pairs
+    members_of_component = [
+        _some(systems, (component == number) & ~unknown) for number in np.unique(component[~unknown])
+    ]
+    components_text = (
+        f"systems that are not connected by comparisons cannot be compared: {' | '.join(members_of_component)}"
+    )
     is_all_ties = pairs is not None and not pairs.outcomes[:, [0, 2]].any()
     unbounded_text = "" if is_all_ties else _unbounded(systems, model)
     has_unmet_opponents = ((model.opponents < (~unknown).sum() - 1) & ~unknown).any()
@@ -88,7 +92,7 @@ def _messages(systems: Sequence[str], model: FittedModel) -> list[tuple[str, str
             unknown.any() and pairs is not None,
             f"there are no comparisons of {_some(systems, unknown)}, so their strengths cannot be estimated",
         ),
-        ("split", len(members_of_part) > 1, f"{parts_text}. Ranks and groups hold within each part"),
+        ("split", len(members_of_component) > 1, f"{components_text}. Ranks and groups hold within each part"),
         ("all-ties", is_all_ties, "every comparison is a tie, so systems do not differ"),
         ("unbeaten", unbounded_text, unbounded_text),
         (

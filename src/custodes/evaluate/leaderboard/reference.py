@@ -34,8 +34,8 @@ def reference_rows(study: Study, aspect: str, *, confidence: float) -> Iterator[
             continue
         rows = _against(rows, reference, study)
         system_rows = [
-            {"rater": str(rater), "system": str(system), "reference": reference, **_row(part, confidence)}
-            for (system,), part in rows.group_by("system", maintain_order=True)
+            {"rater": str(rater), "system": str(system), "reference": reference, **_row(rows_of_system, confidence)}
+            for (system,), rows_of_system in rows.group_by("system", maintain_order=True)
         ]
         yield from sorted(system_rows, key=lambda row: -row["win_rate"])
 
@@ -100,7 +100,9 @@ def _row(rows: pl.DataFrame, confidence: float) -> dict[str, Any]:
 def _mean(values: Floats, units: Ints, confidence: float) -> Sequence[float]:
     """Return a mean and the bounds of Student's t interval over clusters."""
     n_units = int(units.max()) + 1
-    sums, n_per_cluster = (unit_sums(part, units=units, n_units=n_units) for part in (values, np.ones(len(values))))
+    sums, n_per_cluster = (
+        unit_sums(summands, units=units, n_units=n_units) for summands in (values, np.ones(len(values)))
+    )
     mean = float(values.mean())
     if n_units < 2:
         return mean, np.nan, np.nan

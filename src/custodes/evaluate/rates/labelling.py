@@ -168,8 +168,8 @@ def labelling(
         rows: dict[str, list[dict[str, Any]]] = {"needed": [], "allocation": [], "outputs": []}
         slices_of_note = dict[Note, list[str]]()
         generators = labelled_generators((str(name) for name, _ in slices), answer_rng) if by else [answer_rng]
-        for (name, part), generator in zip(slices, generators, strict=True):
-            plan = _LabellingPlan(part, judge_index, accuracy=accuracy, confidence=confidence)
+        for (name, slice_outputs), generator in zip(slices, generators, strict=True):
+            plan = _LabellingPlan(slice_outputs, judge_index, accuracy=accuracy, confidence=confidence)
             if target == "difference" and len(plan.systems) < 2:
                 raise OptionError("target='difference' needs two systems; give corrected_rate, tpr or tnr")
             needed = list(plan.needed(width, difference))

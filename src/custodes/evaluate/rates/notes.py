@@ -76,7 +76,7 @@ def label_notes(outputs: LabelledOutputs, positive: str | None) -> list[Note]:
 def rate_notes(outputs: LabelledOutputs, judge: JudgeLabels, by_system: Mapping[str, JudgeRates]) -> list[Note]:
     """Return the notes on strata without human labels, for which the estimate depends only on the prior."""
     unlabelled_share_of_system = {
-        name: part.unlabelled for name, part in by_system.items() if part.n_labelled and part.unlabelled > 0
+        name: rates.unlabelled for name, rates in by_system.items() if rates.n_labelled and rates.unlabelled > 0
     }
     share_texts = [
         f"{'under 1%' if share < 0.01 else format(share, '.0%')} of the outputs of {name}"

@@ -360,7 +360,8 @@ def _answer(
             rates_of_system, method = _by_system(view, judge, settings, calibration, alpha=alpha)
             label_name = view.words[1]
             rows["rates"] += [
-                _rate_row(judge.name, name, label_name, part, method) for name, part in rates_of_system.items()
+                _rate_row(judge.name, name, label_name, system_rates, method)
+                for name, system_rates in rates_of_system.items()
             ]
             notes += rate_notes(view, judge, rates_of_system)
             rows["differences"] += difference_rows(
@@ -403,8 +404,8 @@ def _by_system(
         if overall_rates.pairs is not None:
             confidence = settings["confidence"]
             shared_rates = {
-                name: part.with_error_rates(overall_rates.pairs, confidence=confidence)
-                for name, part in rates_of.items()
+                name: system_rates.with_error_rates(overall_rates.pairs, confidence=confidence)
+                for name, system_rates in rates_of.items()
             }
             return shared_rates, "rogan-gladen, shared"
     return rates_of, method

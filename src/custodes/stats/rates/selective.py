@@ -150,12 +150,12 @@ def designed_strata(stratum: Ints, weight: Floats, labelled: Bools, *, fewest: i
         rows = np.flatnonzero(stratum == code)
         values, place = np.unique(-weight[rows], return_inverse=True)
         n = np.bincount(place, weights=labelled[rows], minlength=len(values))
-        part, enough = np.zeros(len(values), dtype=np.intp), 0.0
+        stratum_of_value, enough = np.zeros(len(values), dtype=np.intp), 0.0
         for k in range(1, len(values)):
             enough += n[k - 1]
             closed = enough >= fewest and n[k:].sum() >= fewest
-            part[k] = part[k - 1] + closed
+            stratum_of_value[k] = stratum_of_value[k - 1] + closed
             enough = 0.0 if closed else enough
-        result[rows] = used + part[place]
-        used += int(part.max(initial=0)) + 1
+        result[rows] = used + stratum_of_value[place]
+        used += int(stratum_of_value.max(initial=0)) + 1
     return result
