@@ -341,17 +341,17 @@ def _progress(value: Any) -> Any:
 
     def track(iterable: Iterable[Any], /, *, total: int | None = None, desc: str | None = None) -> Iterable[Any]:
         try:
-            wrapped = value(iterable, total=total, desc=desc)
+            wrapped_iterable = value(iterable, total=total, desc=desc)
         except TypeError as problem:
             raise OptionError(
                 f"progress={shown(value)}: {problem}; the callable must accept an iterable, total= and desc="
             ) from problem
-        if not isinstance(wrapped, Iterable):
+        if not isinstance(wrapped_iterable, Iterable):
             raise OptionError(
-                f"progress={shown(value)}: the callable returned {shown(wrapped)}, but it must return a "
+                f"progress={shown(value)}: the callable returned {shown(wrapped_iterable)}, but it must return a "
                 "wrapper of the iterable"
             )
-        return wrapped
+        return wrapped_iterable
 
     return track
 

@@ -39,9 +39,9 @@ def in_pairs(
     jobs = [(repeat, *pair) for repeat, folds_out in enumerate(folds_of_repeat) for pair in combinations(folds_out, 2)]
     training_parts = []
     for repeat, *held_folds in jobs:
-        is_held = np.isin(folds[repeat], held_folds)
+        is_in_held_fold = np.isin(folds[repeat], held_folds)
         training_parts.append(
-            Part(str((repeat, *held_folds)), (folds[repeat] >= 0) & ~is_held, np.flatnonzero(is_held))
+            Part(str((repeat, *held_folds)), (folds[repeat] >= 0) & ~is_in_held_fold, np.flatnonzero(is_in_held_fold))
         )
     single_methods = [method for method in among if not method.mean_of]
     fits = fitted(task, terms, single_methods, training_parts, rng=rng, progress=progress, desc="inner folds")

@@ -325,9 +325,9 @@ def combine(
         resamples=resamples,
     )
     if terms.folds != "item":
-        ignored: dict[str, Any] = {"repeats": repeats} if repeats > 1 else {}  # the default
-        ignored |= {"unseen": unseen} if unseen == "all" else {}
-        refuse_ignored(combine, f"it applies to folds='item', and folds={shown(terms.folds)}", **ignored)
+        ignored_options: dict[str, Any] = {"repeats": repeats} if repeats > 1 else {}  # the default
+        ignored_options |= {"unseen": unseen} if unseen == "all" else {}
+        refuse_ignored(combine, f"it applies to folds='item', and folds={shown(terms.folds)}", **ignored_options)
     if selection.get("aspect") is not None:
         raise OptionError(
             "aspect is not allowed, because target names the aspect; give target='ASPECT' or target='mean:A,B'"
@@ -343,7 +343,7 @@ def combine(
     generator = np.random.default_rng(rng)
     # The random draws of a target do not depend on the other targets.
     rng_of = {target_name: deepcopy(generator) for target_name in targets} | {targets[0]: generator}
-    has_several = len(targets) > 1
+    has_several_targets = len(targets) > 1
 
     def answer(target_name: str | None) -> Combine | CustodesError:
         try:
@@ -352,14 +352,14 @@ def combine(
             if calibrate_by is not None:
                 of = replace(of, kinds=kinds_of(study, of.design, of.rated, calibrate_by))
             of = sampled(of, rng_of_target)
-            return _fitted(of, terms, rng_of_target, silent if has_several else progress)
+            return _fitted(of, terms, rng_of_target, silent if has_several_targets else progress)
         except CustodesError as error:
             return error
 
     # threadpoolctl allows only one thread at a time to set the limit, so it is set before the pool starts threads.
     workers = 1 if all(method.fast for method in terms.methods) else os.cpu_count()
     with one_blas_thread(), ThreadPoolExecutor(workers) as pool:
-        if has_several:
+        if has_several_targets:
             answers = list(progress(pool.map(answer, targets), total=len(targets), desc="combine"))
         else:
             answers = [answer(targets[0])]

@@ -409,9 +409,9 @@ def _design_notes(comparison: RaterComparison, label: str) -> list[Note]:
             f"no item has human ratings of two systems{label}, so no preference can be derived; give "
             "ratings of two systems per item"
         )
-    is_whole = comparison.whole
-    whole_only = list(compress(comparison.metrics, is_whole))
-    unmatched = list(compress(comparison.metrics, ~comparison.shared & ~is_whole))
+    is_system_metric = comparison.whole
+    whole_only = list(compress(comparison.metrics, is_system_metric))
+    unmatched = list(compress(comparison.metrics, ~comparison.shared & ~is_system_metric))
     if comparison.metrics and len(unmatched) == len(comparison.metrics):
         raise NotComparableError(
             f"annotators and metrics have no pair of outputs and no scores of systems in common{label} (annotators "

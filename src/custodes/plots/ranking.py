@@ -128,12 +128,12 @@ def table_rows(decisions: pl.DataFrame) -> pl.DataFrame:
         rank_of_system = {name: k for k, name in enumerate(order)}
         human_decisions = human_rows.select("system_a", "system_b", by_people="decision")
         rows = frame.join(human_decisions, on=["system_a", "system_b"], how="left", maintain_order="left")
-        is_same, is_human_tie, is_undecided = (
+        is_same_decision, is_human_tie, is_undecided = (
             pl.col("decision").eq_missing(pl.col("by_people")),
             pl.col("by_people") == DECISION[0],
             pl.col("decision") == DECISION[0],
         )
-        reading = pl.when(is_same).then(pl.lit("agree")).when(is_human_tie).then(pl.lit("insert"))
+        reading = pl.when(is_same_decision).then(pl.lit("agree")).when(is_human_tie).then(pl.lit("insert"))
         parts.append(
             rows.filter(pl.col("decision").is_not_null()).select(
                 pl.lit(aspect).alias("aspect"),

@@ -58,12 +58,12 @@ def peer_agreement(task: Ints, worker: Ints, value: Floats, *, n_tasks: int, tru
     """
     n_workers = len(trusted)
     n_annotators = np.bincount(task, minlength=n_tasks)
-    is_shared = (n_annotators > 1)[task]
-    score, spread = _scores(worker, np.where(is_shared, value, np.nan), n_workers)
+    is_shared_task = (n_annotators > 1)[task]
+    score, spread = _scores(worker, np.where(is_shared_task, value, np.nan), n_workers)
     agreement, agreement_of_others = np.full((2, len(value)), np.nan)
     starts = np.append(0, np.cumsum(n_annotators))
-    answer_order = np.argsort(np.where(is_shared, worker, n_workers), kind="stable")
-    worker_start = np.searchsorted(worker[answer_order[: int(is_shared.sum())]], np.arange(n_workers + 1))
+    answer_order = np.argsort(np.where(is_shared_task, worker, n_workers), kind="stable")
+    worker_start = np.searchsorted(worker[answer_order[: int(is_shared_task.sum())]], np.arange(n_workers + 1))
     for w in np.flatnonzero(np.isfinite(spread)):
         rows = answer_order[worker_start[w] : worker_start[w + 1]]
         tasks = task[rows]
@@ -75,13 +75,13 @@ def peer_agreement(task: Ints, worker: Ints, value: Floats, *, n_tasks: int, tru
             + np.repeat(starts[tasks], n_answers_of_task)
         )
         annotator_of_answer = worker[answers]
-        is_counted = (
+        is_counted_peer = (
             (annotator_of_answer != w) & trusted[annotator_of_answer] & np.isfinite(spread[annotator_of_answer])
         )
         row_index, answers, annotator_of_answer = (
-            row_index[is_counted],
-            answers[is_counted],
-            annotator_of_answer[is_counted],
+            row_index[is_counted_peer],
+            answers[is_counted_peer],
+            annotator_of_answer[is_counted_peer],
         )
         n_peers = np.bincount(row_index, minlength=len(rows))
         if not (n_peers > 1).any():

@@ -196,13 +196,13 @@ def pair_counts(x: NDArray[Any], y: NDArray[Any], *, pairs: Bools | None = None)
             if is_complete:
                 total += len(sx)
             else:
-                is_both = (
+                is_rated_pair = (
                     is_rated[i] & is_rated[later]
                     if pairs is None
                     else is_rated[i] & is_rated[later] & is_counted[i, later]
                 )
-                sx, sy = sx * is_both, sy * is_both
-                total += sum_as_int8(is_both.view(np.int8))
+                sx, sy = sx * is_rated_pair, sy * is_rated_pair
+                total += sum_as_int8(is_rated_pair.view(np.int8))
             product = sx * sy
             concordance += sum_as_int8(product)
             untied_x += sum_as_int8(np.abs(sx))

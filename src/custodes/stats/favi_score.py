@@ -120,8 +120,8 @@ def _needs_swap(tables: NDArray[Any]) -> NDArray[np.bool_]:
 
     Such a table is replaced by its mirror image, so that both use the same draws.
     """
-    is_unequal = tables != tables[:, ::-1]
-    first_unequal = is_unequal.argmax(axis=1)[:, np.newaxis]
+    differs_from_mirror = tables != tables[:, ::-1]
+    first_unequal = differs_from_mirror.argmax(axis=1)[:, np.newaxis]
     value, mirrored_value = (
         np.take_along_axis(tables, first_unequal, axis=1),
         np.take_along_axis(tables, 8 - first_unequal, axis=1),

@@ -100,9 +100,9 @@ def clearest_cycles(edge: Floats) -> list[list[int]]:
                 if len(_strong_parts(inner_edges >= thresholds[middle_index]))
                 else (low_index, middle_index - 1)
             )
-        is_strong = inner_edges >= thresholds[low_index]
+        is_strong_edge = inner_edges >= thresholds[low_index]
         for start, end in np.argwhere(inner_edges == thresholds[low_index]):
-            order, predecessors = breadth_first_order(is_strong, end, directed=True, return_predecessors=True)
+            order, predecessors = breadth_first_order(is_strong_edge, end, directed=True, return_predecessors=True)
             if start in order:
                 cycle = [int(start)]
                 while cycle[-1] != end:
@@ -138,16 +138,19 @@ def letters(different: Bools, order: Sequence[int]) -> list[str]:
     cliques.
     """
     ranked = np.asarray(order, dtype=np.intp)
-    is_near = ~np.asarray(different, dtype=bool)[np.ix_(ranked, ranked)]
-    np.fill_diagonal(is_near, True)
-    is_uncovered = is_near.copy()
+    is_not_different = ~np.asarray(different, dtype=bool)[np.ix_(ranked, ranked)]
+    np.fill_diagonal(is_not_different, True)
+    is_uncovered = is_not_different.copy()
     groups: list[list[int]] = []
     for a in range(len(ranked)):
         while (uncovered := np.flatnonzero(is_uncovered[a, a:]) + a).size:
             # The group has a single node only if this node shares no letter.
             groups.append(
                 _clique(
-                    is_near, is_uncovered, a, uncovered[1] if uncovered[0] == a and len(uncovered) > 1 else uncovered[0]
+                    is_not_different,
+                    is_uncovered,
+                    a,
+                    uncovered[1] if uncovered[0] == a and len(uncovered) > 1 else uncovered[0],
                 )
             )
             is_uncovered[np.ix_(groups[-1], groups[-1])] = False

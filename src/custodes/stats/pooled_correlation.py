@@ -143,8 +143,8 @@ class _Levels:
     def _steps(self) -> Any:
         """Number of outputs in each level plus those in the level below, by group; rows are in the order of `_row`."""
         level = np.concatenate([self.level, self.level + 1])
-        is_inside = level < self.shape[0]
-        return self._matrix(self._row(level[is_inside]), np.tile(self.group, 2)[is_inside], self._n_blocks * _STEPS)
+        is_level = level < self.shape[0]
+        return self._matrix(self._row(level[is_level]), np.tile(self.group, 2)[is_level], self._n_blocks * _STEPS)
 
     def _matrix(self, row: Ints, group: Ints, n_rows: int) -> Any:
         from scipy.sparse import csr_array

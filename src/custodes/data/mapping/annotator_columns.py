@@ -113,10 +113,10 @@ def _plausible(raters: Sequence[str], aspects: Sequence[str]) -> bool:
     """
     if any(looks_like_rater(aspect) or not GENERIC.isdisjoint(parts(aspect)) for aspect in aspects):
         return False
-    is_crossed = len(set(raters)) * len(set(aspects)) == len(raters) and any(
+    is_crossed_with_aspects = len(set(raters)) * len(set(aspects)) == len(raters) and any(
         set(parts(name)) & ASPECTS for name in aspects
     )
-    return is_crossed or all(any(map(looks_like_rater, parts(rater))) for rater in raters)
+    return is_crossed_with_aspects or all(any(map(looks_like_rater, parts(rater))) for rater in raters)
 
 
 def pooled_aspects(people: Sequence[str]) -> list[str]:
@@ -226,8 +226,8 @@ def beside_people(judges: Sequence[str], people: Sequence[str]) -> set[str]:
     def rest(name: str) -> tuple[str, ...]:
         return tuple(word for word in parts(name) if not _is_aspect(word))
 
-    rated = {rest(name) for name in people if rest(name) not in ((), tuple(parts(name)))}
-    return {name for name in judges if rest(name) in rated and rest(name) != tuple(parts(name))}
+    rated_names = {rest(name) for name in people if rest(name) not in ((), tuple(parts(name)))}
+    return {name for name in judges if rest(name) in rated_names and rest(name) != tuple(parts(name))}
 
 
 MOST_NAMED = 12
@@ -256,9 +256,9 @@ def rest_pattern(
             f"{{rater}}{separator}{{aspect:{aspect_names}}}",
         ):
             labels_of_column = matches(f"metric:{shape}", [*metrics, *spare])
-            has_few_left = len(metrics) - len(labels_of_column) <= MOST_NAMED
+            has_few_unmatched = len(metrics) - len(labels_of_column) <= MOST_NAMED
             if (
-                has_few_left
+                has_few_unmatched
                 and set(labels_of_column) <= set(metrics)
                 and len({row["aspect"] for row in labels_of_column.values()}) > 1
             ):
@@ -298,9 +298,11 @@ def with_kinds(mapped: pl.DataFrame, roles: Mapping[str, str], *, where: str) ->
     if "kind" in mapped.columns or "rater" not in mapped.columns or not role_words:
         return mapped, []
     labels = label_column(mapped, "rater", where=where, empty=True)
-    unique = labels.unique(maintain_order=True)
+    unique_labels = labels.unique(maintain_order=True)
     is_metric_column = bool(role_words & METRIC_ROLES)
-    metrics = [label for label in unique if (not looks_human(label) if is_metric_column else is_model_name(label))]
+    metrics = [
+        label for label in unique_labels if (not looks_human(label) if is_metric_column else is_model_name(label))
+    ]
     kinds = labels.is_in(metrics).replace_strict({True: "metric", False: "human"}, return_dtype=pl.String)
     exception_text = f", except {listed(metrics)}" if metrics else ""
     message = (

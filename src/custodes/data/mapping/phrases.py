@@ -62,11 +62,11 @@ def read_phrases(
         if cell is not None
     }
     words_of_cells = cells.replace_strict(word_of_cell, default=None, return_dtype=pl.String)
-    is_unread = (words_of_cells.fill_null("") == "") & (cells.fill_null("").str.strip_chars() != "")
-    examples = cells.filter(is_unread).str.slice(0, 40)
-    message = f"{where}: {is_unread.sum()} verdicts match no phrase and count as not rated ({counted(examples)})"
-    reason = pl.select(pl.when(is_unread).then(pl.lit(UNREADABLE)).otherwise(pl.lit(""))).to_series()
-    return words_of_cells.fill_null(""), reason, noted(("unread-phrases", int(is_unread.sum()), message))
+    is_unread_cell = (words_of_cells.fill_null("") == "") & (cells.fill_null("").str.strip_chars() != "")
+    examples = cells.filter(is_unread_cell).str.slice(0, 40)
+    message = f"{where}: {is_unread_cell.sum()} verdicts match no phrase and count as not rated ({counted(examples)})"
+    reason = pl.select(pl.when(is_unread_cell).then(pl.lit(UNREADABLE)).otherwise(pl.lit(""))).to_series()
+    return words_of_cells.fill_null(""), reason, noted(("unread-phrases", int(is_unread_cell.sum()), message))
 
 
 def check_phrases(written: str) -> None:
@@ -130,7 +130,9 @@ def proposed_phrases(cells: pl.Series) -> str:
         for template, word in _templates(cell):
             word_counts.setdefault(template, Counter())[word] += n
     count_of_template = {
-        template: sum(seen.values()) for template, seen in word_counts.items() if len({*seen} - {"C"}) > 1
+        template: sum(verdict_counts.values())
+        for template, verdict_counts in word_counts.items()
+        if len({*verdict_counts} - {"C"}) > 1
     }
     patterns: list[str] = []
     remaining = {cell: n for cell, n in count_of_cell.items() if not SINGLE.fullmatch(cell)}

@@ -172,8 +172,8 @@ def may_say_who(columns: Sequence[str]) -> list[str]:
 def _unsure_note(verdicts: pl.DataFrame, unsure: pl.Series, *, where: str, column: str) -> list[Note]:
     """A note for the case that A or 1 was read as a column, and the displayed order may differ from the order of the
     columns."""
-    is_turned = unsure & (verdicts["order"] == "ba")
-    if not is_turned.any():
+    is_reversed_position = unsure & (verdicts["order"] == "ba")
+    if not is_reversed_position.any():
         return []
     direction = pl.when(pl.col("system_a") < pl.col("system_b")).then(1.0).otherwise(-1.0)
     comparisons = verdicts.drop_nulls("preference").with_columns(
@@ -182,7 +182,7 @@ def _unsure_note(verdicts: pl.DataFrame, unsure: pl.Series, *, where: str, colum
         taken=pl.col("preference") * direction,
         place=pl.col("preference")
         * direction
-        * is_turned.filter(verdicts["preference"].is_not_null()).replace_strict(SIGNS),
+        * is_reversed_position.filter(verdicts["preference"].is_not_null()).replace_strict(SIGNS),
     )
     keys = [name for name in ("item", "low", "high", "rater", "aspect", "repeat") if name in comparisons.columns]
     repeated_comparisons = (
@@ -205,7 +205,7 @@ def _unsure_note(verdicts: pl.DataFrame, unsure: pl.Series, *, where: str, colum
         f"order{f' ({rates_text})' if repeated_comparisons.height else ''}; if positions are meant, write left and "
         "right"
     )
-    return noted(("place-or-column", int(is_turned.sum()), message))
+    return noted(("place-or-column", int(is_reversed_position.sum()), message))
 
 
 READER = TableReader(name="battles", columns=COLUMNS, make=read_battles)

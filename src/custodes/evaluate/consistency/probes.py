@@ -80,10 +80,10 @@ def probe_rows(
     item = label_codes(labels["item"], part.design.items)
     unit = part.design.units[item]
     plain, changed = labels.select(OUTCOMES).fill_null(np.nan).to_numpy().T
-    has_both = np.isfinite(plain + changed) & (item >= 0)
+    has_both_outcomes = np.isfinite(plain + changed) & (item >= 0)
 
     def sum_by_group(values: Floats) -> Floats:
-        weights = np.where(has_both, values, 0.0)
+        weights = np.where(has_both_outcomes, values, 0.0)
         return np.asarray(table_sums(group_of_row, unit, shape=(probe_groups.height, part.n_units), weights=weights))
 
     n_by_group = sum_by_group(np.ones(len(plain)))
@@ -98,8 +98,8 @@ def probe_rows(
     columns: dict[str, Any] = {
         "rater": probe_groups["rater"].to_list(),
         "probe": probe_groups["factor"].to_list(),
-        "n": np.bincount(group_of_row[has_both], minlength=probe_groups.height),
-        "unanswered": np.bincount(group_of_row[~has_both], minlength=probe_groups.height),
+        "n": np.bincount(group_of_row[has_both_outcomes], minlength=probe_groups.height),
+        "unanswered": np.bincount(group_of_row[~has_both_outcomes], minlength=probe_groups.height),
         "plain_rate": ratio(sum_by_group(plain).sum(axis=1), n_by_group.sum(axis=1)),
         "changed_rate": ratio(sum_by_group(changed).sum(axis=1), n_by_group.sum(axis=1)),
         **{name: POINTS * values for name, values in {"effect": effect_test.estimate, **bounds}.items()},

@@ -50,12 +50,15 @@ def _reference(rows: pl.DataFrame) -> str | None:
 def _against(rows: pl.DataFrame, reference: str, study: Study) -> pl.DataFrame:
     """Return a row per verdict with system, cluster, `won` (1, .5 or 0), `graded` (probability of winning) and
     `longer` (length minus length of the reference, in characters)."""
-    is_first = pl.col("system_b") == reference
+    is_first_system = pl.col("system_b") == reference
     p_a, p_tie, p_b = (pl.col(name) for name in CHANCES)
-    points = pl.when(is_first).then(p_a).otherwise(p_b) + p_tie / 2
-    won = (1 + pl.when(is_first).then("preference").otherwise(-pl.col("preference"))) / 2
+    points = pl.when(is_first_system).then(p_a).otherwise(p_b) + p_tie / 2
+    won = (1 + pl.when(is_first_system).then("preference").otherwise(-pl.col("preference"))) / 2
     rows = rows.select(
-        "item", won=won.cast(pl.Float64), graded=points, system=pl.when(is_first).then("system_a").otherwise("system_b")
+        "item",
+        won=won.cast(pl.Float64),
+        graded=points,
+        system=pl.when(is_first_system).then("system_a").otherwise("system_b"),
     )
     cluster = study.items.for_items(rows["item"])["cluster"]
     rows = rows.with_columns(cluster=pl.when(cluster == "").then("item").otherwise(cluster))

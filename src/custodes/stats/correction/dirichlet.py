@@ -90,8 +90,10 @@ def _margin_quantile(tables: Floats, probability: float) -> Floats:
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             newton_step = point - excess / density
         # a Newton step if it stays inside the bracket, otherwise bisection
-        is_inside = (newton_step > low[unsettled_tables]) & (newton_step < high[unsettled_tables])
-        x[unsettled_tables] = np.where(is_inside, newton_step, (low[unsettled_tables] + high[unsettled_tables]) / 2)
+        is_inside_bracket = (newton_step > low[unsettled_tables]) & (newton_step < high[unsettled_tables])
+        x[unsettled_tables] = np.where(
+            is_inside_bracket, newton_step, (low[unsettled_tables] + high[unsettled_tables]) / 2
+        )
         unsettled_tables = unsettled_tables[np.abs(x[unsettled_tables] - point) > _TOLERANCE * spread[unsettled_tables]]
         if not len(unsettled_tables):
             break
