@@ -332,14 +332,14 @@ def combine(
         raise OptionError(
             "aspect is not allowed, because target names the aspect; give target='ASPECT' or target='mean:A,B'"
         )
-    chosen = study.select(**selection)
+    chosen_study = study.select(**selection)
     targets: list[str | None] = [None]
     if target is not None:
-        targets = list(dict.fromkeys(value_list("target", target, labels=chosen.aspects, described=True)))
+        targets = list(dict.fromkeys(value_list("target", target, labels=chosen_study.aspects, described=True)))
     if not targets:
         raise OptionError("target is empty; give an aspect, or leave target out")
     for target_name in targets:
-        aspects_of(target_name, chosen.aspects)
+        aspects_of(target_name, chosen_study.aspects)
     generator = np.random.default_rng(rng)
     # The random draws of a target do not depend on the other targets.
     rng_of = {target_name: deepcopy(generator) for target_name in targets} | {targets[0]: generator}
@@ -348,7 +348,7 @@ def combine(
     def answer(target_name: str | None) -> Combine | CustodesError:
         try:
             rng_of_target = rng_of[target_name]
-            of = task(chosen, target_name)
+            of = task(chosen_study, target_name)
             if calibrate_by is not None:
                 of = replace(of, kinds=kinds_of(study, of.design, of.rated, calibrate_by))
             of = sampled(of, rng_of_target)

@@ -190,18 +190,18 @@ def _pair(text: str) -> tuple[str, str]:
 def _targets(study: Study, combined: CombinedMetric, selection: Mapping[str, Any]) -> list[str]:
     """Return the targets with which the model can be compared: aspects, or the mean to which the model was fitted."""
     patterns: Patterns = selection.get("aspect")
-    chosen = study.select(human=selection.get("human"), aspect=patterns)
+    selected_study = study.select(human=selection.get("human"), aspect=patterns)
     if patterns is not None:
-        return list(chosen.aspects)
+        return list(selected_study.aspects)
     model_aspects = combined.target.removeprefix(MEAN).split(",")
-    if set(model_aspects) <= set(chosen.aspects):
+    if set(model_aspects) <= set(selected_study.aspects):
         return [combined.target]
-    if len(chosen.aspects) == 1:
-        return list(chosen.aspects)
+    if len(selected_study.aspects) == 1:
+        return list(selected_study.aspects)
     raise OptionError(
         f"{study.name}: there are no human ratings of {combined.target!r}, which the model predicts; give "
         "aspect='ASPECT', one of "
-        f"{listed(chosen.aspects)}{suggestion(combined.target, chosen.aspects)}"
+        f"{listed(selected_study.aspects)}{suggestion(combined.target, selected_study.aspects)}"
     )
 
 

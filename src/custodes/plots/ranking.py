@@ -155,16 +155,16 @@ def table_rows(decisions: pl.DataFrame) -> pl.DataFrame:
 
 def table(data: Any) -> Any:
     """Draw the rows of `table_rows` of one rater. Each pair is drawn in both directions."""
-    turned = "datum.side === 'system_b'"
+    is_turned_side = "datum.side === 'system_b'"
     plus = f"'{DECISION[1]}'"
     base = (
         alt.Chart(data)
         .transform_fold(["system_a", "system_b"], as_=["side", "system"])
         .transform_calculate(
-            opponent=f"{turned} ? datum.system_a : datum.system_b",
-            place=f"{turned} ? datum.place_b : datum.place_a",
-            against=f"{turned} ? datum.place_a : datum.place_b",
-            sign=f"datum.decision === '=' ? '' : {turned} === (datum.decision === {plus}) ? '−' : {plus}",
+            opponent=f"{is_turned_side} ? datum.system_a : datum.system_b",
+            place=f"{is_turned_side} ? datum.place_b : datum.place_a",
+            against=f"{is_turned_side} ? datum.place_a : datum.place_b",
+            sign=f"datum.decision === '=' ? '' : {is_turned_side} === (datum.decision === {plus}) ? '−' : {plus}",
             says=f"{json.dumps(SAYS)}[datum.reading]",
         )
         .encode(

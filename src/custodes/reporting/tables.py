@@ -135,8 +135,8 @@ def plain(columns: Sequence[Column]) -> list[dict[str, Any]]:
 def columnar(frame: pl.DataFrame) -> dict[str, Any]:
     """The columns of a frame as lists. Labels are positions in a list of distinct labels, and numbers are rounded."""
     numbers = selectors.float().cast(pl.Float64)
-    rounded = frame.with_columns(pl.when(numbers.is_finite()).then(numbers).round_sig_figs(DIGITS).name.keep())
-    return {"rows": frame.height, "columns": {column.name: _column(column) for column in rounded.iter_columns()}}
+    rounded_frame = frame.with_columns(pl.when(numbers.is_finite()).then(numbers).round_sig_figs(DIGITS).name.keep())
+    return {"rows": frame.height, "columns": {column.name: _column(column) for column in rounded_frame.iter_columns()}}
 
 
 def _column(series: pl.Series) -> Any:

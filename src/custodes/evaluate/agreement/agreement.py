@@ -236,9 +236,9 @@ def _label_tables(
     """Return one part per aspect with the agreement of labels, and notes; both are empty if the study has no labels."""
     if not study.labels:
         return [], []
-    selected = study.select(**selection_of(setting))
+    selected_study = study.select(**selection_of(setting))
     estimates = EstimateSettings(sampling="random", confidence=confidence, rng=np.random.default_rng(rng))
-    outputs_of_aspects = labelled_outputs(selected, consensus="vote")
+    outputs_of_aspects = labelled_outputs(selected_study, consensus="vote")
     confidence_and_alpha = {"confidence": confidence, "alpha": alpha}
     tables = [
         Agreement.part(
@@ -255,7 +255,10 @@ def _label_tables(
         )
         for aspect_outputs in outputs_of_aspects
     ]
-    return tables, [*selected.notes, *(note for aspect_outputs in outputs_of_aspects for note in aspect_outputs.notes)]
+    return tables, [
+        *selected_study.notes,
+        *(note for aspect_outputs in outputs_of_aspects for note in aspect_outputs.notes),
+    ]
 
 
 def by_standing(rows: pl.DataFrame, standing: pl.DataFrame) -> pl.DataFrame:

@@ -283,20 +283,20 @@ def annotators(
     >>> made.agreement["annotators"].item()
     3
     """
-    chosen = study.select(human=human, systems=systems, aspect=aspect, group=group, one_side=True)
-    if not chosen.humans:
-        for note in chosen.notes:
+    chosen_study = study.select(human=human, systems=systems, aspect=aspect, group=group, one_side=True)
+    if not chosen_study.humans:
+        for note in chosen_study.notes:
             if note.rule == "annotators-without-ratings":
                 raters_text = note.message.partition(":")[0]
                 raise InputError(f"{study.name}: {raters_text}; add their ratings, or use the leaderboard of metrics")
         raise OptionError(study.advice_on_annotators())
-    answers_of_aspects, data_notes = annotator_answers(chosen, chosen.humans)
+    answers_of_aspects, data_notes = annotator_answers(chosen_study, chosen_study.humans)
     if not answers_of_aspects:
         raise InputError(
             f"{study.name}: the selected annotators gave no score or verdict "
-            f"({listed(chosen.humans, limit=3)}); select other annotators"
+            f"({listed(chosen_study.humans, limit=3)}); select other annotators"
         )
-    person_names, person_notes = persons(chosen, chosen.humans, annotator_type)
+    person_names, person_notes = persons(chosen_study, chosen_study.humans, annotator_type)
     generator = np.random.default_rng(rng)
     answer = partial(_answer, person_names=person_names, method=method, resamples=resamples, confidence=confidence)
     answers = list(
@@ -315,7 +315,12 @@ def annotators(
         Annotators.part(aspect_data.aspect, **columns)
         for aspect_data, (columns, *_) in zip(answers_of_aspects, answers, strict=True)
     ]
-    notes = [*chosen.notes, *data_notes, *person_notes, *(note for *_, part_notes in answers for note in part_notes)]
+    notes = [
+        *chosen_study.notes,
+        *data_notes,
+        *person_notes,
+        *(note for *_, part_notes in answers for note in part_notes),
+    ]
     return Annotators.of(tables, notes)
 
 

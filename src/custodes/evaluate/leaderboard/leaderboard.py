@@ -342,23 +342,23 @@ def leaderboard(
     interim = dict[str, list[dict[str, Any]]]()
     if isinstance(study, Study):
         check_names(covariate_names, study)
-        chosen = study.select(**selection_of(setting), one_side=True)
-        systems, comparisons = chosen.systems, compared_by_any(chosen, setting)
+        chosen_study = study.select(**selection_of(setting), one_side=True)
+        systems, comparisons = chosen_study.systems, compared_by_any(chosen_study, setting)
         covariates_of_aspect = {
             aspect: [covariate(name, study, aspect=aspect) for name in covariate_names]
-            for aspect in {"", *chosen.aspects}
+            for aspect in {"", *chosen_study.aspects}
         }
         shares_overall_models = settings(setting)["ties"] != "calibrated" and not covariate_names
-        reference = partial(reference_rows, chosen, confidence=confidence)
-        test_pairs = not any(note.rule == STOPPED for note in chosen.notes)
-        has_interim_analyses = not chosen.looks.is_empty()
+        reference = partial(reference_rows, chosen_study, confidence=confidence)
+        test_pairs = not any(note.rule == STOPPED for note in chosen_study.notes)
+        has_interim_analyses = not chosen_study.looks.is_empty()
         if has_interim_analyses and len(study.preferences.frame):
-            interim[study.preferences.frame["aspect"][0]] = _interim(chosen.looks)
+            interim[study.preferences.frame["aspect"][0]] = _interim(chosen_study.looks)
         model_options = make_options(n_systems=len(systems), test_pairs=test_pairs, by_pair=has_interim_analyses)
         label_of_model, fit_of_label = _models(
             comparisons, covariates_of_aspect, shares_overall_models=shares_overall_models, options=model_options
         )
-        notes = [*chosen.notes, *(note for comparison in comparisons for note in comparison.notes)]
+        notes = [*chosen_study.notes, *(note for comparison in comparisons for note in comparison.notes)]
     else:
         systems = study.systems
         _check_counts(systems, covariate_names, setting)

@@ -154,12 +154,12 @@ def route(
     """
     if threshold is not None and not np.isfinite(threshold):
         raise OptionError(f"threshold={shown(threshold)}: must be a number")
-    selected = study.select(**setting, one_side=True)
+    selected_study = study.select(**setting, one_side=True)
 
     def answer(outputs: LabelledOutputs, answer_rng: np.random.Generator) -> tuple[dict[str, pl.DataFrame], list[Note]]:
         two_label_outputs = binary_outputs(outputs, positive, verb="route")
         judge_labels = judged_outputs(
-            selected, two_label_outputs, judge_position(two_label_outputs, metric, verb="route"), signal
+            selected_study, two_label_outputs, judge_position(two_label_outputs, metric, verb="route"), signal
         )
         accepted_from, candidates, reason = threshold, list[dict[str, Any]](), ""
         if accepted_from is None:
@@ -193,8 +193,8 @@ def route(
             *_notes(judge_labels, calibrated=threshold is None),
         ]
 
-    parts = labelled_outputs(selected, consensus="vote")
-    return merged(Route, answer, parts, rng=rng, notes=selected.notes, progress=progress, desc="route")
+    parts = labelled_outputs(selected_study, consensus="vote")
+    return merged(Route, answer, parts, rng=rng, notes=selected_study.notes, progress=progress, desc="route")
 
 
 def _of_threshold(part: JudgedOutputs, threshold: float, *, confidence: float) -> dict[str, Any]:

@@ -133,12 +133,12 @@ def verdict(
     shared_options: dict[str, Any] = {"rng": rng, "progress": progress, **setting}
     interval_options: dict[str, Any] = {"confidence": confidence, "resamples": resamples, **shared_options}
     study = study.with_cache()
-    chosen = study.select(**selection_of(setting), one_side=True)
-    if not chosen.metrics:
+    chosen_study = study.select(**selection_of(setting), one_side=True)
+    if not chosen_study.metrics:
         return verdict_of(
             {"check": check(study, **shared_options), "leaderboard": leaderboard(study, **interval_options)}
         )
-    if not chosen.humans:
+    if not chosen_study.humans:
         return _of_metrics(study, by, alpha, interval_options)
     agreement_result = agreement(study, by=by, alpha=alpha, **interval_options)
     favoritism_result = favoritism(study, by=by, alpha=alpha, **interval_options)  # raises for metrics without outputs

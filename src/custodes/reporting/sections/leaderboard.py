@@ -40,10 +40,10 @@ def _shown(context: Context) -> pl.DataFrame:
     """
     rows = context.table("leaderboard.systems")
     result: Any = context.results["leaderboard"]
-    best = best_corrected(result).select("aspect", rater=CORRECTED + pl.col("metric"))
-    corrected = rows.join(best, on=["aspect", "rater"], how="semi", maintain_order="left")
+    best_raters = best_corrected(result).select("aspect", rater=CORRECTED + pl.col("metric"))
+    corrected_rows = rows.join(best_raters, on=["aspect", "rater"], how="semi", maintain_order="left")
     people = rows.filter(rater=HUMAN).with_columns(rater=pl.lit(PEOPLE))
-    return _with_panel(pl.concat([people, corrected.with_columns(rater=pl.lit(CORRECTED_PEOPLE))]))
+    return _with_panel(pl.concat([people, corrected_rows.with_columns(rater=pl.lit(CORRECTED_PEOPLE))]))
 
 
 def _with_panel(rows: pl.DataFrame) -> pl.DataFrame:

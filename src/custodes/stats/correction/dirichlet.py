@@ -120,7 +120,9 @@ def _margin_distribution(tables: Floats, x: Floats) -> tuple[Floats, Floats]:
     node, weight = legendre(_NODES)
     half_width = ((stop - start) / 2)[:, np.newaxis]
     u = start[:, np.newaxis] + half_width * (node + 1)
-    wins, losses, first, second, distance = (part[:, np.newaxis] for part in (wins, losses, first, second, distance))
+    wins, losses, first, second, distance = (
+        values[:, np.newaxis] for values in (wins, losses, first, second, distance)
+    )
     mass = half_width * weight * np.exp(xlogy(first - 1, u) + xlog1py(second - 1, -u) - betaln(first, second))
     b = np.maximum((1 - distance / u) / 2, 0.0)
     tail = (mass * betainc(wins + 1, losses + 1, b)).sum(axis=1)

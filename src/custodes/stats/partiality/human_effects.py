@@ -127,11 +127,11 @@ def two_way(values: Floats, mask: Bools) -> Effects:
     The system effects sum to 0.
     """
     n = np.maximum(mask.sum(axis=1, keepdims=True), 1)
-    centred = np.where(mask, values - values.sum(axis=-1, keepdims=True) / n, 0.0)
+    centred_values = np.where(mask, values - values.sum(axis=-1, keepdims=True) / n, 0.0)
     laplacian_inverse = _laplacian_inverse(mask)
-    effects = centred.sum(axis=-2) @ laplacian_inverse
-    fitted = effects[..., None, :] - (effects[..., None, :] * mask).sum(axis=-1, keepdims=True) / n
-    residuals = np.where(mask, centred - fitted, 0.0)
+    effects = centred_values.sum(axis=-2) @ laplacian_inverse
+    fitted_values = effects[..., None, :] - (effects[..., None, :] * mask).sum(axis=-1, keepdims=True) / n
+    residuals = np.where(mask, centred_values - fitted_values, 0.0)
     return Effects(effects, residuals, residuals @ laplacian_inverse)
 
 
