@@ -189,7 +189,9 @@ def assignment_list(entries_or_text: str | Iterable[str], *, keys: Collection[st
     """
     key_pattern = "|".join(map(re.escape, keys)) or r"[A-Za-z_]\w*"
     entries = [entries_or_text] if isinstance(entries_or_text, str) else entries_or_text
-    return [part.strip() for entry in entries for part in re.split(rf",(?=\s*(?:{key_pattern})\s*=)", entry)]
+    return [
+        assignment.strip() for entry in entries for assignment in re.split(rf",(?=\s*(?:{key_pattern})\s*=)", entry)
+    ]
 
 
 LIMITS: Mapping[str, Callable[[str, Any], Any]] = {
@@ -241,7 +243,7 @@ def _argument_text(name: str, value: Any) -> str:
 def members(kind: Any) -> tuple[Any, ...]:
     """The member types of a union."""
     if get_origin(kind) in (Union, UnionType):
-        return tuple(member for part in get_args(kind) for member in members(part))
+        return tuple(member for type_argument in get_args(kind) for member in members(type_argument))
     return (kind,)
 
 
@@ -339,17 +341,17 @@ def _progress(value: Any) -> Any:
 
     def track(iterable: Iterable[Any], /, *, total: int | None = None, desc: str | None = None) -> Iterable[Any]:
         try:
-            wrapped = value(iterable, total=total, desc=desc)
+            wrapped_iterable = value(iterable, total=total, desc=desc)
         except TypeError as problem:
             raise OptionError(
                 f"progress={shown(value)}: {problem}; the callable must accept an iterable, total= and desc="
             ) from problem
-        if not isinstance(wrapped, Iterable):
+        if not isinstance(wrapped_iterable, Iterable):
             raise OptionError(
-                f"progress={shown(value)}: the callable returned {shown(wrapped)}, but it must return a "
+                f"progress={shown(value)}: the callable returned {shown(wrapped_iterable)}, but it must return a "
                 "wrapper of the iterable"
             )
-        return wrapped
+        return wrapped_iterable
 
     return track
 

@@ -31,7 +31,7 @@ def tell(text: str) -> None:
 def put(content: Iterable[bytes]) -> None:
     """Write bytes to standard output in parts; control characters are escaped on a terminal only."""
     if sys.stdout.isatty():
-        content = ("\n".join(map(escape_controls, part.decode().split("\n"))).encode() for part in content)
+        content = ("\n".join(map(escape_controls, chunk.decode().split("\n"))).encode() for chunk in content)
     sys.stdout.buffer.writelines(content)
 
 

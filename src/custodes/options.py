@@ -422,10 +422,10 @@ def _in_lines(doing: str) -> Progress:
             return
         running = True
         try:
-            for number, part in enumerate(iterable, start=1):
-                place = f"{number} of {total}" if total else str(number)
-                tell(f"{doing}: {place}: {getattr(part, 'title', desc or 'working')}")
-                yield part
+            for number, element in enumerate(iterable, start=1):
+                progress_text = f"{number} of {total}" if total else str(number)
+                tell(f"{doing}: {progress_text}: {getattr(element, 'title', desc or 'working')}")
+                yield element
         finally:
             running = False
 

@@ -220,7 +220,7 @@ def _value(name: str, kind: Any, value: Any) -> Any:
 def numbers(option: str, text: str, kind: type[Any] = float) -> list[Any]:
     """The numbers in a comma list."""
     try:
-        return [kind(part) for part in text.split(",")]
+        return [kind(number_text) for number_text in text.split(",")]
     except ValueError:
         allowed_text = "whole numbers, such as 10,20,40" if kind is int else "numbers, such as 0,0.1,0.3"
         raise OptionError(f"{option} {shown(text)}: must be a comma list of {allowed_text}") from None

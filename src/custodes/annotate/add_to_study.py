@@ -55,47 +55,49 @@ def add(
     study_path = study_file.check(path)
     lock = study_file.Lock(study_path)
     try:
-        with study_file.sqlite_errors(study_path), closing(study_file.connect(study_path, durable=True)) as base:
-            stored = StoredStudy.read(base)
-            study, material = read_material(texts, systems=systems)
-            image_of_path = media_of(material.images(), progress=progress)
-            all_material, added_material = stored.joined(
-                material.with_images({name: image.name for name, image in image_of_path.items()})
+        with study_file.sqlite_errors(study_path), closing(study_file.connect(study_path, durable=True)) as connection:
+            stored_study = StoredStudy.read(connection)
+            study, given_material = read_material(texts, systems=systems)
+            image_of_path = media_of(given_material.images(), progress=progress)
+            all_material, added_material = stored_study.joined(
+                given_material.with_images({name: image.name for name, image in image_of_path.items()})
             )
-            rendered = render(added_material, stored.plan.texts.render, progress=progress)
+            rendered_texts = render(added_material, stored_study.plan.texts.render, progress=progress)
             # All outputs of an item have the same format, so plain text cannot be added to formatted outputs.
-            existing_labels = set(stored.material.labels())
-            refused = (rendered.refused & existing_labels) - stored.plain
+            existing_labels = set(stored_study.material.labels())
+            refused_items = (rendered_texts.refused & existing_labels) - stored_study.plain
             html_of_output = {
-                key: plain(output.text) if key[0] in stored.plain else rendered.outputs[key]
+                key: plain(output.text) if key[0] in stored_study.plain else rendered_texts.outputs[key]
                 for key, output in added_material.outputs.items()
             }
-            added_outputs = {key: output for key, output in added_material.outputs.items() if key[0] not in refused}
-            stored_counts = len(stored.material.systems), len(stored.material.items)
-            with study_file.whole(base):
+            added_outputs = {
+                key: output for key, output in added_material.outputs.items() if key[0] not in refused_items
+            }
+            stored_counts = len(stored_study.material.systems), len(stored_study.material.items)
+            with study_file.whole(connection):
                 now = Clock().wall()
                 new_material = replace(all_material, outputs=added_outputs)
                 add_texts(
-                    base,
+                    connection,
                     new_material,
-                    rendered.items,
+                    rendered_texts.items,
                     html_of_output,
                     image_of_path.values(),
                     stored=stored_counts,
                     at=now,
                 )
-                all_material = replace(all_material, outputs={**stored.material.outputs, **added_outputs})
+                all_material = replace(all_material, outputs={**stored_study.material.outputs, **added_outputs})
                 refused_text = (
-                    f"outputs of {len(refused)} items are not added, because they can be displayed only as plain text, "
-                    "but the existing outputs of these items have another format"
+                    f"outputs of {len(refused_items)} items are not added, because they can be displayed only as plain "
+                    "text, but the existing outputs of these items have another format"
                 )
                 notes = [
                     *study.notes,
-                    *rendered.notes,
-                    *noted(("outputs-not-added", len(refused), refused_text)),
+                    *rendered_texts.notes,
+                    *noted(("outputs-not-added", len(refused_items), refused_text)),
                 ]
-                notes += _add_questions(base, stored, all_material, pairs)
-                add_notes(base, notes, plain=rendered.refused - refused, at=now)
+                notes += _add_questions(connection, stored_study, all_material, pairs)
+                add_notes(connection, notes, plain=rendered_texts.refused - refused_items, at=now)
     finally:
         lock.release()
     return study_path
@@ -219,9 +221,9 @@ def _add_questions(
         order = order_of_later(is_available, clusters, seed, *map(str, pair), str(len(earlier_items)))
         add_units(base, pair_id, order, first=len(earlier_items))
         n_added += len(order)
-    available, n_same, n_empty = askable(all_material, new_pairs)
+    is_askable, n_same, n_empty = askable(all_material, new_pairs)
     for pair_id, (is_available, pair) in enumerate(
-        zip(available, new_pairs, strict=True), start=max(stored.pairs, default=-1) + 1
+        zip(is_askable, new_pairs, strict=True), start=max(stored.pairs, default=-1) + 1
     ):
         order = order_of_later(is_available, clusters, seed, *map(str, pair))
         add_pair(base, pair_id, pair, all_material.systems)
@@ -238,7 +240,7 @@ def _add_questions(
         f"probability of at least one false decision is now at most {joint_level:.3g}, not {gamma:g}"
     )
     return [
-        *unasked(available, new_pairs, same=n_same, empty=n_empty, taken=0),
+        *unasked(is_askable, new_pairs, same=n_same, empty=n_empty, taken=0),
         *noted(
             ("added", n_added, f"{n_added} comparisons are added, with {len(new_pairs)} new pairs of systems"),
             ("family-grew", has_grown_family and not n_tested, family_text),

@@ -369,8 +369,8 @@ class Assignments:
         worker.load[unit.pair] -= 1
 
     def _single(self, unit: Unit) -> None:
-        is_single = len(unit.votes) >= self.per_item and not unit.seconds and not unit.asked
-        if is_single:
+        is_singly_rated = len(unit.votes) >= self.per_item and not unit.seconds and not unit.asked
+        if is_singly_rated:
             self.singles[unit.pair][unit.id] = unit
         else:
             self.singles[unit.pair].pop(unit.id, None)

@@ -95,11 +95,11 @@ def check(path: str | Path) -> StudyCheck:
         copy = study_file.copy(study_path, Path(folder, "study.db"))
         resources.enter_context(study_file.sqlite_errors(study_path))
         base = resources.enter_context(closing(study_file.connect(copy, durable=False)))
-        stored = StoredStudy.read(base)
+        stored_study = StoredStudy.read(base)
         known_kinds = [kind for (kind,) in base.execute("SELECT kind FROM gold ORDER BY gold")]
         seconds = [duration for (duration,) in base.execute(_SECONDS) if duration is not None]
         answer_table = pl.DataFrame(base.execute(_ASKED).fetchall(), schema=ASKED, orient="row", strict=False)
-        notes = stored.notes
+        notes = stored_study.notes
         (n_images,) = base.execute("SELECT count(*) FROM media").fetchone()
         (n_answers,) = base.execute("SELECT count(*) FROM judgment").fetchone()
         (n_workers,) = base.execute("SELECT count(*) FROM worker").fetchone()
@@ -110,13 +110,13 @@ def check(path: str | Path) -> StudyCheck:
         if note.rule != LOOKS_CUT  # the rules report the present state of every pair
     ]
     all_problems = chain(
-        text_problems(stored.material, list(stored.pairs.values())),
-        stopping_problems(stored),
+        text_problems(stored_study.material, list(stored_study.pairs.values())),
+        stopping_problems(stored_study),
         annotator_problems(
-            stored.plan,
+            stored_study.plan,
             known_kinds=known_kinds,
             seconds=seconds,
-            links=now.reach.there if now and stored.plan.annotators.recruit == "links" else 0,
+            links=now.reach.there if now and stored_study.plan.annotators.recruit == "links" else 0,
             notes=now.notes if now else (),
         ),
         refusals(answer_table),
@@ -125,11 +125,11 @@ def check(path: str | Path) -> StudyCheck:
     severity_order = {"error": 0, "warning": 1, "info": 2}
     problems = sorted(all_problems, key=lambda problem: severity_order[problem.severity])
     summary = {
-        "name": [stored.plan.name],
-        "items": [len(stored.material.items)],
-        "systems": [len(stored.material.systems)],
-        "pairs": [len(stored.pairs)],
-        "questions": [sum(map(len, stored.asked.values()))],
+        "name": [stored_study.plan.name],
+        "items": [len(stored_study.material.items)],
+        "systems": [len(stored_study.material.systems)],
+        "pairs": [len(stored_study.pairs)],
+        "questions": [sum(map(len, stored_study.asked.values()))],
         "known": [sum(kind != "example" for kind in known_kinds)],
         "images": [n_images],
         "answers": [n_answers],
@@ -176,16 +176,16 @@ def stopping_problems(stored: StoredStudy) -> Iterator[Problem]:
         yield from _rated(stored.plan, list(size_of_pair.values()))
         return
     name_and_size = [(" and ".join(filter(None, pair)), n) for pair, n in size_of_pair.items()]
-    small = [name for name, n in name_and_size if 0 < n < looks[0]]
+    short_pairs = [name for name, n in name_and_size if 0 < n < looks[0]]
     cut_pairs = [name for name, n in name_and_size if looks[0] <= n < looks[-1]]
     smallest_size = min((n for n in size_of_pair.values() if n >= looks[0]), default=0)
     yield from _where(
         (
-            small,
+            short_pairs,
             "warning",
             "few-items",
-            f"{len(small)} pairs have fewer items than the first interim analysis needs ({looks[0]}), so these pairs "
-            f"are analysed once, with all items; add items, or plan smaller analyses",
+            f"{len(short_pairs)} pairs have fewer items than the first interim analysis needs ({looks[0]}), so these "
+            f"pairs are analysed once, with all items; add items, or plan smaller analyses",
         ),
         (
             cut_pairs,
@@ -229,14 +229,14 @@ def _reach(stored: StoredStudy, max_size: int) -> Iterator[Problem]:
 def _rated(plan: StudyPlan, sizes: Sequence[int]) -> Iterator[Problem]:
     """Problems if budget or annotators do not suffice to rate all outputs. `sizes`: number of outputs by system."""
     n_needed, budget = sum(sizes) * plan.annotators.per_item, plan.stopping.budget
-    is_too_small = budget is not None and budget < len(sizes) * plan.annotators.per_item
+    omits_system = budget is not None and budget < len(sizes) * plan.annotators.per_item
     return _where(
         (
             budget is not None and budget < n_needed,
-            "error" if is_too_small else "info",
+            "error" if omits_system else "info",
             "small-budget",
             f"budget {budget}: all {sum(sizes)} outputs need {n_needed} answers, so "
-            + ("some systems get none" if is_too_small else f"{budget_of(plan)} are rated, equally many of each system")
+            + ("some systems get none" if omits_system else f"{budget_of(plan)} are rated, equally many of each system")
             + "; rate fewer outputs, or increase the budget",
         ),
         _work(plan, n_needed if budget is None else min(n_needed, budget), "the outputs to be rated"),
@@ -474,13 +474,13 @@ def _unlike(
 
     row_of_system = {system: row for row, system in enumerate(material.systems)}
     column_of_item = {item.label: column for column, item in enumerate(material.items)}
-    has_it = np.full((len(row_of_system), len(column_of_item)), ABSENT, dtype=np.int8)
+    has_feature = np.full((len(row_of_system), len(column_of_item)), ABSENT, dtype=np.int8)
     for (item, system), output in material.outputs.items():
         if output.text.strip():
-            has_it[row_of_system[system], column_of_item[item]] = has(output.text)
+            has_feature[row_of_system[system], column_of_item[item]] = has(output.text)
     unlike_pairs = list[tuple[float, str, str, float, float]]()
     for first, second in pairs:
-        indicators = has_it[[row_of_system[first], row_of_system[second]]]
+        indicators = has_feature[[row_of_system[first], row_of_system[second]]]
         indicators = indicators[:, (indicators != ABSENT).all(axis=0)]
         n_items = indicators.shape[1]
         n_more, n_less = int((indicators[0] > indicators[1]).sum()), int((indicators[0] < indicators[1]).sum())

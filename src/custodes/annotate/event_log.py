@@ -153,8 +153,8 @@ class EventLog:
 
     def keep(self, issued: IssuedQuestion, now: float) -> None:
         """Start or extend the lease of a question."""
-        is_new = not issued.session.worker.work.paid
-        self.leases[issued.id] = now + length(self.state.paces, is_new=is_new)
+        is_new_annotator = not issued.session.worker.work.paid
+        self.leases[issued.id] = now + length(self.state.paces, is_new=is_new_annotator)
 
     def renew(self, issued: IssuedQuestion) -> None:
         """Extend the lease of a question whose annotator is active or has returned."""

@@ -213,8 +213,8 @@ def _all_of(snapshot: Snapshot, n_deciding: Floats) -> Floats:
     )
     n_real = (n_primary + n_second) * (1 + snapshot.refused / max(snapshot.answers, 1))
     active_annotators = [person for person in snapshot.annotators if person.standing in ("ok", "watch")]
-    has_begun = np.array([person.began for person in active_annotators], dtype=bool)
-    is_present = has_begun | (rng.random((DRAWS, len(active_annotators))) < rng.random((DRAWS, 1)))
+    has_begun_session = np.array([person.began for person in active_annotators], dtype=bool)
+    is_present = has_begun_session | (rng.random((DRAWS, len(active_annotators))) < rng.random((DRAWS, 1)))
     gold_counts = np.array([person.gold_asked for person in active_annotators])
     earlier_counts = np.array([person.answers + person.refused for person in active_annotators])
     answers_per_annotator = (n_real / np.maximum(is_present.sum(axis=1), 1))[:, np.newaxis]
@@ -235,7 +235,9 @@ def _all_of(snapshot: Snapshot, n_deciding: Floats) -> Floats:
         n_first_batch * first_batch_rate / (1 - first_batch_rate)
         + (n_positions - n_first_batch) * later_batch_rate / (1 - later_batch_rate)
     )
-    return np.asarray(n_real + (is_present * (n_control + ~has_begun * annotator_plan.qualification)).sum(axis=1))
+    return np.asarray(
+        n_real + (is_present * (n_control + ~has_begun_session * annotator_plan.qualification)).sum(axis=1)
+    )
 
 
 def _known_share(snapshot: Snapshot, n_extra_gold: int) -> float:

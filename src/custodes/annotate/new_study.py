@@ -96,11 +96,11 @@ def new(
         metric_name_and_signs = metric_signs(study, metric, material, selected_pairs, aspect=plan.question.aspects[0])
     elif plan.question.mode == "compare":
         rule_of(plan, pairs=len(selected_pairs), items=most_items, has_metric=False)
-    rendered = render(material, plan.texts.render, questions=known_questions, progress=progress)
+    rendered_texts = render(material, plan.texts.render, questions=known_questions, progress=progress)
 
     def fill(base: sqlite3.Connection) -> None:
         now = Clock().wall()
-        add_texts(base, material, rendered.items, rendered.outputs, image_of_path.values(), at=now)
+        add_texts(base, material, rendered_texts.items, rendered_texts.outputs, image_of_path.values(), at=now)
         for number, (pair, order) in enumerate(zip(selected_pairs, orders, strict=True)):
             add_pair(base, number, pair, material.systems)
             add_units(base, number, order)
@@ -112,11 +112,11 @@ def new(
             "INSERT INTO gold (kind, context, first, second, media, expected, why) VALUES (?, ?, ?, ?, ?, ?, ?)",
             [
                 (question.kind, *html, json.dumps(question.images()), question.expected, question.why)
-                for question, html in zip(known_questions, rendered.known, strict=True)
+                for question, html in zip(known_questions, rendered_texts.known, strict=True)
             ],
         )
-        all_notes = (*study.notes, *notes, *rendered.notes, *notes_on(plan, items=most_items))
-        add_notes(base, all_notes, plain=rendered.refused, at=now)
+        all_notes = (*study.notes, *notes, *rendered_texts.notes, *notes_on(plan, items=most_items))
+        add_notes(base, all_notes, plain=rendered_texts.refused, at=now)
 
     study_file.create(study_path, plan, fill)
     return study_path
@@ -153,15 +153,15 @@ def _orders(
 ) -> tuple[list[list[int]], list[Note]]:
     """Return the items of each pair in random order, and notes on questions that are not asked. Raise `InputError` if
     there is no question at all."""
-    available, n_same, n_empty = askable(material, pairs)
+    is_askable, n_same, n_empty = askable(material, pairs)
     column_of_item = {item.label: column_index for column_index, item in enumerate(material.items)}
     n_taken = 0
     for item, pair in {question.asked for question in questions if question.asked is not None}:
         if pair in pairs:  # the comparison is only used as a control question
             row, column = pairs.index(pair), column_of_item[item]
-            n_taken += bool(available[row, column])
-            available[row, column] = False
-    if not available.any():
+            n_taken += bool(is_askable[row, column])
+            is_askable[row, column] = False
+    if not is_askable.any():
         needed_text = "an output" if pairs[0][1] is None else "two outputs that differ"
         raise InputError(
             f"nothing to annotate: no item has {needed_text} ({len(material.items)} items, "
@@ -170,9 +170,9 @@ def _orders(
         )
     # The random draws are the same as in `live`.
     clusters = clusters_of([item.cluster for item in material.items])
-    orders = annotation_order(available, clusters, np.random.default_rng(plan.seed))
-    items_of_pairs = [order[:n].tolist() for order, n in zip(orders, available.sum(axis=1), strict=True)]
-    return items_of_pairs, unasked(available, pairs, same=n_same, empty=n_empty, taken=n_taken)
+    orders = annotation_order(is_askable, clusters, np.random.default_rng(plan.seed))
+    items_of_pairs = [order[:n].tolist() for order, n in zip(orders, is_askable.sum(axis=1), strict=True)]
+    return items_of_pairs, unasked(is_askable, pairs, same=n_same, empty=n_empty, taken=n_taken)
 
 
 def askable(material: StudyMaterial, pairs: Sequence[Pair]) -> tuple[NDArray[np.bool_], int, int]:
@@ -193,9 +193,9 @@ def askable(material: StudyMaterial, pairs: Sequence[Pair]) -> tuple[NDArray[np.
     second_codes = output_codes[[row_of_system[str(a) if b is None else b] for a, b in pairs]]
     is_rating = np.array([b is None for _, b in pairs], dtype=bool)[:, np.newaxis]
     has_outputs = (first_codes != MISSING) & (second_codes != MISSING)
-    is_empty = has_outputs & (first_codes == EMPTY) & (second_codes == EMPTY)
-    is_same = has_outputs & ~is_empty & (first_codes == second_codes) & ~is_rating
-    return has_outputs & ~is_empty & ~is_same, int(is_same.sum()), int(is_empty.sum())
+    is_empty_pair = has_outputs & (first_codes == EMPTY) & (second_codes == EMPTY)
+    is_same_output = has_outputs & ~is_empty_pair & (first_codes == second_codes) & ~is_rating
+    return has_outputs & ~is_empty_pair & ~is_same_output, int(is_same_output.sum()), int(is_empty_pair.sum())
 
 
 def order_of_later(available: NDArray[np.bool_], clusters: Ints, seed: int, *names: str) -> list[int]:

@@ -81,8 +81,8 @@ class StudyMaterial:
             )
         selection = study.selection.get("systems") if systems is None else systems
         available_systems = tuple(source.texts["system"].unique().sort())
-        selected = select_labels(selection, available_systems, option="systems", what="system")
-        texts = source.texts.filter(pl.col("system").is_in(list(selected)))
+        selected_systems = select_labels(selection, available_systems, option="systems", what="system")
+        texts = source.texts.filter(pl.col("system").is_in(list(selected_systems)))
         images_of_output: dict[tuple[str, str], list[str]] = {}
         for item, system, image in source.images.select("item", "system", "image").iter_rows():
             images_of_output.setdefault((item, system), []).append(image)
@@ -101,7 +101,7 @@ class StudyMaterial:
             items.append(
                 Item(label=item, cluster=cluster, group=group, images=images, references=references, **text_fields)
             )
-        return cls(items=tuple(items), systems=tuple(sorted(selected)), outputs=outputs)
+        return cls(items=tuple(items), systems=tuple(sorted(selected_systems)), outputs=outputs)
 
     def labels(self) -> list[str]:
         """Return the labels of the items."""
@@ -203,8 +203,12 @@ class Medium:
 
 def media_of(paths: Iterable[str], *, progress: Progress) -> dict[str, Medium]:
     """Return the image of each path. Raise `InputError` for the first invalid path or image."""
-    distinct = list(dict.fromkeys(paths))
-    return {path: medium(path) for path in progress(distinct, total=len(distinct), desc="images")} if distinct else {}
+    distinct_paths = list(dict.fromkeys(paths))
+    return (
+        {path: medium(path) for path in progress(distinct_paths, total=len(distinct_paths), desc="images")}
+        if distinct_paths
+        else {}
+    )
 
 
 def medium(path: str) -> Medium:
@@ -229,11 +233,11 @@ def medium(path: str) -> Medium:
         content = file_path.read_bytes()
     except OSError as problem:
         raise InputError(f"image {shown(path)}: cannot be read: {problem.strerror}") from None
-    image_type, encoded = _remade(content, path)
+    image_type, image_bytes = _remade(content, path)
     return Medium(
-        name=f"{hashlib.sha256(encoded).hexdigest()}.{image_type[1]}",
+        name=f"{hashlib.sha256(image_bytes).hexdigest()}.{image_type[1]}",
         type=image_type[0],
-        content=encoded,
+        content=image_bytes,
     )
 
 
@@ -243,7 +247,7 @@ def _remade(content: bytes, path: str) -> tuple[tuple[str, str], bytes]:
         from PIL import Image, ImageOps, UnidentifiedImageError
     except ImportError as error:
         raise MissingExtraError("images need Pillow: pip install 'custodes[annotate]'") from error
-    allowed = "PNG, JPEG, WebP or GIF"
+    formats_text = "PNG, JPEG, WebP or GIF"
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the size is checked below
@@ -264,12 +268,12 @@ def _remade(content: bytes, path: str) -> tuple[tuple[str, str], bytes]:
             f"image {shown(path)}: more than {PIXELS // 10**6} million pixels; make the image smaller"
         ) from None
     except UnidentifiedImageError:
-        raise InputError(f"image {shown(path)}: the content is not an image; allowed: {allowed}") from None
+        raise InputError(f"image {shown(path)}: the content is not an image; allowed: {formats_text}") from None
     except InputError:
         raise
     except Exception as problem:  # Pillow raises various errors for damaged files
         why = " ".join(str(problem).split())[:100] or type(problem).__name__
-        raise InputError(f"image {shown(path)}: damaged ({why}); save the image again as {allowed}") from None
+        raise InputError(f"image {shown(path)}: damaged ({why}); save the image again as {formats_text}") from None
 
 
 def _saved(image: Image, image_format: str, *, is_animated: bool) -> bytes:

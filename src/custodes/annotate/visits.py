@@ -62,7 +62,7 @@ def view_of(log: EventLog, session: Session) -> View:
     log.expire()
     if worker.forgotten:
         return Done(why="erased", code=None, answers=worker.work.answers)
-    for why, is_so in (
+    for why, applies in (
         ("blocked", worker.excluded and worker.by == "rule"),
         ("excluded", worker.excluded),
         ("left", session.declined and worker.work.paid > 0),
@@ -71,7 +71,7 @@ def view_of(log: EventLog, session: Session) -> View:
         ("finished", session.finished),
         ("stopped", state.control == "stopped"),
     ):
-        if is_so:
+        if applies:
             return _done(log, session, why)
     if state.control == "paused":
         return Paused()
@@ -344,10 +344,19 @@ def _answer(log: EventLog, issued: IssuedQuestion, act: Answer | Skip) -> None:
     server_seconds = max(0.0, answered_at - issued.at)
     # The visible time that the page measured, at most the time that the server measured; None if invalid.
     visible_seconds = min(act.seconds, server_seconds) if act.seconds is not None and act.seconds >= 0 else None
-    is_late = int(is_expired or issued.expired)
+    is_late_answer = int(is_expired or issued.expired)
     rows = [
         JudgmentRow(
-            log.next + k, issued.id, aspect, role, value, reason, visible_seconds, server_seconds, answered_at, is_late
+            log.next + k,
+            issued.id,
+            aspect,
+            role,
+            value,
+            reason,
+            visible_seconds,
+            server_seconds,
+            answered_at,
+            is_late_answer,
         )
         for k, (aspect, value, reason) in enumerate(aspect_answers)
     ]
@@ -384,9 +393,9 @@ def _values(log: EventLog, issued: IssuedQuestion, act: Answer) -> list[tuple[st
     """Return the answer to every aspect, from the view of the first system of the pair. Raise `InputError` for an
     answer that is missing or not allowed."""
     question = log.state.plan.question
-    missing = [aspect for aspect in question.aspects if aspect not in act.values]
-    if missing:
-        raise InputError(f"no answer for {listed(missing) or 'the question'}; answer every aspect")
+    missing_aspects = [aspect for aspect in question.aspects if aspect not in act.values]
+    if missing_aspects:
+        raise InputError(f"no answer for {listed(missing_aspects) or 'the question'}; answer every aspect")
     low, high = question.scale
     preferences = (1, 0, -1) if question.equal else (1, -1)
     allowed = range(low, high + 1) if question.mode == "rate" else preferences

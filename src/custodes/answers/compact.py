@@ -52,7 +52,10 @@ def compact_latex(table: Table, frame: pl.DataFrame, name: str, estimates: Seque
         One `tabular` per aspect. The superscript of a label holds the significance letters. A row is bold if it is the
         best row and differs significantly from all other rows.
     """
-    return "\n\n".join(_tabular(table, rows, titled(name, part), estimates) for part, rows in parts(frame, table.by))
+    return "\n\n".join(
+        _tabular(table, part_rows, titled(name, part_name), estimates)
+        for part_name, part_rows in parts(frame, table.by)
+    )
 
 
 def _tabular(table: Table, rows: pl.DataFrame, title: str, estimates: Sequence[str]) -> str:
@@ -116,8 +119,10 @@ def _estimates(table: Table, rows: pl.DataFrame, names: Sequence[str]) -> list[C
 
 
 def _heading(column: Column) -> str:
-    parts = column.label.replace(" (", "\n(").splitlines()  # the unit in a line of its own
-    lines = [tex(line) for part in parts for line in wrap(part, HEADING_WIDTH, break_long_words=False)]
+    label_lines = column.label.replace(" (", "\n(").splitlines()  # the unit in a line of its own
+    lines = [
+        tex(line) for label_line in label_lines for line in wrap(label_line, HEADING_WIDTH, break_long_words=False)
+    ]
     side, text = "r" if column.is_number else "l", r" \\ ".join(lines)
     return rf"\shortstack[{side}]{{{text}}}" if len(lines) > 1 else text
 

@@ -104,15 +104,15 @@ def type_name(kind: Any) -> str:
     """
     if kind is None or kind is types.NoneType:
         return "None"
-    origin, parts = get_origin(kind), get_args(kind)
+    origin, type_arguments = get_origin(kind), get_args(kind)
     if origin is Literal:
-        return f"{{{', '.join(map(repr, parts))}}}"
+        return f"{{{', '.join(map(repr, type_arguments))}}}"
     if origin in (Union, types.UnionType):
-        return " or ".join(dict.fromkeys(map(type_name, parts)))
+        return " or ".join(dict.fromkeys(map(type_name, type_arguments)))
     if isinstance(origin, type) and issubclass(origin, Callable):  # type: ignore[arg-type]
         return "callable"
     if isinstance(origin, type) and issubclass(origin, Mapping):
         return "mapping"
-    if isinstance(origin, type) and issubclass(origin, Sequence) and parts:
-        return f"sequence of {type_name(parts[0])}"
+    if isinstance(origin, type) and issubclass(origin, Sequence) and type_arguments:
+        return f"sequence of {type_name(type_arguments[0])}"
     return str(getattr(kind, "__name__", kind))

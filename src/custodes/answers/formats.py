@@ -156,9 +156,9 @@ def json_blocks(value: Any, margin: bytes = b"\n") -> Iterator[bytes]:
             yield b"," * bool(number) + _formatted(rows.to_dicts())[1:-2].replace(b"\n", margin)
         yield margin + b"]"
     elif isinstance(value, Mapping) and value:
-        for number, (name, part) in enumerate(value.items()):
+        for number, (name, entry) in enumerate(value.items()):
             yield (b"," if number else b"{") + inner + msgspec.json.encode(str(name)) + b": "
-            yield from json_blocks(part, inner)
+            yield from json_blocks(entry, inner)
         yield margin + b"}"
     else:
         yield _formatted([] if isinstance(value, pl.DataFrame) else value).replace(b"\n", margin)

@@ -84,7 +84,9 @@ def documented(example: str, /, **helps: str) -> Callable[[Callable[P, T]], Call
 def _unknown(name: str, signature: inspect.Signature) -> str:
     """Error message for an unknown argument, with the correct way to pass it if there is one."""
     for parameter in signature.parameters.values():
-        if is_dataclass(parameter.default) and name in {part.name for part in fields(parameter.default)}:
+        if is_dataclass(parameter.default) and name in {
+            default_field.name for default_field in fields(parameter.default)
+        }:
             correct_call = f"{parameter.name}=cu.{type(parameter.default).__name__}({name}=...)"
             return f"unknown argument {name!r}: {name} is a part of the argument {parameter.name}; write {correct_call}"
     _, *known_names = signature.parameters

@@ -291,7 +291,7 @@ def _text(value: Any) -> str:
         value = value.tolist()
     if isinstance(value, tuple | list):
         # Entries with several parts contain commas.
-        return ("; " if any(", " in str(part) for part in value) else ", ").join(map(str, value))
+        return ("; " if any(", " in str(entry) for entry in value) else ", ").join(map(str, value))
     return str(value)
 
 
@@ -306,7 +306,7 @@ def _plain_value(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         return value.tolist()
     if isinstance(value, Mapping):
-        return {name: _plain_value(part) for name, part in value.items()}
+        return {name: _plain_value(entry) for name, entry in value.items()}
     if isinstance(value, str):
         return value.encode(errors="backslashreplace").decode()  # a file name that is not UTF-8; JSON holds text only
-    return [_plain_value(part) for part in value] if isinstance(value, tuple | list) else value
+    return [_plain_value(entry) for entry in value] if isinstance(value, tuple | list) else value

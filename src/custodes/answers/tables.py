@@ -222,10 +222,10 @@ class Table:
         if not data:
             return pl.DataFrame(schema=self.schema)
         values = ({self.by: by} if self.by else {}) | dict(data)
-        missing = [column for column in self.schema if column not in values]
+        missing_columns = [column for column in self.schema if column not in values]
         undeclared = [column for column in values if column not in self.schema]
-        if missing or undeclared:
-            problems = (("lacks", missing), ("does not declare", undeclared))
+        if missing_columns or undeclared:
+            problems = (("lacks", missing_columns), ("does not declare", undeclared))
             problem_texts = [f"{verb} {listed(map(repr, columns))}" for verb, columns in problems if columns]
             raise ValueError(
                 f"table {name!r} {' and '.join(problem_texts)}; declared columns: {', '.join(self.schema)}"

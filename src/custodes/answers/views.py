@@ -25,7 +25,7 @@ def views(table: Table, frame: pl.DataFrame, name: str, *, every: bool = False, 
     if table.view is not None and not every:
         yield from table.view(frame)
         return
-    for part, rows in parts(frame, table.by):
+    for part_name, rows in parts(frame, table.by):
         columns = [each for each in table.columns if every or _is_shown(each, rows[each.name])]
         if table.order and not every:
             rows = rows.sort(table.order, descending=True, nulls_last=True, maintain_order=True)
@@ -35,7 +35,7 @@ def views(table: Table, frame: pl.DataFrame, name: str, *, every: bool = False, 
             for row in rows.iter_rows(named=True)
         ]
         yield View(
-            title=titled(name.replace("_", " "), part),
+            title=titled(name.replace("_", " "), part_name),
             header=tuple(column.heading for column in columns),
             labels=tuple(column.label for column in columns),
             rows=tuple(map(tuple, cells)),
@@ -54,7 +54,7 @@ def parts(frame: pl.DataFrame, by: str | None) -> Iterable[tuple[str, pl.DataFra
     """The rows of each aspect (or target), with its name; without aspects, all rows as one part without a name."""
     if not by or frame.is_empty():
         return [("", frame)]
-    return [(str(part), rows) for (part,), rows in frame.group_by(by, maintain_order=True)]
+    return [(str(part_name), rows) for (part_name,), rows in frame.group_by(by, maintain_order=True)]
 
 
 def digits_of_column(rows: pl.DataFrame, column: Column, least: int = DIGITS) -> int:

@@ -266,12 +266,12 @@ def letter_ranges(word: str | None) -> str:
             runs[-1].append(i)
         else:
             runs.append([i])
-    is_long = [len(run) >= 4 for run in runs]
+    is_long_run = [len(run) >= 4 for run in runs]
     range_texts = [
         f"{letters[run[0]]}–{letters[run[-1]]}" if is_range else "".join(letters[i] for i in run)
-        for run, is_range in zip(runs, is_long, strict=True)
+        for run, is_range in zip(runs, is_long_run, strict=True)
     ]
-    return prefix + (" " if any(is_long) else "").join(range_texts)
+    return prefix + (" " if any(is_long_run) else "").join(range_texts)
 
 
 def plural(count: int, one: str, many: str | None = None) -> str:

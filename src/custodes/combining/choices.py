@@ -37,22 +37,24 @@ def in_pairs(
     """
     folds_of_repeat = [np.unique(fold[fold >= 0]).tolist() for fold in folds]
     jobs = [(repeat, *pair) for repeat, folds_out in enumerate(folds_of_repeat) for pair in combinations(folds_out, 2)]
-    parts = []
+    training_parts = []
     for repeat, *held_folds in jobs:
-        is_held = np.isin(folds[repeat], held_folds)
-        parts.append(Part(str((repeat, *held_folds)), (folds[repeat] >= 0) & ~is_held, np.flatnonzero(is_held)))
+        is_in_held_fold = np.isin(folds[repeat], held_folds)
+        training_parts.append(
+            Part(str((repeat, *held_folds)), (folds[repeat] >= 0) & ~is_in_held_fold, np.flatnonzero(is_in_held_fold))
+        )
     single_methods = [method for method in among if not method.mean_of]
-    fits = fitted(task, terms, single_methods, parts, rng=rng, progress=progress, desc="inner folds")
+    fits = fitted(task, terms, single_methods, training_parts, rng=rng, progress=progress, desc="inner folds")
     scores: dict[tuple[int, int], list[dict[str, float]]] = {
         (r, k): [] for r, folds_out in enumerate(folds_of_repeat) for k in folds_out
     }
-    for (repeat, *held_folds), part, fit in zip(jobs, parts, fits, strict=True):
+    for (repeat, *held_folds), training_part, fit in zip(jobs, training_parts, fits, strict=True):
         for scored_fold, chosen_for in (held_folds, held_folds[::-1]):
-            is_scored = folds[repeat].ravel()[part.held] == scored_fold
+            is_scored = folds[repeat].ravel()[training_part.held] == scored_fold
             predicted = {
                 method.name: values[is_scored] for method, values in zip(single_methods, fit.predicted, strict=True)
             }
-            scores[repeat, chosen_for].append(_scores(task, terms, part.held[is_scored], predicted, among))
+            scores[repeat, chosen_for].append(_scores(task, terms, training_part.held[is_scored], predicted, among))
     return {key: _by_name(fold_scores, among) for key, fold_scores in scores.items()}
 
 
@@ -73,17 +75,18 @@ def of_all(
     missing_methods = [method for method in among if method.name not in outer_predictions and not method.mean_of]
     predicted = {method.name: np.full(task.human.size, np.nan) for method in missing_methods}
     predicted |= {name: scores.ravel() for name, scores in outer_predictions.items()}
-    parts = [without(fold, k, str(k)) for k in range(int(fold.max()) + 1)]
+    training_parts = [without(fold, k, str(k)) for k in range(int(fold.max()) + 1)]
     fits = (
-        fitted(task, terms, missing_methods, parts, rng=rng, progress=progress, desc="inner folds")
+        fitted(task, terms, missing_methods, training_parts, rng=rng, progress=progress, desc="inner folds")
         if missing_methods
         else []
     )
-    for part, fit in zip(parts, fits, strict=False):
+    for training_part, fit in zip(training_parts, fits, strict=False):
         for method, values in zip(missing_methods, fit.predicted, strict=True):
-            predicted[method.name][part.held] = values
+            predicted[method.name][training_part.held] = values
     predictions_of_fold = [
-        (part.held, {name: scores[part.held] for name, scores in predicted.items()}) for part in parts
+        (training_part.held, {name: scores[training_part.held] for name, scores in predicted.items()})
+        for training_part in training_parts
     ]
     return _by_name(
         [_scores(task, terms, cells, fold_scores, among) for cells, fold_scores in predictions_of_fold], among

@@ -325,41 +325,41 @@ def combine(
         resamples=resamples,
     )
     if terms.folds != "item":
-        ignored: dict[str, Any] = {"repeats": repeats} if repeats > 1 else {}  # the default
-        ignored |= {"unseen": unseen} if unseen == "all" else {}
-        refuse_ignored(combine, f"it applies to folds='item', and folds={shown(terms.folds)}", **ignored)
+        ignored_options: dict[str, Any] = {"repeats": repeats} if repeats > 1 else {}  # the default
+        ignored_options |= {"unseen": unseen} if unseen == "all" else {}
+        refuse_ignored(combine, f"it applies to folds='item', and folds={shown(terms.folds)}", **ignored_options)
     if selection.get("aspect") is not None:
         raise OptionError(
             "aspect is not allowed, because target names the aspect; give target='ASPECT' or target='mean:A,B'"
         )
-    chosen = study.select(**selection)
+    chosen_study = study.select(**selection)
     targets: list[str | None] = [None]
     if target is not None:
-        targets = list(dict.fromkeys(value_list("target", target, labels=chosen.aspects, described=True)))
+        targets = list(dict.fromkeys(value_list("target", target, labels=chosen_study.aspects, described=True)))
     if not targets:
         raise OptionError("target is empty; give an aspect, or leave target out")
     for target_name in targets:
-        aspects_of(target_name, chosen.aspects)
+        aspects_of(target_name, chosen_study.aspects)
     generator = np.random.default_rng(rng)
     # The random draws of a target do not depend on the other targets.
     rng_of = {target_name: deepcopy(generator) for target_name in targets} | {targets[0]: generator}
-    has_several = len(targets) > 1
+    has_several_targets = len(targets) > 1
 
     def answer(target_name: str | None) -> Combine | CustodesError:
         try:
             rng_of_target = rng_of[target_name]
-            of = task(chosen, target_name)
+            of = task(chosen_study, target_name)
             if calibrate_by is not None:
                 of = replace(of, kinds=kinds_of(study, of.design, of.rated, calibrate_by))
             of = sampled(of, rng_of_target)
-            return _fitted(of, terms, rng_of_target, silent if has_several else progress)
+            return _fitted(of, terms, rng_of_target, silent if has_several_targets else progress)
         except CustodesError as error:
             return error
 
     # threadpoolctl allows only one thread at a time to set the limit, so it is set before the pool starts threads.
     workers = 1 if all(method.fast for method in terms.methods) else os.cpu_count()
     with one_blas_thread(), ThreadPoolExecutor(workers) as pool:
-        if has_several:
+        if has_several_targets:
             answers = list(progress(pool.map(answer, targets), total=len(targets), desc="combine"))
         else:
             answers = [answer(targets[0])]

@@ -266,15 +266,17 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         Raises `InputError` if a metric of the combination is not in the study.
         """
         column_scores = [raw_scores(study, column.metric, column.aspect, items, systems) for column in self.columns]
-        missing = [column for column, scores in zip(self.columns, column_scores, strict=True) if scores is None]
-        if missing:
+        missing_columns = [column for column, scores in zip(self.columns, column_scores, strict=True) if scores is None]
+        if missing_columns:
             directions = study.raters.direction
-            scores_text = "scores of the metric " if len(missing) == 1 else f"scores of {len(missing)} metrics "
+            scores_text = (
+                "scores of the metric " if len(missing_columns) == 1 else f"scores of {len(missing_columns)} metrics "
+            )
             raise InputError(
                 f"{study.name}: the combined metric needs "
-                f"{scores_text}{listed(repr(column.label) for column in missing)}, which "
-                f"{'is' if len(missing) == 1 else 'are'} missing; raters: "
-                f"{listed(directions)}{suggestion(missing[0].metric, directions)}"
+                f"{scores_text}{listed(repr(column.label) for column in missing_columns)}, which "
+                f"{'is' if len(missing_columns) == 1 else 'are'} missing; raters: "
+                f"{listed(directions)}{suggestion(missing_columns[0].metric, directions)}"
             )
         signs = [1.0 if column.higher_is_better else -1.0 for column in self.columns]
         return np.stack(

@@ -67,7 +67,7 @@ def generalised(trial: Trial, rng: np.random.Generator, progress: Progress) -> G
     system_predictions: WithoutSystems | None = None
     is_used_item = np.asarray((trial.folds[0] >= 0).any(axis=1))
     method_indices = np.array([*(terms.methods.index(method) for method in combining_methods), len(terms.methods)])
-    rows = [
+    tables = [
         _rows(
             ITEMS if terms.folds == "item" else terms.folds,
             combining_methods,
@@ -91,11 +91,15 @@ def generalised(trial: Trial, rng: np.random.Generator, progress: Progress) -> G
         if tested_methods:
             held_out = without_systems(trial, (*tested_methods, BEST), rng, progress)
             system_predictions = None if isinstance(held_out, str) else held_out
-            parts = [held_out if isinstance(held_out, str) else _systems(trial, tested_methods, held_out)]
-            parts += [_groups(column, trial, tested_methods, rng, progress) for column in GROUPS]
-            rows += [part for part in parts if not isinstance(part, str)]
-            reasons += [("unseen-not-tested", 1, part) for part in parts if isinstance(part, str) and part]
-    columns = {name: np.concatenate([np.asarray(table[name]) for table in rows]) for name in rows[0]}
+            tables_or_reasons = [held_out if isinstance(held_out, str) else _systems(trial, tested_methods, held_out)]
+            tables_or_reasons += [_groups(column, trial, tested_methods, rng, progress) for column in GROUPS]
+            tables += [table_or_reason for table_or_reason in tables_or_reasons if not isinstance(table_or_reason, str)]
+            reasons += [
+                ("unseen-not-tested", 1, table_or_reason)
+                for table_or_reason in tables_or_reasons
+                if isinstance(table_or_reason, str) and table_or_reason
+            ]
+    columns = {name: np.concatenate([np.asarray(table[name]) for table in tables]) for name in tables[0]}
     return Generalisation(columns, noted(*reasons, aspect=aspect_of(trial.of.target)), system_predictions)
 
 
@@ -162,13 +166,14 @@ def without_systems(
     model_of_output = np.where(of.rated, fold_of_system, -1)
     predicted = np.full((len(trial.folds), len(methods), n_held, *of.human.shape), np.nan)
     jobs = [(*job, k) for job in trial.jobs for k in range(n_held)]
-    parts = [without(trial.folds[repeat], out, str((repeat, out, k))) for repeat, out, k in jobs]
-    parts = [
-        part._replace(train=part.train & (model_of_output != k)) for part, (*_, k) in zip(parts, jobs, strict=True)
+    training_parts = [without(trial.folds[repeat], out, str((repeat, out, k))) for repeat, out, k in jobs]
+    training_parts = [
+        training_part._replace(train=training_part.train & (model_of_output != k))
+        for training_part, (*_, k) in zip(training_parts, jobs, strict=True)
     ]
-    fits = fitted(of, trial.terms, methods, parts, rng=rng, progress=progress, desc="unseen systems")
-    for (repeat, _, k), part, fit in zip(jobs, parts, fits, strict=True):
-        predicted[repeat].reshape(len(methods), n_held, -1)[:, k, part.held] = fit.predicted
+    fits = fitted(of, trial.terms, methods, training_parts, rng=rng, progress=progress, desc="unseen systems")
+    for (repeat, _, k), training_part, fit in zip(jobs, training_parts, fits, strict=True):
+        predicted[repeat].reshape(len(methods), n_held, -1)[:, k, training_part.held] = fit.predicted
     return WithoutSystems(tuple(method.name for method in methods), predicted, fold_of_system)
 
 
@@ -205,10 +210,10 @@ def _groups(
         return f"the gain is not tested on {reason}"
     methods_and_best = (*methods, BEST)
     predicted = np.full((len(methods_and_best), 1, *of.human.shape), np.nan)
-    parts = [without(fold_of_output, k, str(k)) for k in range(int(fold_of_output.max()) + 1)]
-    fits = fitted(of, trial.terms, methods_and_best, parts, rng=rng, progress=progress, desc=f"unseen {name}")
-    for part, fit in zip(parts, fits, strict=True):
-        predicted.reshape(len(methods_and_best), -1)[:, part.held] = fit.predicted
+    training_parts = [without(fold_of_output, k, str(k)) for k in range(int(fold_of_output.max()) + 1)]
+    fits = fitted(of, trial.terms, methods_and_best, training_parts, rng=rng, progress=progress, desc=f"unseen {name}")
+    for training_part, fit in zip(training_parts, fits, strict=True):
+        predicted.reshape(len(methods_and_best), -1)[:, training_part.held] = fit.predicted
     # Both columns of scores use comparisons within folds of items, so that they are based on the same comparisons.
     is_used = [(fold_of_output >= 0) & (fold >= 0) for fold in trial.folds]
     comparison_folds: dict[str, Any] = {
@@ -226,8 +231,8 @@ def _groups(
         trial.compared([predicted] * len(is_used), same_model, **comparison_folds),
         seen=trial.compared(method_predictions, same_model, **comparison_folds).value,
         over="blocks",
-        n=len(parts),
-        folds=(len(parts), len(parts)),
+        n=len(training_parts),
+        folds=(len(training_parts), len(training_parts)),
         confidence=trial.terms.confidence,
     )
 

@@ -64,7 +64,9 @@ def group_columns(trial: Trial) -> dict[str, Any]:
         if len(is_in_group) > 1
     }
     trial_of_group = {
-        name: part for name, part in trial_of_group.items() if any((fold >= 0).any() for fold in part.folds)
+        name: group_trial
+        for name, group_trial in trial_of_group.items()
+        if any((fold >= 0).any() for fold in group_trial.folds)
     }
     n_methods = len(trial.methods)
     return {
@@ -73,7 +75,9 @@ def group_columns(trial: Trial) -> dict[str, Any]:
         "items": [int(is_rated_item[is_in_group[name]].sum()) for name in trial_of_group for _ in range(n_methods)],
         **with_interval(
             "score",
-            np.concatenate([trial.times[:, :0], *(part.scores() for part in trial_of_group.values())], axis=1),
+            np.concatenate(
+                [trial.times[:, :0], *(group_trial.scores() for group_trial in trial_of_group.values())], axis=1
+            ),
             trial.terms.confidence,
             clusters=trial.n_clusters,
             bounds=CORRELATION,

@@ -259,7 +259,9 @@ def aspects_of(target: str | None, aspects: tuple[str, ...]) -> tuple[str, ...]:
             )
         return aspects
     is_mean = target.startswith(MEAN)
-    selected = tuple(part.strip() for part in target.removeprefix(MEAN).split(",")) if is_mean else (target,)
+    selected = (
+        tuple(aspect_name.strip() for aspect_name in target.removeprefix(MEAN).split(",")) if is_mean else (target,)
+    )
     for aspect in selected:
         if aspect not in aspects:
             if aspects == ("",):

@@ -108,15 +108,15 @@ class Trial:
             [
                 moves(
                     self.terms.objective,
-                    np.where(inside >= 0, self.of.human, np.nan),
+                    np.where(within_of_repeat >= 0, self.of.human, np.nan),
                     predictions,
                     model=model,
-                    within=inside,
-                    block=part,
+                    within=within_of_repeat,
+                    block=block_of_repeat,
                     units=self.of.design.units,
                     n_units=self.of.design.n_units,
                 )
-                for predictions, inside, part in zip(predicted, within, block, strict=True)
+                for predictions, within_of_repeat, block_of_repeat in zip(predicted, within, block, strict=True)
             ]
         )
 
@@ -147,7 +147,7 @@ def tried(of: Task, terms: Terms, rng: np.random.Generator, progress: Progress) 
     names = [method.name for method in terms.methods]
     methods = terms.methods if BEST.name in names else (*terms.methods, BEST)
     predicted = np.full((len(folds), len(methods), *of.human.shape), np.nan)
-    candidate_methods = tuple(dict.fromkeys(part for method in terms.methods for part in method.among))
+    candidate_methods = tuple(dict.fromkeys(candidate for method in terms.methods for candidate in method.among))
     (inner_rng,) = rng.spawn(1)  # a separate generator, so that choices of one method do not change other methods
     is_by_item = terms.folds == "item"
     inner = (
@@ -156,10 +156,10 @@ def tried(of: Task, terms: Terms, rng: np.random.Generator, progress: Progress) 
         else {}
     )
 
-    parts = [without(folds[repeat], k, str((repeat, k)), inner.get((repeat, k), {})) for repeat, k in jobs]
-    fits = fitted(of, terms, methods, parts, rng=rng, progress=progress, desc="combine")
-    for (repeat, _), part, fit in zip(jobs, parts, fits, strict=True):
-        predicted[repeat].reshape(len(methods), -1)[:, part.held] = fit.predicted
+    training_parts = [without(folds[repeat], k, str((repeat, k)), inner.get((repeat, k), {})) for repeat, k in jobs]
+    fits = fitted(of, terms, methods, training_parts, rng=rng, progress=progress, desc="combine")
+    for (repeat, _), training_part, fit in zip(jobs, training_parts, fits, strict=True):
+        predicted[repeat].reshape(len(methods), -1)[:, training_part.held] = fit.predicted
     n_methods = len(terms.methods)
     outer_predictions = (
         {method.name: grid for method, grid in zip(methods, predicted[0], strict=True)} if is_by_item else {}

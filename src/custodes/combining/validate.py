@@ -135,14 +135,14 @@ def validate(
     combined_metric = CombinedMetric.load(model)
     statistic_name = one_of("objective", objective or combined_metric.objective, OBJECTIVES)
     renamed_study = _renamed(study, rename)
-    parts, notes = [], list[Note]()
+    tables_of_targets, notes = [], list[Note]()
     for target in _targets(renamed_study, combined_metric, selection):
-        part, part_notes = _validated(
+        target_tables, target_notes = _validated(
             renamed_study, combined_metric, target, statistic_name, scales, confidence, {**selection, "aspect": None}
         )
-        parts.append(part)
-        notes += part_notes
-    return Validate.of(parts, notes)
+        tables_of_targets.append(target_tables)
+        notes += target_notes
+    return Validate.of(tables_of_targets, notes)
 
 
 def _renamed(study: Study, rename: Rename) -> Study:
@@ -190,18 +190,18 @@ def _pair(text: str) -> tuple[str, str]:
 def _targets(study: Study, combined: CombinedMetric, selection: Mapping[str, Any]) -> list[str]:
     """Return the targets with which the model can be compared: aspects, or the mean to which the model was fitted."""
     patterns: Patterns = selection.get("aspect")
-    chosen = study.select(human=selection.get("human"), aspect=patterns)
+    selected_study = study.select(human=selection.get("human"), aspect=patterns)
     if patterns is not None:
-        return list(chosen.aspects)
+        return list(selected_study.aspects)
     model_aspects = combined.target.removeprefix(MEAN).split(",")
-    if set(model_aspects) <= set(chosen.aspects):
+    if set(model_aspects) <= set(selected_study.aspects):
         return [combined.target]
-    if len(chosen.aspects) == 1:
-        return list(chosen.aspects)
+    if len(selected_study.aspects) == 1:
+        return list(selected_study.aspects)
     raise OptionError(
         f"{study.name}: there are no human ratings of {combined.target!r}, which the model predicts; give "
         "aspect='ASPECT', one of "
-        f"{listed(chosen.aspects)}{suggestion(combined.target, chosen.aspects)}"
+        f"{listed(selected_study.aspects)}{suggestion(combined.target, selected_study.aspects)}"
     )
 
 
@@ -311,11 +311,11 @@ def _rivals(
     these data.
     """
     rivals, reason = [], ""
-    single = combined.validation.get("single")
-    if not isinstance(single, dict):
+    best_single_metric = combined.validation.get("single")
+    if not isinstance(best_single_metric, dict):
         reason = "the model file does not name the best single metric of the fit; fit it again"
     else:
-        metric, aspect = str(single["metric"]), str(single["aspect"])
+        metric, aspect = str(best_single_metric["metric"]), str(best_single_metric["aspect"])
         name = name_of(metric, aspect)
         single_scores = raw_scores(study, metric, aspect, target_task.design.items, target_task.design.systems)
         if single_scores is None:
@@ -324,7 +324,9 @@ def _rivals(
                 f"name here, use rename"
             )
         else:
-            rivals.append(_Rival(SINGLE, name, single_scores if single["higher_is_better"] else -single_scores))
+            rivals.append(
+                _Rival(SINGLE, name, single_scores if best_single_metric["higher_is_better"] else -single_scores)
+            )
     rows = np.flatnonzero(target_task.rated.ravel())
     item, system = np.divmod(rows, len(target_task.design.systems))
     training = TrainingData(
@@ -391,9 +393,9 @@ def _gains(
     low, high = np.array(bounds).transpose(1, 2, 0)  # (rivals, items or systems) each
     if sizes[SYSTEMS] < LEAST_SYSTEMS:
         low[:, 1] = high[:, 1] = np.nan
-    rival_parts = np.repeat([rival.part for rival in rivals], 2)
+    rival_kinds = np.repeat([rival.part for rival in rivals], 2)
     return {
-        "rater": rival_parts,
+        "rater": rival_kinds,
         "metric": np.repeat([rival.name for rival in rivals], 2),
         "unseen": [*sizes] * len(rivals),
         "n": [*sizes.values()] * len(rivals),
@@ -401,6 +403,7 @@ def _gains(
         "gain_low": low.ravel(),
         "gain_high": high.ravel(),
         "conclusion": [
-            conclusion(bound) if part == SINGLE else None for part, bound in zip(rival_parts, low.flat, strict=True)
+            conclusion(bound) if rival_kind == SINGLE else None
+            for rival_kind, bound in zip(rival_kinds, low.flat, strict=True)
         ],
     }

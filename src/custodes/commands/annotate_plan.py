@@ -68,7 +68,7 @@ def _value(name: str, kind: Any, text: Any) -> Any:
     try:
         if entries:
             entry_type = get_args(kind)[0]
-            return tuple(msgspec.convert(part, entry_type, strict=False) for part in entries)
+            return tuple(msgspec.convert(entry, entry_type, strict=False) for entry in entries)
         if float in members(kind):
             with suppress(ValueError):
                 return float(text)

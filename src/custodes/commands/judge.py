@@ -147,13 +147,13 @@ def sampling_of(entries: Sequence[str] | None) -> dict[str, Any] | None:
     if entries is None:
         return None
     values: dict[str, Any] = {}
-    for assignment in (
-        part for entry in entries for part in ([entry] if _holds_json(entry) else assignment_list(entry))
+    for assignment_text in (
+        assignment for entry in entries for assignment in ([entry] if _holds_json(entry) else assignment_list(entry))
     ):
-        name, sign, value = assignment.partition("=")
+        name, sign, value = assignment_text.partition("=")
         if not sign or not name.strip() or name.strip() in values:
             raise OptionError(
-                f"--sampling {assignment!r} is not allowed; give KEY=VALUE, each key once, as in "
+                f"--sampling {assignment_text!r} is not allowed; give KEY=VALUE, each key once, as in "
                 "--sampling temperature=0"
             )
         try:
@@ -161,7 +161,7 @@ def sampling_of(entries: Sequence[str] | None) -> dict[str, Any] | None:
         except msgspec.DecodeError:
             if value.lstrip()[:1] in ("[", "{"):
                 raise OptionError(
-                    f"--sampling {shown(assignment)}: the value is not JSON; give one KEY=VALUE, and repeat the "
+                    f"--sampling {shown(assignment_text)}: the value is not JSON; give one KEY=VALUE, and repeat the "
                     f"option for each further KEY=VALUE"
                 ) from None
             values[name.strip()] = value

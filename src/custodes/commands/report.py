@@ -90,8 +90,8 @@ def returning_memory(progress: Progress) -> Progress:
     """A callable for progress that returns freed memory to the system before each section of the report."""
 
     def track(iterable: Iterable[T], /, *, total: int | None = None, desc: str | None = None) -> Iterator[T]:
-        for part in progress(iterable, total=total, desc=desc):
-            yield part
+        for element in progress(iterable, total=total, desc=desc):
+            yield element
             if desc == SECTION_PROGRESS:
                 return_memory()
 

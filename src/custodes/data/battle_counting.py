@@ -268,10 +268,13 @@ def _understood(survey: pl.DataFrame, *, is_own_format: bool) -> pl.DataFrame:
         meaning = what_is_said(words, survey["a"], survey["b"], where=WHERE, written=is_own_format)
     except InputError as problem:
         raise InputError(f"{problem} (row numbers refer to the list of distinct verdicts, not to the table)") from None
-    is_unread = (words != "") & (meaning.preference.is_null() | meaning.place.is_not_null())
-    if is_unread.any():
+    is_unread_word = (words != "") & (meaning.preference.is_null() | meaning.place.is_not_null())
+    if is_unread_word.any():
         unread_counts = (
-            survey.filter(is_unread).group_by("said").agg(pl.col("n").sum()).sort("n", "said", descending=[True, False])
+            survey.filter(is_unread_word)
+            .group_by("said")
+            .agg(pl.col("n").sum())
+            .sort("n", "said", descending=[True, False])
         )
         examples = listed((f"{word[:40]!r} {n:,} times" for word, n in unread_counts.iter_rows()), limit=3)
         exception_text = ", except words for the position shown" if meaning.place.drop_nulls().len() else ""
@@ -308,11 +311,11 @@ def _chosen(rows: Rows, meanings: pl.DataFrame) -> Rows:
     conditions = [(nw.col("rater") == rater) & (nw.col("aspect") == aspect) for rater, aspect in pairs.iter_rows()]
     systems = sorted({*meanings["a"], *meanings["b"]})
     is_known_pair = nw.col("a").is_in(systems) & nw.col("b").is_in(systems)
-    is_turned = nw.col("a") > nw.col("b")
+    is_reversed_pair = nw.col("a") > nw.col("b")
     return rows.filter(reduce(or_, conditions), is_known_pair).with_columns(
-        nw.when(is_turned).then(nw.col("b")).otherwise(nw.col("a")).alias("low"),
-        nw.when(is_turned).then(nw.col("a")).otherwise(nw.col("b")).alias("high"),
-        otherwise(is_turned, -1, 1).alias("turn"),
+        nw.when(is_reversed_pair).then(nw.col("b")).otherwise(nw.col("a")).alias("low"),
+        nw.when(is_reversed_pair).then(nw.col("a")).otherwise(nw.col("b")).alias("high"),
+        otherwise(is_reversed_pair, -1, 1).alias("turn"),
     )
 
 
@@ -321,8 +324,10 @@ def _signed(rows: Rows, meanings: pl.DataFrame) -> Rows:
 
     Words whose meaning depends on the row must be exact names of systems.
     """
-    is_exact = (pl.col("said") == pl.col("a")) | (pl.col("said") == pl.col("b"))
-    words = meanings.group_by("said").agg(pl.col("meaning").unique(), names=is_exact.all()).filter(~pl.col("names"))
+    is_exact_name = (pl.col("said") == pl.col("a")) | (pl.col("said") == pl.col("b"))
+    words = (
+        meanings.group_by("said").agg(pl.col("meaning").unique(), names=is_exact_name.all()).filter(~pl.col("names"))
+    )
     ambiguous_words = words.filter(pl.col("meaning").list.len() > 1)["said"].sort()
     if ambiguous_words.len():
         raise InputError(
@@ -380,13 +385,13 @@ def _settled(signed: Rows, rows: Rows, people: Sequence[str], orders: Orders) ->
             "If they differ in presentation order, give it in 'order' (ab, ba); if they are repeats, "
             "number them in 'repeat'"
         )
-    merged = merge_orders(signed, orders)
-    counts = collected(merged.group_by("rater").agg(nw.col("half").sum(), nw.col("contradictory").sum()))
+    merged_rows = merge_orders(signed, orders)
+    counts = collected(merged_rows.group_by("rater").agg(nw.col("half").sum(), nw.col("contradictory").sum()))
     n_half, n_torn = int(counts["half"].sum()), int(counts["contradictory"].sum())
     outcome_text = (
         "comparisons are left out" if orders == "consistent" else "verdicts are merged as the sign of the mean"
     )
-    return _combined(merged, people), noted(
+    return _combined(merged_rows, people), noted(
         (
             "half-judged",
             n_half,

@@ -125,7 +125,9 @@ def count_pairs(
     )
     system_labels = tuple(sorted(set(systems if systems is not None else survey["system"])))
     row_batches = batched(rows.filter(nw.col("item_level")), "item", batches, where=WHERE)
-    batch_counts = (count_batch(part) for part in progress(row_batches, total=len(row_batches), desc="counting pairs"))
+    batch_counts = (
+        count_batch(row_batch) for row_batch in progress(row_batches, total=len(row_batches), desc="counting pairs")
+    )
     origin = counted_by(
         human=human,
         metrics=metrics,

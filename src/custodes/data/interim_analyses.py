@@ -63,16 +63,16 @@ def last_looks(looks: pl.DataFrame) -> pl.DataFrame:
     0
     """
     pair = ["system_a", "system_b"]
-    ordered = looks.sort(*pair, "look", nulls_last=True).with_columns(looks=pl.len().over(pair))
-    return ordered.unique(pair, keep="last", maintain_order=True)
+    ordered_looks = looks.sort(*pair, "look", nulls_last=True).with_columns(looks=pl.len().over(pair))
+    return ordered_looks.unique(pair, keep="last", maintain_order=True)
 
 
 def in_label_order(looks: pl.DataFrame) -> pl.DataFrame:
     """The table with system_a < system_b, as in verdicts."""
-    is_turned = pl.col("system_a") > pl.col("system_b")
+    is_reversed_pair = pl.col("system_a") > pl.col("system_b")
 
     def swapped(name: str, other: pl.Expr) -> pl.Expr:
-        return pl.when(is_turned).then(other).otherwise(pl.col(name)).alias(name)
+        return pl.when(is_reversed_pair).then(other).otherwise(pl.col(name)).alias(name)
 
     pairs = (("system_a", "system_b"), ("wins", "losses"))
     swaps = [swapped(name, pl.col(other)) for pair in pairs for name, other in (pair, pair[::-1])]

@@ -22,48 +22,52 @@ def join(studies: Sequence[Study]) -> Study:
     Raises `InputError` if two inputs with ratings have no common output and no common rater, or if a rater is human in
     one input and a metric in another input.
     """
-    joined, *others = studies
-    for other in others:
-        joined, other = _of_one_task(*_of_one_system(joined, other))
-        notes = [*joined.notes, *other.notes, *_overlap_notes(joined, other)]
-        kinds, other_kinds = joined.raters.kind, other.raters.kind
+    joined_study, *other_studies = studies
+    for other_study in other_studies:
+        joined_study, other_study = _of_one_task(*_of_one_system(joined_study, other_study))
+        notes = [*joined_study.notes, *other_study.notes, *_overlap_notes(joined_study, other_study)]
+        kinds, other_kinds = joined_study.raters.kind, other_study.raters.kind
         for rater in kinds.keys() & other_kinds.keys():
             if {kinds[rater], other_kinds[rater]} == {"human", "metric"}:
                 raise InputError(
                     f"rater {rater!r} is human in one input and a metric in another input; rename one of the raters"
                 )
-        a, b = joined.outputs, other.outputs
+        a, b = joined_study.outputs, other_study.outputs
         outputs, text_notes = (a or b, list[Note]()) if a is None or b is None else a.joined(b)
-        frame = other.preferences.frame
-        if joined.sides and other.sides:  # files of one benchmark repeat the reference labels
+        frame = other_study.preferences.frame
+        if joined_study.sides and other_study.sides:  # files of one benchmark repeat the reference labels
             verdict_key = [*KEY, "preference"]
-            frame = frame.join(joined.preferences.frame, on=verdict_key, how="anti", maintain_order="left")
-        raters, rater_notes = joined.raters.joined(other.raters)
+            frame = frame.join(joined_study.preferences.frame, on=verdict_key, how="anti", maintain_order="left")
+        raters, rater_notes = joined_study.raters.joined(other_study.raters)
         frames, label_scales = on_one_scale(
-            (joined.ratings.frame, other.ratings.frame), (joined.labels, other.labels), kind=raters.kind
+            (joined_study.ratings.frame, other_study.ratings.frame),
+            (joined_study.labels, other_study.labels),
+            kind=raters.kind,
         )
-        joined = replace(
-            joined,
+        joined_study = replace(
+            joined_study,
             ratings=Ratings(frame=_united(*frames, ["score"], "rating")),
-            preferences=_both(joined.preferences, replace(other.preferences, frame=frame), "verdict"),
-            second=_both(joined.second, other.second, "second opinion"),
+            preferences=_both(joined_study.preferences, replace(other_study.preferences, frame=frame), "verdict"),
+            second=_both(joined_study.second, other_study.second, "second opinion"),
             second_ratings=Ratings(
-                frame=_united(joined.second_ratings.frame, other.second_ratings.frame, ["score"], "second opinion")
+                frame=_united(
+                    joined_study.second_ratings.frame, other_study.second_ratings.frame, ["score"], "second opinion"
+                )
             ),
-            probes=pl.concat([joined.probes, other.probes]),
-            looks=pl.concat([joined.looks, other.looks]),
+            probes=pl.concat([joined_study.probes, other_study.probes]),
+            looks=pl.concat([joined_study.looks, other_study.looks]),
             raters=raters,
-            items=joined.items.joined(other.items),
+            items=joined_study.items.joined(other_study.items),
             outputs=outputs,
             notes=(*notes, *text_notes, *rater_notes),
-            name=f"{joined.name} + {other.name}",
-            digest=digest_of(joined.fingerprint(), other.fingerprint()),
-            sides=joined.sides or other.sides,
+            name=f"{joined_study.name} + {other_study.name}",
+            digest=digest_of(joined_study.fingerprint(), other_study.fingerprint()),
+            sides=joined_study.sides or other_study.sides,
             labels=label_scales,
-            attributes=_attributes(joined.attributes, other.attributes),
-            unnamed_system=joined.unnamed_system and other.unnamed_system,
+            attributes=_attributes(joined_study.attributes, other_study.attributes),
+            unnamed_system=joined_study.unnamed_system and other_study.unnamed_system,
         )
-    return joined
+    return joined_study
 
 
 def _of_one_system(a: Study, b: Study) -> tuple[Study, Study]:
@@ -94,12 +98,20 @@ def _of_one_task(a: Study, b: Study) -> tuple[Study, Study]:
     """
     if not set(a.item_labels()).isdisjoint(b.item_labels()):
         return a, b
-    for log, samples in ((a, b), (b, a)):
-        tasks = {item.partition("/")[0] for item in log.item_labels()}
-        full_labels = {f"{next(iter(tasks))}/{item}" for item in samples.item_labels()} if len(tasks) == 1 else set()
-        if not samples.outputs and samples.preferences.frame.is_empty() and full_labels & set(log.item_labels()):
-            relabelled = _relabelled(samples, pl.format("{}/{}", pl.lit(next(iter(tasks))), "item").alias("item"))
-            return (a, relabelled) if log is a else (relabelled, b)
+    for log_study, sample_study in ((a, b), (b, a)):
+        tasks = {item.partition("/")[0] for item in log_study.item_labels()}
+        full_labels = (
+            {f"{next(iter(tasks))}/{item}" for item in sample_study.item_labels()} if len(tasks) == 1 else set()
+        )
+        if (
+            not sample_study.outputs
+            and sample_study.preferences.frame.is_empty()
+            and full_labels & set(log_study.item_labels())
+        ):
+            relabelled_study = _relabelled(
+                sample_study, pl.format("{}/{}", pl.lit(next(iter(tasks))), "item").alias("item")
+            )
+            return (a, relabelled_study) if log_study is a else (relabelled_study, b)
     return a, b
 
 
@@ -108,11 +120,11 @@ def _attributes(a: pl.DataFrame | None, b: pl.DataFrame | None) -> pl.DataFrame 
     used."""
     if a is None or b is None:
         return b if a is None else a
-    merged = a.join(b, on=JOIN_KEY, how="full", coalesce=True, suffix=" of b", maintain_order="left_right")
-    common_columns = [name for name in a.columns if f"{name} of b" in merged.columns]
+    merged_attributes = a.join(b, on=JOIN_KEY, how="full", coalesce=True, suffix=" of b", maintain_order="left_right")
+    common_columns = [name for name in a.columns if f"{name} of b" in merged_attributes.columns]
     try:
         filled_columns = [pl.coalesce(name, f"{name} of b").alias(name) for name in common_columns]
-        return merged.with_columns(filled_columns).drop(f"{name} of b" for name in common_columns)
+        return merged_attributes.with_columns(filled_columns).drop(f"{name} of b" for name in common_columns)
     except pl.exceptions.PolarsError as error:
         raise InputError(
             f"the inputs have different types in a common column ({listed(common_columns)}): {error}"
@@ -124,14 +136,14 @@ def _both(a: Preferences, b: Preferences, what: str) -> Preferences:
 
 
 def _united(a: pl.DataFrame, b: pl.DataFrame, values: list[str], what: str) -> pl.DataFrame:
-    merged = pl.concat([a, b])
-    key = [name for name in merged.columns if name not in values]
-    duplicates = merged.filter(pl.struct(key).is_duplicated())
+    merged_rows = pl.concat([a, b])
+    key = [name for name in merged_rows.columns if name not in values]
+    duplicates = merged_rows.filter(pl.struct(key).is_duplicated())
     if duplicates.height:
         row = duplicates.row(0, named=True)
         description = ", ".join(f"{name} {row[name]!r}" for name in key if row[name])
         raise InputError(f"two inputs hold the same {what} ({description}); remove one input, or rename the rater")
-    return merged
+    return merged_rows
 
 
 def _outputs_of(study: Study) -> pl.DataFrame:

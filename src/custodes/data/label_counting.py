@@ -103,7 +103,7 @@ def count_labels(
     batch_column = plan.layout.cluster or plan.layout.item
     row_batches = batched(rows, batch_column, batches, where=WHERE) if batch_column else [rows]
     batch_counts = [
-        plan.counted(part) for part in progress(row_batches, total=len(row_batches), desc="counting labels")
+        plan.counted(row_batch) for row_batch in progress(row_batches, total=len(row_batches), desc="counting labels")
     ]
     single_rows, kind_counts = (pl.concat(frames) for frames in zip(*batch_counts, strict=True))
     return plan.long(single_rows, plan.representatives(kind_counts))
@@ -118,10 +118,10 @@ def _layout(rows: nw.LazyFrame[Any], columns: Columns) -> LabelLayout:
     for name in flat_columns:
         seen_values = first_rows[name].drop_nulls().unique()
         if seen_values.len() <= 1 and first_rows.height == LOOKED_AT:
-            is_other = ~nw.col(name).is_null()
+            is_unseen_value = ~nw.col(name).is_null()
             for value in seen_values:
-                is_other = is_other & (nw.col(name) != value)
-            samples.append(collected(rows.select(flat_columns).filter(is_other).head(FURTHER_ROWS)))
+                is_unseen_value = is_unseen_value & (nw.col(name) != value)
+            samples.append(collected(rows.select(flat_columns).filter(is_unseen_value).head(FURTHER_ROWS)))
     sample = pl.concat(samples, how="vertical_relaxed").unique(maintain_order=True)
     layout = label_layout(sample, columns)
     if layout is None:
@@ -266,10 +266,10 @@ class _Plan:
         unlabelled = outputs.join(labelled_units, on=self.unit, how="anti")
         kind_indicators = {}
         for k, key_values in enumerate(self.kinds.iter_rows()):
-            is_equal = nw.lit(True)
+            is_row_of_kind = nw.lit(True)
             for name, value in zip(self.key, key_values, strict=True):
-                is_equal = is_equal & (nw.col(name).is_null() if value is None else nw.col(name) == value)
-            kind_indicators[f"kind{k}"] = indicator(is_equal)
+                is_row_of_kind = is_row_of_kind & (nw.col(name).is_null() if value is None else nw.col(name) == value)
+            kind_indicators[f"kind{k}"] = indicator(is_row_of_kind)
         cluster_kinds = (
             unlabelled.select(self.unit, **kind_indicators)
             .group_by(self.unit)
@@ -389,16 +389,16 @@ def _raters_of_rows(rows: nw.LazyFrame[Any], layout: LabelLayout) -> Iterator[_R
     survey = collected(rows.select(*key_columns, layout.label).unique().head(MOST_LABELS))
     _few(survey[layout.label], most=MOST_LABELS - 1)
     for key_values, rater_rows in survey.sort(key_columns).group_by(key_columns, maintain_order=True):
-        is_chosen = nw.lit(True)
+        is_row_of_key = nw.lit(True)
         value_of_column = dict(zip(key_columns, key_values, strict=True))
         for name, value in value_of_column.items():
-            is_chosen = is_chosen & (nw.col(name).is_null() if value is None else nw.col(name) == value)
+            is_row_of_key = is_row_of_key & (nw.col(name).is_null() if value is None else nw.col(name) == value)
         rater = str(value_of_column[layout.rater or layout.kind])
         kind = KINDS.get(str(label_words(pl.Series([value_of_column[layout.kind]]))[0]), "")
         yield _Rater(
             name=rater,
             kind=kind or ("human" if looks_human(rater) else "metric"),
             aspect=str(value_of_column.get(layout.aspect) or ""),
-            label=nw.when(is_chosen).then(nw.col(layout.label)),
+            label=nw.when(is_row_of_key).then(nw.col(layout.label)),
             values=_few(rater_rows[layout.label]),
         )

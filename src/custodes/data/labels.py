@@ -77,16 +77,16 @@ class LabelScale:
 
 def label_words(column: pl.Series) -> pl.Series:
     """Cells of a column as lower-case words. Empty cells become null, and integers lose their decimal point."""
-    distinct = column.unique()
-    words = _words(distinct)
-    return column.replace_strict(distinct, words, return_dtype=pl.String) if len(distinct) else words
+    distinct_values = column.unique()
+    words = _words(distinct_values)
+    return column.replace_strict(distinct_values, words, return_dtype=pl.String) if len(distinct_values) else words
 
 
 def _words(column: pl.Series) -> pl.Series:
     if column.dtype.is_float():
         column = column.fill_nan(None)
-        is_whole = ((column == column.round()) & (column.abs() < EXACT_INTEGERS)).fill_null(True).all()
-        column = column.cast(pl.Int64) if is_whole else column
+        is_integer_column = ((column == column.round()) & (column.abs() < EXACT_INTEGERS)).fill_null(True).all()
+        column = column.cast(pl.Int64) if is_integer_column else column
     words = column.cast(pl.String).str.strip_chars().str.to_lowercase()
     if not column.dtype.is_numeric():
         is_text = words.cast(pl.Float64, strict=False).is_null()
@@ -97,8 +97,8 @@ def _words(column: pl.Series) -> pl.Series:
 
 def is_binary(words: Iterable[str]) -> bool:
     """Whether all words are known binary labels, possibly of different pairs (`false` with `pass` is binary)."""
-    distinct = set(words)
-    return bool(distinct) and distinct <= POLARITY.keys()
+    distinct_words = set(words)
+    return bool(distinct_words) and distinct_words <= POLARITY.keys()
 
 
 def scale_of(columns: Mapping[str, pl.Series], *, gold: Sequence[str], where: str) -> LabelScale:
@@ -215,7 +215,7 @@ def on_one_scale(
             continue
         words = [_decoded(frame.filter(is_aspect), scale) for frame, scale in zip(frames, both_scales, strict=True)]
         by_rater = pl.concat(words).partition_by("rater", as_dict=True, maintain_order=True)
-        columns = {str(rater): part["word"].alias(str(rater)) for (rater,), part in by_rater.items()}
+        columns = {str(rater): rater_rows["word"].alias(str(rater)) for (rater,), rater_rows in by_rater.items()}
         gold = [rater for rater in columns if kind.get(rater) == "human"]
         scale = scale_of(columns, gold=gold, where=aspect or "labels of two inputs")
         scale_of_aspect[aspect] = scale

@@ -93,9 +93,9 @@ def first_of_each(
     )
     by_item, output_key = with_nulls.group_by("item", maintain_order=True), ["item", "system"]
     n_several_texts = texts.group_by(output_key).agg(pl.col("text").n_unique()).filter(pl.col("text") > 1).height
-    has_several = by_item.agg(pl.col(names).drop_nulls().n_unique() > 1) if names else with_nulls.clear()
-    differing_columns = [name for name in names if has_several[name].any()]
-    n_differing = has_several.filter(pl.any_horizontal(differing_columns)).height if differing_columns else 0
+    has_several_values = by_item.agg(pl.col(names).drop_nulls().n_unique() > 1) if names else with_nulls.clear()
+    differing_columns = [name for name in names if has_several_values[name].any()]
+    n_differing = has_several_values.filter(pl.any_horizontal(differing_columns)).height if differing_columns else 0
     notes = noted(
         (
             "texts-differ",
@@ -141,7 +141,9 @@ def turns_of(cell: Any) -> list[tuple[str, str]] | None:
 def _words(content: Any) -> str:
     """The words of a turn, from a text or from the texts of several parts."""
     if isinstance(content, list):
-        texts = (part.get("text") if isinstance(part, dict) else part for part in content)
+        texts = (
+            content_part.get("text") if isinstance(content_part, dict) else content_part for content_part in content
+        )
         return "\n".join(text for text in texts if isinstance(text, str))
     return content if isinstance(content, str) else json.dumps(content, ensure_ascii=False, default=str)
 

@@ -77,7 +77,7 @@ def _filled(rows: pl.DataFrame, **axes: Sequence[str]) -> Floats:
     """Mean scores as an array with one axis per column of labels; NaN if there is no score."""
     shape = tuple(map(len, axes.values()))
     codes = np.array([label_codes(rows[name], categories) for name, categories in axes.items()])
-    is_known = (codes >= 0).all(axis=0)
-    cell, size = np.ravel_multi_index(codes[:, is_known], shape), math.prod(shape)
-    total = np.bincount(cell, weights=rows["score"].to_numpy()[is_known], minlength=size)
+    is_known_cell = (codes >= 0).all(axis=0)
+    cell, size = np.ravel_multi_index(codes[:, is_known_cell], shape), math.prod(shape)
+    total = np.bincount(cell, weights=rows["score"].to_numpy()[is_known_cell], minlength=size)
     return ratio(total, np.bincount(cell, minlength=size)).reshape(shape)

@@ -24,18 +24,20 @@ def select_labels(patterns: Patterns, labels: Sequence[str], *, option: str, wha
     """
     if patterns is None:
         return tuple(labels)
-    parts = value_list(option, patterns, labels=labels)
-    if not parts:
+    pattern_list = value_list(option, patterns, labels=labels)
+    if not pattern_list:
         raise OptionError(f"{option}={patterns!r} matches no {what}; {what}s: {listed(labels)}")
-    included = [part for part in parts if not part.startswith("!") or part in labels]
-    excluded = [part[1:] for part in parts if part.startswith("!") and part not in labels]
-    chosen = (
-        set(labels) if not included else {match for part in included for match in _matches(part, labels, option, what)}
+    included_patterns = [pattern for pattern in pattern_list if not pattern.startswith("!") or pattern in labels]
+    excluded_patterns = [pattern[1:] for pattern in pattern_list if pattern.startswith("!") and pattern not in labels]
+    selected_labels = (
+        set(labels)
+        if not included_patterns
+        else {match for pattern in included_patterns for match in _matches(pattern, labels, option, what)}
     )
-    chosen -= {match for part in excluded for match in _matches(part, labels, option, what)}
-    if not chosen:
+    selected_labels -= {match for pattern in excluded_patterns for match in _matches(pattern, labels, option, what)}
+    if not selected_labels:
         raise OptionError(f"{option}={patterns!r} excludes every {what}; {what}s: {listed(labels)}")
-    return tuple(label for label in labels if label in chosen)
+    return tuple(label for label in labels if label in selected_labels)
 
 
 def _matches(pattern: str, labels: Sequence[str], option: str, what: str) -> list[str]:

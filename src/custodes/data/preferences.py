@@ -95,8 +95,8 @@ class Preferences:
         ('1', 'A', 'B', 'judge', '', '0', '', -1, None, None, None, None)
         """
         frame = to_polars(table, where=where)
-        required = ("item", "system_a", "system_b", "rater", "preference")
-        notes = check_columns(frame, where=where, required=required, optional=(*OPTIONAL, *ignore))
+        required_columns = ("item", "system_a", "system_b", "rater", "preference")
+        notes = check_columns(frame, where=where, required=required_columns, optional=(*OPTIONAL, *ignore))
         if frame.height == 0:
             raise InputError(f"{where}: no rows; a study needs at least one verdict")
         verdicts = pl.DataFrame(
@@ -115,16 +115,19 @@ class Preferences:
         )
         _check_values(verdicts, where=where)
         n_spare = verdicts.filter(pl.col("preference").is_null() & pl.col("p_a").is_not_null()).height
-        is_turned = pl.col("system_a") > pl.col("system_b")
+        is_reversed_pair = pl.col("system_a") > pl.col("system_b")
         verdicts = verdicts.with_columns(
             system_a=pl.min_horizontal("system_a", "system_b"),
             system_b=pl.max_horizontal("system_a", "system_b"),
-            order=pl.when(is_turned & (pl.col("order") != ""))
+            order=pl.when(is_reversed_pair & (pl.col("order") != ""))
             .then(pl.when(pl.col("order") == "ab").then(pl.lit("ba")).otherwise(pl.lit("ab")))
             .otherwise(pl.col("order")),
-            preference=pl.when(is_turned).then(-pl.col("preference")).otherwise(pl.col("preference")).cast(pl.Int8),
-            p_a=pl.when(is_turned).then("p_b").otherwise("p_a"),
-            p_b=pl.when(is_turned).then("p_a").otherwise("p_b"),
+            preference=pl.when(is_reversed_pair)
+            .then(-pl.col("preference"))
+            .otherwise(pl.col("preference"))
+            .cast(pl.Int8),
+            p_a=pl.when(is_reversed_pair).then("p_b").otherwise("p_a"),
+            p_b=pl.when(is_reversed_pair).then("p_a").otherwise("p_b"),
         )
         column_of_role = {role: next(iter(named(role, unused)), "") for role in ("rater", "aspect", "order", "repeat")}
         options_text = " ".join(option(role, name) for role, name in column_of_role.items() if name)
@@ -162,9 +165,13 @@ class Preferences:
 
         The masks `second` and `answered` (whether there is a preference) have one entry per row of the original table.
         """
-        is_second, is_second_missing = second.filter(answered), second.filter(~answered)
-        first = Preferences(frame=self.frame.filter(~is_second), missing=self.missing.filter(~is_second_missing))
-        return first, Preferences(frame=self.frame.filter(is_second), missing=self.missing.filter(is_second_missing))
+        is_second_opinion, is_second_missing = second.filter(answered), second.filter(~answered)
+        first = Preferences(
+            frame=self.frame.filter(~is_second_opinion), missing=self.missing.filter(~is_second_missing)
+        )
+        return first, Preferences(
+            frame=self.frame.filter(is_second_opinion), missing=self.missing.filter(is_second_missing)
+        )
 
     @property
     def asked(self) -> Preferences:
@@ -197,8 +204,8 @@ class Preferences:
         may_be_half = orders != "first" and (self.missing["order"] != "").any()
         if not may_be_half and not repeated(self.frame, COMPARISON).any():
             return self.frame.select(*COMPARISON, "preference", SHOWN_FIRST), []
-        merged = self._merged(orders)
-        half_rows, n_torn = merged.filter(pl.col("half") == 1), int(merged["contradictory"].sum())
+        merged_rows = self._merged(orders)
+        half_rows, n_torn = merged_rows.filter(pl.col("half") == 1), int(merged_rows["contradictory"].sum())
         is_consistent = orders == "consistent"
         excluded_text = (
             f"{n_torn} comparisons are excluded because verdicts of one rater differ between presentation orders or "
@@ -213,7 +220,7 @@ class Preferences:
             f"in only one order ({counted(half_rows['rater'])}). With one order, the position preference of the rater "
             f"does not cancel. To keep these comparisons, set orders='first'"
         )
-        settled_rows = merged.drop_nulls("sign").select(
+        settled_rows = merged_rows.drop_nulls("sign").select(
             *COMPARISON, pl.col("sign").cast(pl.Int8).alias("preference"), "order"
         )
         return settled_rows, noted(
@@ -227,9 +234,9 @@ class Preferences:
         answered_rows = self.frame.select(*COMPARISON, SHOWN_FIRST, sign="preference")
         missing_rows = self.missing.select(*COMPARISON, SHOWN_FIRST, sign=pl.lit(None, dtype=pl.Int8))
         rows = pl.concat([answered_rows, missing_rows]).with_row_index("row")
-        merged = merge_orders(nw.from_native(rows.lazy()), orders, keys=COMPARISON).collect().to_native()
+        merged_rows = merge_orders(nw.from_native(rows.lazy()), orders, keys=COMPARISON).collect().to_native()
         file_order = answered_rows.select(COMPARISON).unique(maintain_order=True, keep="first")
-        return file_order.join(merged, on=COMPARISON, how="left", maintain_order="left")
+        return file_order.join(merged_rows, on=COMPARISON, how="left", maintain_order="left")
 
 
 def option(role: str, name: str) -> str:

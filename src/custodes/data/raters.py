@@ -151,10 +151,14 @@ class Raters:
         """
         frame = to_polars(table, where=where)
         columns = [name for name in SCHEMA if name != "rater"]
-        ignored = check_columns(frame, where=where, required=("rater",), optional=columns)
+        ignored_notes = check_columns(frame, where=where, required=("rater",), optional=columns)
         values_of_pattern = _checked_side_table(frame, where=where)
         names = list(self.frame["rater"])
-        unmatched = [p for p in values_of_pattern if p not in names and not any(fnmatchcase(name, p) for name in names)]
+        unmatched = [
+            pattern
+            for pattern in values_of_pattern
+            if pattern not in names and not any(fnmatchcase(name, pattern) for name in names)
+        ]
         if values_of_pattern and len(unmatched) == len(values_of_pattern):
             raise InputError(
                 f"{where}: no rater of this table is in the data ({listed(unmatched)}); raters: "
@@ -163,7 +167,7 @@ class Raters:
         unmatched_notes = [
             ("idle-rater-row", 1, f"{where}: {name!r} matches no rater{suggestion(name, names)}") for name in unmatched
         ]
-        notes = [*noted(*unmatched_notes), *ignored]
+        notes = [*noted(*unmatched_notes), *ignored_notes]
         rows, directed = [], set(self.directed)
         for row in self.frame.iter_rows(named=True):
             name = row["rater"]

@@ -91,8 +91,8 @@ class Ratings:
 
         The masks `second` and `answered` (whether there is a score) have one entry per row of the original table.
         """
-        is_second = second.filter(answered)
-        return Ratings(frame=self.frame.filter(~is_second)), Ratings(frame=self.frame.filter(is_second))
+        is_second_opinion = second.filter(answered)
+        return Ratings(frame=self.frame.filter(~is_second_opinion)), Ratings(frame=self.frame.filter(is_second_opinion))
 
 
 def _check_size(ratings: pl.DataFrame, *, where: str) -> None:

@@ -264,11 +264,11 @@ def _described(study: Study, table: LoadedTable, raters: Any) -> Study:
             notes = noted(("raters-beside", True, message), (INCOMPLETE, len(unnamed_metrics), incomplete_text))
             study = replace(study, notes=(*study.notes, *side_table.notes, *notes))
         plain_file = file.with_name("raters.csv")
-        is_unread = raters is None and not sidecars and file.stem in RATED and plain_file.is_file()
+        is_unread_file = raters is None and not sidecars and file.stem in RATED and plain_file.is_file()
         message = (
             f"{plain_file.name} in the folder of {file.name} is not read automatically; to use it, give it as --raters"
         )
-        study = replace(study, notes=(*study.notes, *noted(("raters-not-read", is_unread, message))))
+        study = replace(study, notes=(*study.notes, *noted(("raters-not-read", is_unread_file, message))))
     return study
 
 

@@ -47,20 +47,24 @@ def repeated_items(study: Study, people: Sequence[str]) -> list[tuple[str, ...]]
     text_groups, items_with_text = _by_text(study)
     groups = list(text_groups)
     # Labels have few values, so equal ones are no evidence.
-    cells_of_sides = [] if study.labels else [_cells(study, raters) for raters in (people, other_raters)]
-    summaries = [_items(cells) for cells in cells_of_sides]
+    cells_of_rater_groups = [] if study.labels else [_cells(study, raters) for raters in (people, other_raters)]
+    summaries = [_items(cells) for cells in cells_of_rater_groups]
     groups_of_cells = [
-        copies for cells, summary in zip(cells_of_sides, summaries, strict=True) for copies in _by_cells(cells, summary)
+        identical_items
+        for cells, summary in zip(cells_of_rater_groups, summaries, strict=True)
+        for identical_items in _by_cells(cells, summary)
     ]
     # An item whose ratings by annotators, or by metrics, are unique is no copy.
-    if cells_of_sides and not any(
+    if cells_of_rater_groups and not any(
         summary.select(pl.struct("own", "n").is_unique().any()).item() for summary in summaries
     ):
-        groups_of_cells += _everywhere(pl.concat(cells_of_sides))
-    groups += [copies for copies in groups_of_cells if not items_with_text.issuperset(copies)]
+        groups_of_cells += _everywhere(pl.concat(cells_of_rater_groups))
+    groups += [
+        identical_items for identical_items in groups_of_cells if not items_with_text.issuperset(identical_items)
+    ]
     cluster_of_item = dict(study.items.frame.select("item", "cluster").iter_rows())
     clusters_of_groups = ({cluster_of_item.get(item) or item for item in group} for group in groups)
-    return _united([group for group, names in zip(groups, clusters_of_groups, strict=True) if len(names) > 1])
+    return _united([group for group, clusters in zip(groups, clusters_of_groups, strict=True) if len(clusters) > 1])
 
 
 def in_one_cluster(items: pl.DataFrame, groups: list[tuple[str, ...]]) -> pl.DataFrame:

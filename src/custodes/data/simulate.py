@@ -467,7 +467,7 @@ def demo_texts(*, items: int = 60, rng: int | np.random.Generator = 0) -> pl.Dat
                 fact: _one([word for word in FACTS[fact] if word != facts[fact]], generator) for fact in wrong_names
             }
             text = ANSWERS[template_index].format(**wrong_facts)
-            sentences = ". ".join(part[:1].upper() + part[1:] for part in text.split(". "))
+            sentences = ". ".join(sentence[:1].upper() + sentence[1:] for sentence in text.split(". "))
             rows.append({"item": f"message{number:0{width}}", "system": system, "text": sentences, "context": context})
     return pl.DataFrame(rows)
 

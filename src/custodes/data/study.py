@@ -123,9 +123,9 @@ class Study:
 
     def _rows_of(self, raters: Sequence[str]) -> pl.DataFrame:
         """The rater, the aspect and the item of each rating and verdict of these raters."""
-        is_chosen = pl.col("rater").is_in(list(raters))
+        is_selected_rater = pl.col("rater").is_in(list(raters))
         frames = (frame.select("rater", "aspect", "item") for frame in (self.ratings.frame, self.preferences.frame))
-        return pl.concat([kept(frame, is_chosen) for frame in frames])
+        return pl.concat([kept(frame, is_selected_rater) for frame in frames])
 
     def with_cache(self) -> Study:
         """The study with a cache for several questions. Shared results are computed once and stay in memory as long as
@@ -227,25 +227,25 @@ class Study:
             *study._pooled(people, aspects),
             *study._aspect_notes(judges, aspects),
         ]
-        is_selected = pl.col("rater").is_in(list(people)) & pl.col("aspect").is_in(list(aspects)) | pl.col(
+        is_selected_row = pl.col("rater").is_in(list(people)) & pl.col("aspect").is_in(list(aspects)) | pl.col(
             "rater"
         ).is_in(list(judges)) & pl.col("aspect").is_in([*aspects, ""])
         if group is not None:
             group_items = self._items_in(group)
-            notes += self._whole_systems_left(is_selected, group)
-            is_selected &= pl.col("item").is_in(group_items.implode())
+            notes += self._whole_systems_left(is_selected_row, group)
+            is_selected_row &= pl.col("item").is_in(group_items.implode())
         system_names = list(chosen_systems)
-        is_rated = is_selected & pl.col("system").is_in(system_names)
+        is_rated = is_selected_row & pl.col("system").is_in(system_names)
         # Without a selection, a system is kept even if all its verdicts are missing.
         has_both_systems = pl.col("system_a").is_in(system_names) & pl.col("system_b").is_in(system_names)
-        is_among = pl.lit(True) if systems is None else has_both_systems
-        verdicts = self.preferences.where(is_selected & is_among)
+        is_selected_pair = pl.lit(True) if systems is None else has_both_systems
+        verdicts = self.preferences.where(is_selected_row & is_selected_pair)
         unselected = [name for name in self.systems if name not in chosen_systems]
         sides_text = (
             f"the names of systems ({listed(self.systems, limit=4)}) are the sides of a pair, so favoritism, rankings "
             f"and leaderboards have no meaning; use sample accuracy instead"
         )
-        looks = self.looks.filter(is_among)
+        looks = self.looks.filter(is_selected_pair)
         notes += sequential_notes(looks) if people else []
         repeated_groups = self.once(("repeated", people), lambda: repeated_items(self, people))
         annotator_assignment = self.once(("assigned", people), lambda: assignment(self, people, repeated_groups))
@@ -265,7 +265,7 @@ class Study:
             study,
             ratings=Ratings(frame=kept(self.ratings.frame, is_rated)),
             preferences=verdicts,
-            second=self.second.where(is_selected & is_among),
+            second=self.second.where(is_selected_row & is_selected_pair),
             second_ratings=Ratings(frame=self.second_ratings.frame.filter(is_rated)),
             probes=self.probes.filter(is_rated, pl.col("against").is_in([*system_names, ""])),
             looks=looks,
@@ -287,7 +287,9 @@ class Study:
         candidates = [rater for rater, kind in kinds.items() if kind != "metric"]
         if not candidates:
             raise OptionError(f"human={human!r}: every rater is a metric; add human ratings")
-        metric_names = [part for part in value_list("human", human, labels=kinds) if kinds.get(part) == "metric"]
+        metric_names = [
+            pattern for pattern in value_list("human", human, labels=kinds) if kinds.get(pattern) == "metric"
+        ]
         if metric_names:
             raise OptionError(f"human={human!r}: {metric_names[0]!r} is a metric; annotators: {listed(candidates)}")
         people = select_labels(human, candidates, option="human", what="rater")

@@ -175,8 +175,8 @@ def label_column(frame: pl.DataFrame, name: str, *, where: str, empty: bool = Fa
     if column.dtype.is_float():
         # Integers that a dataframe converted to floats because of an empty cell: 3.0 was 3.
         column = column.fill_nan(None)
-        is_whole = (column == column.round()) & (column.abs() < EXACT_INTEGERS)
-        column = column.cast(pl.Int64) if is_whole.fill_null(True).all() else column
+        is_integer_cell = (column == column.round()) & (column.abs() < EXACT_INTEGERS)
+        column = column.cast(pl.Int64) if is_integer_cell.fill_null(True).all() else column
     try:
         if column.dtype.is_nested():
             raise InputError(

@@ -196,22 +196,22 @@ def merge_orders(verdicts: Table, orders: Orders, *, keys: Sequence[str] = ("rat
         n_in_order["ab"] + n_in_order["ba"] + n_in_order["unknown"],
         sum_in_order["ab"] + sum_in_order["ba"] + sum_in_order["unknown"],
     )
-    is_torn = ~((nw.col("decided") == 0) | (sum_all == n_all) | (sum_all == -n_all))
-    is_half = ((n_in_order["ab"] > 0) & (n_in_order["ba"] == 0) & (nw.col("lost_ba") > 0)) | (
+    is_contradictory = ~((nw.col("decided") == 0) | (sum_all == n_all) | (sum_all == -n_all))
+    lacks_other_order = ((n_in_order["ab"] > 0) & (n_in_order["ba"] == 0) & (nw.col("lost_ba") > 0)) | (
         (n_in_order["ba"] > 0) & (n_in_order["ab"] == 0) & (nw.col("lost_ab") > 0)
     )
     n_orders_present = (
         indicator(n_in_order["ab"] > 0) + indicator(n_in_order["ba"] > 0) + indicator(n_in_order["unknown"] > 0)
     )
     order_balance = indicator(n_in_order["ab"] > 0) - indicator(n_in_order["ba"] > 0)
-    is_left_out = is_half | is_torn if orders == "consistent" else is_half
+    is_left_out = lacks_other_order | is_contradictory if orders == "consistent" else lacks_other_order
     return totals.filter(n_all > 0).select(
         *keys,
         nw.when(~is_left_out).then(tie_rule(balance, nw.lit(0))).alias("sign"),
         # The mean is 1 or -1 with one order, 0 with both orders, and 0.5 or -0.5 with one known and one unknown order.
         nw.when(n_orders_present == 2).then(order_balance / 2).otherwise(order_balance / 1).alias("order"),
-        indicator(is_half).alias("half"),
-        indicator(is_torn & ~is_half).alias("contradictory"),
+        indicator(lacks_other_order).alias("half"),
+        indicator(is_contradictory & ~lacks_other_order).alias("contradictory"),
     )
 
 

@@ -241,14 +241,14 @@ def _answer(
     confidence: float,
 ) -> tuple[dict[str, pl.DataFrame], Sequence[Note]]:
     counts, names = part.counts, [method.name for method in estimators]
-    effects = {}
+    effect_of_estimator = {}
     if clustered(part):
         count_estimators = [method for method in estimators if not method.needs_items]
-        effects = dict(
+        effect_of_estimator = dict(
             zip(count_estimators, table_effects(part, *(method.point for method in count_estimators)), strict=True)
         )
     estimates = {
-        method: _estimate(method, part, rng, effects.get(method), gamma=gamma, confidence=confidence)
+        method: _estimate(method, part, rng, effect_of_estimator.get(method), gamma=gamma, confidence=confidence)
         for method in estimators
     }
 
@@ -266,19 +266,23 @@ def _answer(
         )
         return np.stack(list(of_metrics), axis=2)
 
-    missing_effects = np.full(counts.paired.shape[:2], np.nan)
+    undefined_effect = np.full(counts.paired.shape[:2], np.nan)
     design_effects = np.stack(
-        [(effects[method].effect if method in effects else missing_effects).T for method in estimates], axis=2
+        [
+            (effect_of_estimator[method].effect if method in effect_of_estimator else undefined_effect).T
+            for method in estimates
+        ],
+        axis=2,
     )
     low, high, theta = stack_field("margin_low"), stack_field("margin_high"), stack_field("theta")
     is_at_threshold = stack_estimates(estimate.at_threshold(gamma=gamma) for estimate in estimates.values())
     decisions = np.where(is_at_threshold, 0, decide(theta, gamma=gamma))
-    metric, pair, estimator = np.indices(decisions.shape).reshape(3, -1)
+    metric_index, pair_index, estimator_index = np.indices(decisions.shape).reshape(3, -1)
     uses_people, n_annotated = (
-        np.array([method.uses_people for method in estimates])[estimator],
-        counts.human.sum(axis=1)[pair],
+        np.array([method.uses_people for method in estimates])[estimator_index],
+        counts.human.sum(axis=1)[pair_index],
     )
-    n_judged = counts.metric.sum(axis=2)[pair, metric]
+    n_judged = counts.metric.sum(axis=2)[pair_index, metric_index]
     condition_of_note = {
         "": ~uses_people & (n_judged > 0),
         "never rated by the metric": ~uses_people,
@@ -295,13 +299,13 @@ def _answer(
     tables = Correction.part(
         part.aspect,
         pairs={
-            "metric": np.take(counts.metrics, metric),
-            "estimator": np.take(names, estimator),
-            "system_a": np.take(counts.system_a, pair),
-            "system_b": np.take(counts.system_b, pair),
-            "n_paired": counts.paired.sum(axis=(2, 3))[pair, metric],
-            "n_metric": counts.metric_only.sum(axis=2)[pair, metric],
-            "n_human_only": counts.human_only.sum(axis=2)[pair, metric],
+            "metric": np.take(counts.metrics, metric_index),
+            "estimator": np.take(names, estimator_index),
+            "system_a": np.take(counts.system_a, pair_index),
+            "system_b": np.take(counts.system_b, pair_index),
+            "n_paired": counts.paired.sum(axis=(2, 3))[pair_index, metric_index],
+            "n_metric": counts.metric_only.sum(axis=2)[pair_index, metric_index],
+            "n_human_only": counts.human_only.sum(axis=2)[pair_index, metric_index],
             **{
                 f"p_{outcome}{suffix}": stack_field(f"p{suffix}")[..., i]
                 for i, outcome in enumerate(("win", "tie", "loss"))

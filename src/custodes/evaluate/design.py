@@ -74,11 +74,11 @@ class Design:
 
     def on(self, items: NDArray[np.intp]) -> Design:
         """Return the design of the items at these positions."""
-        used, units = np.unique(self.units[items], return_inverse=True)
+        used_units, units = np.unique(self.units[items], return_inverse=True)
         return replace(
             self,
             items=tuple(self.items[i] for i in items),
-            clusters=tuple(self.clusters[u] for u in used),
+            clusters=tuple(self.clusters[u] for u in used_units),
             units=units.reshape(-1),
             weights=self.weights[items],
             probability=self.probability[items],

@@ -224,11 +224,11 @@ def with_outputs(comparisons: tuple[RaterComparison, ...]) -> tuple[RaterCompari
 
 def compared_on(chosen: Study, aspect: str, setting: Setting) -> RaterComparison:
     """Return the comparison of one aspect of a selected study with at least two systems; metrics are optional."""
-    full = settings(setting)
+    full_setting = settings(setting)
 
     def make_comparison() -> RaterComparison:
         check_ordered(chosen, aspect)
-        raters = all_raters(chosen, aspect, full)
+        raters = all_raters(chosen, aspect, full_setting)
         check_scales(chosen, raters)
         label = label_of(aspect)
         if chosen.metrics and not raters.metrics:
@@ -239,7 +239,7 @@ def compared_on(chosen: Study, aspect: str, setting: Setting) -> RaterComparison
         notes = (*chosen.notes, *raters.notes, *_design_notes(raters, label))
         return replace(raters, notes=notes)
 
-    return chosen.once(("compared", aspect, *_rules(full)), make_comparison)
+    return chosen.once(("compared", aspect, *_rules(full_setting)), make_comparison)
 
 
 def compared_by_any(
@@ -283,8 +283,8 @@ def compared_by_any(
 
 def all_raters(chosen: Study, aspect: str, setting: Setting) -> RaterComparison:
     """Return the comparison of all raters with notes; the raters may be annotators alone or metrics alone."""
-    full = settings(setting)
-    return chosen.once(("raters", aspect, *_rules(full)), lambda: _all_raters(chosen, aspect, full))
+    full_setting = settings(setting)
+    return chosen.once(("raters", aspect, *_rules(full_setting)), lambda: _all_raters(chosen, aspect, full_setting))
 
 
 def check_scales(study: Study, comparison: RaterComparison) -> None:
@@ -409,9 +409,9 @@ def _design_notes(comparison: RaterComparison, label: str) -> list[Note]:
             f"no item has human ratings of two systems{label}, so no preference can be derived; give "
             "ratings of two systems per item"
         )
-    is_whole = comparison.whole
-    whole_only = list(compress(comparison.metrics, is_whole))
-    unmatched = list(compress(comparison.metrics, ~comparison.shared & ~is_whole))
+    is_system_metric = comparison.whole
+    whole_only = list(compress(comparison.metrics, is_system_metric))
+    unmatched = list(compress(comparison.metrics, ~comparison.shared & ~is_system_metric))
     if comparison.metrics and len(unmatched) == len(comparison.metrics):
         raise NotComparableError(
             f"annotators and metrics have no pair of outputs and no scores of systems in common{label} (annotators "

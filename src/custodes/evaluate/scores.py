@@ -56,9 +56,9 @@ class ItemScores:
                 "scores. Select fewer, or use leaderboard, favoritism, ranking or correction, which "
                 "read only comparisons"
             )
-        full = np.full(shape, np.nan)
-        full[..., self.items, :] = values
-        return read_only(full)
+        spread_values = np.full(shape, np.nan)
+        spread_values[..., self.items, :] = values
+        return read_only(spread_values)
 
     def on(self, items: NDArray[np.intp]) -> ItemScores:
         """Return the scores of the items at these positions, which are in ascending order."""

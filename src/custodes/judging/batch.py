@@ -114,12 +114,12 @@ def read_replies(path: str | Path, requests: Sequence[Request], cache: Cache) ->
 
 def _lines(data: bytes) -> Iterator[Any]:
     """The parsed JSON of each line. An incomplete last line gives None, and a line that is not JSON gives its text."""
-    *complete_lines, last = data.removeprefix(b"\xef\xbb\xbf").split(b"\n")
+    *complete_lines, last_line = data.removeprefix(b"\xef\xbb\xbf").split(b"\n")
     for line in complete_lines:
         if line.strip():
             yield _decoded(line)
-    if last.strip():
-        decoded = _decoded(last)
+    if last_line.strip():
+        decoded = _decoded(last_line)
         yield None if isinstance(decoded, bytes) and complete_lines else decoded
 
 

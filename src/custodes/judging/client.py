@@ -163,8 +163,8 @@ class Server:
         async with self._client().stream("POST", f"{self.address}{PATH}", content=content) as response:
             self._heard = True
             received = bytearray()
-            async for part in response.aiter_bytes():
-                received += part
+            async for chunk in response.aiter_bytes():
+                received += chunk
                 if len(received) > LARGEST:
                     raise Unavailable(f"{self.address}: the reply is longer than {LARGEST // 2**20} MiB", paid=True)
             return response.status_code, response.headers, bytes(received)

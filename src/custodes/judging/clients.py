@@ -201,8 +201,11 @@ def _message(message: Mapping[str, Any]) -> Any:
         return messages.ModelRequest(parts=[messages.SystemPromptPart(content)])
     if isinstance(content, str):
         return messages.ModelRequest(parts=[messages.UserPromptPart(content)])
-    parts = [part["text"] if part["type"] == "text" else _picture(part["image_url"]["url"]) for part in content]
-    return messages.ModelRequest(parts=[messages.UserPromptPart(parts)])
+    content_blocks = [
+        content_part["text"] if content_part["type"] == "text" else _picture(content_part["image_url"]["url"])
+        for content_part in content
+    ]
+    return messages.ModelRequest(parts=[messages.UserPromptPart(content_blocks)])
 
 
 def _picture(address: str) -> Any:

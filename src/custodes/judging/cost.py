@@ -175,7 +175,9 @@ def known_price(model: str, *, base_url: str | None = None) -> Price | None:
         calculation = genai_prices.calc_price(usage, model, provider_api_url=base_url)
     except (LookupError, ValueError):
         return None
-    dollars = [float(part) * MILLION / 1000 for part in (calculation.input_price, calculation.output_price)]
+    dollars = [
+        float(token_price) * MILLION / 1000 for token_price in (calculation.input_price, calculation.output_price)
+    ]
     return Price(
         input=round(dollars[0], 6),
         output=round(dollars[1], 6),
@@ -186,14 +188,16 @@ def known_price(model: str, *, base_url: str | None = None) -> Price | None:
 def _texts(body: Mapping[str, Any]) -> list[str]:
     """All texts of the messages of a body."""
     contents = [message.get("content") for message in body.get("messages", ()) if isinstance(message, Mapping)]
-    parts = [part for content in contents if isinstance(content, list) for part in content]
-    texts = [part.get("text") for part in parts if isinstance(part, Mapping)]
+    content_parts = [content_part for content in contents if isinstance(content, list) for content_part in content]
+    texts = [content_part.get("text") for content_part in content_parts if isinstance(content_part, Mapping)]
     return [text for text in (*contents, *texts) if isinstance(text, str)]
 
 
 def _pictures(body: Mapping[str, Any]) -> int:
     contents = [message.get("content") for message in body.get("messages", ())]
-    return sum("text" not in part for content in contents if isinstance(content, list) for part in content)
+    return sum(
+        "text" not in content_part for content in contents if isinstance(content, list) for content_part in content
+    )
 
 
 def _tokens(characters: int) -> int:

@@ -102,14 +102,14 @@ def _study_and_count(examples: Any) -> tuple[Study, int]:
 def _cases(study: Study, judge: Judge, aspect: str, texts: JudgedTexts) -> dict[str, list[Labelled]]:
     """The human labels of each item, for outputs with texts."""
     is_human = pl.col("rater").is_in(list(study.humans))
-    rated, verdicts = study.ratings.frame.filter(is_human), study.preferences.where(is_human)
+    human_ratings, verdicts = study.ratings.frame.filter(is_human), study.preferences.where(is_human)
     cases_of_item: dict[str, list[Labelled]] = {}
     if judge.mode == "pairwise":
         rows = _of(verdicts.settled("mean")[0], aspect)
         if rows.height:
             human_signs = combine_annotators(nw.from_native(rows.lazy().rename({"preference": "sign"})), "vote")
         else:
-            scores = _means(_of(rated, aspect), study)
+            scores = _means(_of(human_ratings, aspect), study)
             threshold = pl.lit(human_threshold(scores["score"].to_numpy(), None))
             human_signs = score_differences(nw.from_native(scores.lazy().with_columns(rater=0, threshold=threshold)))
         for item, a, b, sign in human_signs.select(*OUTPUTS, "sign").sort(*OUTPUTS).collect().iter_rows():
@@ -119,7 +119,7 @@ def _cases(study: Study, judge: Judge, aspect: str, texts: JudgedTexts) -> dict[
             cases_of_item.setdefault(item, []).extend(Labelled(*way) for way in labels_of_orders)
     else:
         low, high = float(judge.answers[0]), float(judge.answers[-1])
-        for item, system, score in _means(_of(rated, aspect), study).iter_rows():
+        for item, system, score in _means(_of(human_ratings, aspect), study).iter_rows():
             if not low <= score <= high:
                 raise InputError(
                     f"examples: the human score {score:g} of {system!r} lies outside scale={judge.scale!r}"
@@ -127,10 +127,10 @@ def _cases(study: Study, judge: Judge, aspect: str, texts: JudgedTexts) -> dict[
             label = min(judge.answers, key=lambda name: abs(float(name) - score))
             cases_of_item.setdefault(item, []).append(Labelled((system,), label))
     cases_with_texts = {
-        item: [case for case in labelled if set(case.systems) <= texts.outputs.get(item, {}).keys()]
-        for item, labelled in cases_of_item.items()
+        item: [case for case in item_cases if set(case.systems) <= texts.outputs.get(item, {}).keys()]
+        for item, item_cases in cases_of_item.items()
     }
-    return {item: labelled for item, labelled in cases_with_texts.items() if labelled}
+    return {item: item_cases for item, item_cases in cases_with_texts.items() if item_cases}
 
 
 def _of(rows: pl.DataFrame, aspect: str) -> pl.DataFrame:

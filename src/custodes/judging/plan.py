@@ -177,8 +177,8 @@ def planned(
         ]
         notes: list[Note] = []
     else:
-        chosen, notes = pairs_of(texts.outputs, pairs, seed)
-        rows = [(item, (a, b)) for item, a, b in chosen]
+        chosen_pairs, notes = pairs_of(texts.outputs, pairs, seed)
+        rows = [(item, (a, b)) for item, a, b in chosen_pairs]
     for item, systems in rows:
         outputs = tuple(texts.outputs[item][system] for system in systems)
         if len(outputs) > 1 and outputs[0] == outputs[1]:
@@ -305,7 +305,9 @@ def _sample(all_pairs: list[Pair], pairs: str, seed: int) -> tuple[list[Pair], l
     for group in all_pairs:
         rows_of_pair.setdefault(group[1:], []).append(group)
     sampled = {
-        chosen for group in rows_of_pair.values() for chosen in sorted(group, key=lambda it: lot(seed, *it))[:n_wanted]
+        sampled_row
+        for group in rows_of_pair.values()
+        for sampled_row in sorted(group, key=lambda it: lot(seed, *it))[:n_wanted]
     }
     n_short = sum(len(group) < n_wanted for group in rows_of_pair.values())
     n_most = max((len(group) for group in rows_of_pair.values()), default=0)
@@ -340,9 +342,9 @@ def _named(systems: Mapping[str, Iterable[str]], pairs: Any) -> list[Pair]:
     table = load_table(pairs) if is_path else None
     table_name = table.name if table else "pairs"
     frame = table.frame if table else to_polars(pairs, where=table_name)
-    required = ("item", "system_a", "system_b")
-    check_columns(frame, where=table_name, required=required)
-    labels = pl.DataFrame([label_column(frame, name, where=table_name) for name in required])
+    required_columns = ("item", "system_a", "system_b")
+    check_columns(frame, where=table_name, required=required_columns)
+    labels = pl.DataFrame([label_column(frame, name, where=table_name) for name in required_columns])
     if not labels.height:
         raise InputError(f"{table_name}: the table has no rows; give at least one comparison")
     systems_of = {item: set(named_systems) for item, named_systems in systems.items()}
@@ -363,7 +365,7 @@ def _named(systems: Mapping[str, Iterable[str]], pairs: Any) -> list[Pair]:
     )
     check_unique(
         sorted_pairs,
-        required,
+        required_columns,
         where=table_name,
         what="comparison",
         hint="remove the duplicate; for more verdicts set orders or repeats",

@@ -125,7 +125,9 @@ def formatted(text: str) -> Form:
     if has_markup:
         plain_text = MARKUP.sub("", text)
     else:
-        plain_text = "\n".join(f"- {part}" for part in sentences) if len(sentences) > 1 else f"**{text.strip()}**"
+        plain_text = (
+            "\n".join(f"- {sentence}" for sentence in sentences) if len(sentences) > 1 else f"**{text.strip()}**"
+        )
     has_same_words = BETWEEN.sub(" ", plain_text).split() == BETWEEN.sub(" ", text).split()
     return (
         Form(plain_text, reverse=has_markup) if sentences and has_same_words and not FIXED.search(text) else Form(text)
@@ -173,8 +175,8 @@ def probe_outcomes(
         if not question.probe or why == "budget":
             continue
         plain_answer, plain_why = plain_answers[question.item, question.systems, question.aspect, question.order]
-        outcomes = [_outcome(judge, question, reply) for reply in (plain_answer, answer)]
-        before, after = outcomes[::-1] if question.reverse else outcomes
+        outcome_pair = [_outcome(judge, question, reply) for reply in (plain_answer, answer)]
+        before, after = outcome_pair[::-1] if question.reverse else outcome_pair
         yield {
             "item": question.item,
             "system": question.changed,

@@ -67,12 +67,12 @@ def query(
     for name, rate in (("rpm", rpm), ("tpm", tpm)):
         if rate is not None and not rate > 0:
             raise OptionError(f"{name}={rate:g} is not allowed; give a number above 0")
-    replies, missing = find_replies(requests, cache)
-    if not missing:
+    replies, missing_requests = find_replies(requests, cache)
+    if not missing_requests:
         return Received(replies=replies, failures={})
     finished = SimpleQueue[bool]()
     dispatch = Dispatch(
-        requests=missing,
+        requests=missing_requests,
         client=client,
         window=Window(most=concurrency),
         requests_rate=Rate(per_minute=rpm),
@@ -83,12 +83,12 @@ def query(
         settled=lambda: finished.put(True),
     )
     with closing(_running(dispatch, finished)) as running:
-        for _ in progress(running, total=len(missing), desc="asking"):
+        for _ in progress(running, total=len(missing_requests), desc="asking"):
             pass
     replies |= dispatch.replies
     if dispatch.refused is not None and not replies:
         raise OptionError(f"the judge cannot be queried: {dispatch.refused}")
-    unanswered_keys = [request.key for request in missing if request.key not in replies]
+    unanswered_keys = [request.key for request in missing_requests if request.key not in replies]
     failures = {key: dispatch.failures.get(key, NOT_REACHED) for key in unanswered_keys}
     return Received(replies=replies, failures=failures, asked=dispatch.asked, sent=dispatch.sent)
 
@@ -127,8 +127,10 @@ def _running(dispatch: Dispatch, finished: SimpleQueue[bool]) -> Generator[None,
 
 def read_stored(requests: Sequence[Request], *, cache: Cache, failures: Mapping[str, Failure]) -> Received:
     """The stored replies, without sending any request. `failures` has the known reasons for missing replies."""
-    replies, missing = find_replies(requests, cache)
-    return Received(replies=replies, failures={request.key: failures.get(request.key, NOT_SENT) for request in missing})
+    replies, missing_requests = find_replies(requests, cache)
+    return Received(
+        replies=replies, failures={request.key: failures.get(request.key, NOT_SENT) for request in missing_requests}
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

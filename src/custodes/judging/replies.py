@@ -74,7 +74,7 @@ def read_answer(body: Any, judge: Judge, prompt_texts: Sequence[str]) -> ReadRep
     choice = _first(body.get("choices"))
     message = _object(choice.get("message"))
     usage = _object(body.get("usage"))
-    common: dict[str, Any] = {
+    common_fields: dict[str, Any] = {
         "model": _short(_text(body.get("model"))),
         "tokens_in": token_count(usage.get("prompt_tokens")),
         "tokens_out": token_count(usage.get("completion_tokens")),
@@ -82,21 +82,21 @@ def read_answer(body: Any, judge: Judge, prompt_texts: Sequence[str]) -> ReadRep
     content = _content(message.get("content"))
     finish = choice.get("finish_reason")
     if _text(message.get("refusal")).strip():
-        return ReadReply(why="refusal", reason=_text(message["refusal"]), **common)
+        return ReadReply(why="refusal", reason=_text(message["refusal"]), **common_fields)
     if finish == "content_filter":
-        return ReadReply(why="filtered", **common)
+        return ReadReply(why="filtered", **common_fields)
     if finish == "length":  # even if it can be parsed: a truncated reason may lead to another verdict
-        return ReadReply(why="truncated", **common)
+        return ReadReply(why="truncated", **common_fields)
     if not content.strip():
-        return ReadReply(why="empty", **common)
+        return ReadReply(why="empty", **common_fields)
     verdict = _last_verdict(content, judge, prompt_texts) if len(content) <= LONGEST else None
     if verdict is None:
-        return ReadReply(why="no-verdict", reason=content.strip(), **common)
+        return ReadReply(why="no-verdict", reason=content.strip(), **common_fields)
     if not verdict.label:
-        return ReadReply(why="label", reason=content.strip(), **common)
+        return ReadReply(why="label", reason=content.strip(), **common_fields)
     tokens = _objects_of(_object(choice.get("logprobs")).get("content"))
     chances = _chances(tokens, content, verdict.at, judge.answers) if judge.logprobs else None
-    return ReadReply(label=verdict.label, chances=chances, reason=verdict.reason, **common)
+    return ReadReply(label=verdict.label, chances=chances, reason=verdict.reason, **common_fields)
 
 
 @dataclass(frozen=True)
@@ -128,12 +128,12 @@ def _last_verdict(text: str, judge: Judge, prompt_texts: Sequence[str]) -> _Verd
         begin = thought_index + len(THOUGHT) if thought_index >= 0 else 0
         label, label_index = _label(text[begin:], judge.answers)
         return _Verdict(begin, len(text), label, begin + label_index) if label else None
-    last = answers[-1]
+    last_answer = answers[-1]
     is_unfinished = thought_index < 0 and text.lstrip().startswith(THINKING)
-    if is_unfinished or _quoted(text, last, prompt_texts) or _disputed(text, answers, judge.answers):
+    if is_unfinished or _quoted(text, last_answer, prompt_texts) or _disputed(text, answers, judge.answers):
         return None
-    text_before = text[: last.start].rpartition(THOUGHT)[2]
-    return replace(last, reason=_text(last.reason) or text_before.strip(ENDING))
+    text_before = text[: last_answer.start].rpartition(THOUGHT)[2]
+    return replace(last_answer, reason=_text(last_answer.reason) or text_before.strip(ENDING))
 
 
 def _answers(text: str, judge: Judge) -> Iterator[_Verdict]:
@@ -152,16 +152,16 @@ def _answers(text: str, judge: Judge) -> Iterator[_Verdict]:
 def _disputed(text: str, answers: Sequence[_Verdict], labels: Sequence[str]) -> bool:
     """Whether the text around the last answer makes the answer ambiguous. The text may have further answers, or may
     continue the sentence of the answer."""
-    last = answers[-1]
-    rest_of_line, *next_lines = text[last.end :].split("\n")
-    if any(_label(other, labels)[0] not in ("", last.label) for other in next_lines):
+    last_answer = answers[-1]
+    rest_of_line, *next_lines = text[last_answer.end :].split("\n")
+    if any(_label(other, labels)[0] not in ("", last_answer.label) for other in next_lines):
         return True
-    other_answers = [other for other in answers if other.label not in ("", last.label)]
+    other_answers = [other for other in answers if other.label not in ("", last_answer.label)]
     if other_answers:  # a revised answer is a separate object, introduced by words
-        words_between = re.findall(r"[^\W\d_]+", text[other_answers[-1].end : last.start].casefold())
+        words_between = re.findall(r"[^\W\d_]+", text[other_answers[-1].end : last_answer.start].casefold())
         return (
             len({other.label for other in other_answers}) > 1
-            or not _ends(text, last)
+            or not _ends(text, last_answer)
             or JOINING.issuperset(words_between)
         )
     words = re.findall(r"\w+(?:\.\d+)?", rest_of_line)
@@ -170,7 +170,7 @@ def _disputed(text: str, answers: Sequence[_Verdict], labels: Sequence[str]) -> 
     named_labels = {other for other in labels if {other, other.capitalize()} & {*words}}
     next_character = rest_of_line.lstrip(AROUND)[:1]
     is_continued = next_character == "," or (next_character.islower() and words[0] not in SINCE)
-    return is_continued or (bool(named_labels) and last.label not in named_labels)
+    return is_continued or (bool(named_labels) and last_answer.label not in named_labels)
 
 
 def _ends(text: str, verdict: _Verdict) -> bool:
@@ -206,8 +206,8 @@ def _only_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def _quoted(text: str, verdict: _Verdict, prompt_texts: Sequence[str]) -> bool:
     """Whether an object may be a quotation from the prompt. This holds if a text of the prompt contains the object, and
     the object is not alone at the end of the reply."""
-    quoted = _squeezed(text[verdict.start : verdict.end])
-    return any(quoted in _squeezed(other) for other in prompt_texts) and not _ends(text, verdict)
+    answer_text = _squeezed(text[verdict.start : verdict.end])
+    return any(answer_text in _squeezed(prompt_text) for prompt_text in prompt_texts) and not _ends(text, verdict)
 
 
 def _squeezed(text: str) -> str:
@@ -225,10 +225,10 @@ def _label(value: Any, labels: Sequence[str]) -> tuple[str, int]:
         label = next((name for name in labels if name.casefold() == candidate.casefold()), "")
         if label:
             return label, value.index(candidate)
-    matched = SAID.fullmatch(trimmed) if len(trimmed) <= SHORT else None
-    if matched is None or (matched["high"] and _numbered(float(matched["high"]), labels) != labels[-1]):
+    label_match = SAID.fullmatch(trimmed) if len(trimmed) <= SHORT else None
+    if label_match is None or (label_match["high"] and _numbered(float(label_match["high"]), labels) != labels[-1]):
         return "", 0
-    trimmed, label_index = matched["word"], value.index(trimmed) + matched.start("word")
+    trimmed, label_index = label_match["word"], value.index(trimmed) + label_match.start("word")
     label = next((name for name in labels if name.casefold() == trimmed.casefold()), "")
     if not label and re.fullmatch(r"-?(?:\d{1,9}(\.\d{0,9})?|\.\d{1,9})", trimmed):
         label = _numbered(float(trimmed), labels)
@@ -293,7 +293,7 @@ def _begun(token: str, labels: Sequence[str]) -> str:
 
 
 def _objects_of(value: Any) -> list[Mapping[str, Any]]:
-    return [part for part in value if isinstance(part, Mapping)] if isinstance(value, list) else []
+    return [entry for entry in value if isinstance(entry, Mapping)] if isinstance(value, list) else []
 
 
 def _first(value: Any) -> Mapping[str, Any]:
@@ -318,5 +318,5 @@ def _short(name: str) -> str:
 def _content(value: Any) -> str:
     """The text of a message, which may consist of parts."""
     if isinstance(value, list):
-        return "".join(_text(_object(part).get("text")) for part in value)
+        return "".join(_text(_object(content_part).get("text")) for content_part in value)
     return _text(value)

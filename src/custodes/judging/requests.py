@@ -74,9 +74,9 @@ def storable(value: Any, *, text: Callable[[str], str] = without_surrogates, lev
     if level >= DEEPEST:
         return None
     if isinstance(value, Mapping):
-        return {text(str(name)): storable(part, text=text, level=level + 1) for name, part in value.items()}
+        return {text(str(name)): storable(entry, text=text, level=level + 1) for name, entry in value.items()}
     if isinstance(value, list | tuple):
-        return [storable(part, text=text, level=level + 1) for part in value]
+        return [storable(entry, text=text, level=level + 1) for entry in value]
     raise TypeError(f"a {type(value).__name__} is no value of JSON")
 
 

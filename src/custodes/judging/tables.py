@@ -242,14 +242,18 @@ def judgements_of(plan: JudgingPlan, outcome: QueriedPlan, price: cost.Price | N
     tokens_in, tokens_out, n_estimated = (sum(count[column] for count in token_counts) for column in range(3))
     dollars = price.of(tokens_in, tokens_out) if price else None
     n_answered = sum(answer is not None and not why for _, answer, why in all_rows)
-    expected = [row for row in reported if row[1] is not None and row[1].chances] if judge.mode == "pointwise" else []
+    rows_with_chances = (
+        [row for row in reported if row[1] is not None and row[1].chances] if judge.mode == "pointwise" else []
+    )
     low, high = (float(judge.answers[0]), float(judge.answers[-1])) if judge.key == "score" else (None, None)
-    names = [judge.name, *([judge.name + EXPECTED] if expected else [])]
+    names = [judge.name, *([judge.name + EXPECTED] if rows_with_chances else [])]
     signature = _signature(plan, all_rows)
     tables: dict[str, TableData] = {
         "verdicts": _verdicts(judge.name, reported, plan.same) if judge.key == "verdict" else (),
-        "ratings": _ratings(judge, reported, expected) if judge.key == "score" else (),
-        "labels": [*_ratings(judge, reported, expected), *_combined(judge, rows)] if judge.key == "label" else (),
+        "ratings": _ratings(judge, reported, rows_with_chances) if judge.key == "score" else (),
+        "labels": [*_ratings(judge, reported, rows_with_chances), *_combined(judge, rows)]
+        if judge.key == "label"
+        else (),
         "probes": probe_outcomes(judge, all_rows),
         "raters": {
             "rater": names,
@@ -383,10 +387,10 @@ def _combined(judge: Judge, rows: Sequence[Row]) -> Iterator[dict[str, Any]]:
         if all(why == "budget" for _, _, why in group):
             continue
         counts = Counter(answer.label for _, answer, why in group if answer and not why)
-        decided = is_positive(
+        is_positive_output = is_positive(
             judge.combine, positives=counts[positive], negatives=counts[negative], aspects=len(judge.meanings)
         )
-        label = None if decided is None else positive if decided else negative
+        label = None if is_positive_output is None else positive if is_positive_output else negative
         yield _rating(judge, replace(group[0][0], aspect=""), label, reasons[0] if label is None else "")
 
 

@@ -176,13 +176,13 @@ def weights(data: Any, *, intervals: bool, label: str = WEIGHTS["weight"]) -> An
     """Draw the rows of `weight_rows` of one target."""
     base = alt.Chart(data).transform_calculate(clear="datum.low > 0 || datum.high < 0 ? '{}' : '{}'".format(*CLEAR))
     metric = alt.Y("metric:N", sort=alt.EncodingSortField(field="place", op="min", order="ascending"))
-    drawn = base.transform_filter("isValid(datum.value)")
+    defined_rows = base.transform_filter("isValid(datum.value)")
     return alt.layer(
         alt.Chart(data).mark_rule(color=theme.GREY, strokeDash=[3, 3]).encode(x=alt.datum(0)),
-        drawn.transform_filter("isValid(datum.low)")
+        defined_rows.transform_filter("isValid(datum.low)")
         .mark_rule(**theme.WHISKER, color=theme.BLUE)
         .encode(x=alt.X("low:Q"), x2=alt.X2("high:Q"), y=metric),
-        drawn.mark_point(opacity=1, strokeWidth=1.4).encode(
+        defined_rows.mark_point(opacity=1, strokeWidth=1.4).encode(
             x=alt.X("value:Q", title=label),
             y=metric,
             stroke=alt.value(theme.BLUE),
@@ -207,16 +207,18 @@ def weight_rows(table: pl.DataFrame, statistic: str = "weight") -> pl.DataFrame:
     rows = table.select("target", "metric", value=statistic, **bound_columns, rest=pl.lit(None, pl.String))
     parts = [rows.head(0)]
     for (target,), of_target in rows.group_by("target", maintain_order=True):
-        ordered = of_target.sort(pl.col("value").abs(), descending=True, maintain_order=True)
-        largest = ordered.filter(pl.col("value") != 0).head(MOST)
+        ordered_rows = of_target.sort(pl.col("value").abs(), descending=True, maintain_order=True)
+        largest = ordered_rows.filter(pl.col("value") != 0).head(MOST)
         n_others = of_target.height - largest.height
         parts.append(largest)
         if n_others:
-            largest_omitted, has_several = abs(ordered["value"][largest.height]), n_others > 1
+            largest_omitted, omits_several = abs(ordered_rows["value"][largest.height]), n_others > 1
             note = (
-                f"{'at most ' if has_several else ''}{largest_omitted:.2g} in size" if largest_omitted else "no weight"
+                f"{'at most ' if omits_several else ''}{largest_omitted:.2g} in size"
+                if largest_omitted
+                else "no weight"
             )
-            row = {"target": [target], "metric": [f"{n_others} other{'s' if has_several else ''}"], "rest": [note]}
+            row = {"target": [target], "metric": [f"{n_others} other{'s' if omits_several else ''}"], "rest": [note]}
             parts.append(pl.DataFrame(row))
     return pl.concat(parts, how="diagonal").with_columns(place=pl.int_range(pl.len(), dtype=pl.Int64).over("target"))
 
@@ -308,8 +310,8 @@ def cost_rows(path: pl.DataFrame) -> pl.DataFrame:
         span = x_values.max() - (x_values.min() if log else 0.0)
         name_positions = labels.apart(x_values, gap=span * min(labels.LINE / NARROWEST, 1 / max(1, len(x_values) - 1)))
         heights = of_target.select("score", "score_low", "score_high").to_numpy()
-        defined = heights[np.isfinite(heights)]
-        name_height = float(defined.max() + 0.08 * np.ptp(defined)) if defined.size else None
+        defined_heights = heights[np.isfinite(heights)]
+        name_height = float(defined_heights.max() + 0.08 * np.ptp(defined_heights)) if defined_heights.size else None
         name_x = pl.Series(10.0**name_positions if log else name_positions)
         parts.append(of_target.with_columns(name_x=name_x, name_y=pl.lit(name_height, dtype=pl.Float64)))
     return pl.concat(parts)
@@ -434,7 +436,7 @@ def favoured(data: Any, result: Combine) -> Any:
         for k, (name, label) in enumerate(LABELS.items())
         if name in result.favoritism["method"]
     ]
-    domain, colours, shapes = (list(part) for part in zip(*styles, strict=True))
+    domain, colours, shapes = (list(column) for column in zip(*styles, strict=True))
     legend = alt.Legend(columns=2, labelLimit=200, symbolOpacity=1)
     colour = alt.Color("what:N", title=None, scale=alt.Scale(domain=domain, range=colours), legend=legend)
     shape = alt.Shape("what:N", title=None, scale=alt.Scale(domain=domain, range=shapes), legend=legend)

@@ -80,13 +80,13 @@ def complementarity_map(
 
 def heat_map(data: Any, result: Complementarity, *, width: float) -> Any:
     """Draw the rows of `Complementarity.pairs`, in the order of the result. They are one triangle of a matrix."""
-    ordered = result.raters.drop_nulls("position").sort("position")
+    ordered_raters = result.raters.drop_nulls("position").sort("position")
     position_lookup = alt.LookupData(
-        data=theme.inline(ordered.select("rater", "position")), key="rater", fields=["position"]
+        data=theme.inline(ordered_raters.select("rater", "position")), key="rater", fields=["position"]
     )
-    people, metrics = (ordered.filter(kind=kind)["rater"].to_list() for kind in KINDS)
+    people, metrics = (ordered_raters.filter(kind=kind)["rater"].to_list() for kind in KINDS)
     names = drawable([*people, *([GAP] if people and metrics else []), *metrics])
-    is_labelled = len(ordered) <= LABELLED
+    is_labelled = len(ordered_raters) <= LABELLED
     cell = min(CELL_MAX, max(CELL_NAMED if is_labelled else CELL_MIN, width / max(1, len(names) - 1)))
     axis: dict[str, Any] = {
         "title": None,

@@ -118,13 +118,13 @@ def margins(data: Any) -> Any:
     layers = [alt.Chart(data).mark_rule(color=theme.GREY, strokeDash=[3, 3]).encode(x=alt.datum(0))]
     for index, (suffix, label) in enumerate(LABELS.items()):
         margin, low, high = (f"{name}{suffix}" for name in ("margin", "margin_low", "margin_high"))
-        shift, points = APART * (index - 1), base.transform_calculate(by=f"'{label}'")
-        whisker = points.transform_filter(f"isValid(datum.{low})").mark_rule(**theme.WHISKER, yOffset=shift)
+        shift, labelled_base = APART * (index - 1), base.transform_calculate(by=f"'{label}'")
+        whisker = labelled_base.transform_filter(f"isValid(datum.{low})").mark_rule(**theme.WHISKER, yOffset=shift)
         layers += [
             whisker.encode(
                 x=alt.X(f"{low}:Q", title="Margin of the first system"), x2=alt.X2(f"{high}:Q"), y=y, color=colour
             ),
-            points.mark_point(opacity=1, size=34, yOffset=shift).encode(
+            labelled_base.mark_point(opacity=1, size=34, yOffset=shift).encode(
                 x=alt.X(f"{margin}:Q"),
                 y=y,
                 color=colour,

@@ -113,13 +113,13 @@ def layers(base: Any, text: str, is_labelled: str, **spot: Any) -> list[Any]:
     Rows must have the `COLUMNS`. A row is labelled if the expression `is_labelled` is true. `spot` has the encodings x
     and y of the points. The label of the chosen metric is bold.
     """
-    labelled = base.transform_filter(f"isValid(datum.dx_wide) && ({is_labelled})")
+    labelled_points = base.transform_filter(f"isValid(datum.dx_wide) && ({is_labelled})")
     dx, dy = (f"(width < {NARROW} ? datum.{axis}_narrow : datum.{axis}_wide)" for axis in ("dx", "dy"))
     line_ends = {"x2Offset": alt.expr(f"clamp(0, {dx} - datum.half, {dx} + datum.half)")}
     line_ends |= {"y2Offset": alt.expr(f"clamp(0, {dy} - {LINE / 2}, {dy} + {LINE / 2})")}
     text_channels = {"xOffset": alt.expr(dx), "yOffset": alt.expr(dy), "fontWeight": alt.expr(_bold(text))}
-    line = labelled.mark_rule(color=theme.GREY, strokeWidth=1, opacity=1, aria=False, **line_ends)
-    names = labelled.encode(**spot, text=alt.Text(f"{text}:N"))
+    line = labelled_points.mark_rule(color=theme.GREY, strokeWidth=1, opacity=1, aria=False, **line_ends)
+    names = labelled_points.encode(**spot, text=alt.Text(f"{text}:N"))
     return [
         line.encode(**spot, x2=spot["x"].shorthand.partition(":")[0], y2=spot["y"].shorthand.partition(":")[0]),
         names.mark_text(**text_channels, style="halo", aria=False),

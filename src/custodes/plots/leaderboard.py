@@ -76,13 +76,20 @@ def leaderboard_strengths(
     if rater is not None:
         shown_rater = [rater] if isinstance(rater, str) else rater
         rows = pl.concat([chosen(rows, "rater", name, who=who) for name in shown_rater])
-    raters, parts = rows["rater"].unique(maintain_order=True).to_list(), panels(rows)
-    frames = [rows.filter(pl.col("part") == part) for part in parts] if len(parts) > 1 else [rows]
+    raters, component_numbers = rows["rater"].unique(maintain_order=True).to_list(), panels(rows)
+    frames = (
+        [rows.filter(pl.col("part") == component_number) for component_number in component_numbers]
+        if len(component_numbers) > 1
+        else [rows]
+    )
     charts = [
         strengths(theme.inline(panel_rows), raters=raters, value=value).properties(width=width) for panel_rows in frames
     ]
-    panel_charts = [chart.properties(title=f"{PART} {part}") for chart, part in zip(charts, parts, strict=False)]
-    chart = alt.vconcat(*panel_charts) if len(parts) > 1 else charts[0]
+    panel_charts = [
+        chart.properties(title=f"{PART} {component_number}")
+        for chart, component_number in zip(charts, component_numbers, strict=False)
+    ]
+    chart = alt.vconcat(*panel_charts) if len(component_numbers) > 1 else charts[0]
     return theme.themed(chart, dark=dark, title=titled("Strengths" if value == "strength" else "Win rates", aspect))
 
 

@@ -128,12 +128,12 @@ def table_rows(decisions: pl.DataFrame) -> pl.DataFrame:
         rank_of_system = {name: k for k, name in enumerate(order)}
         human_decisions = human_rows.select("system_a", "system_b", by_people="decision")
         rows = frame.join(human_decisions, on=["system_a", "system_b"], how="left", maintain_order="left")
-        is_same, is_human_tie, is_undecided = (
+        is_same_decision, is_human_tie, is_undecided = (
             pl.col("decision").eq_missing(pl.col("by_people")),
             pl.col("by_people") == DECISION[0],
             pl.col("decision") == DECISION[0],
         )
-        reading = pl.when(is_same).then(pl.lit("agree")).when(is_human_tie).then(pl.lit("insert"))
+        reading = pl.when(is_same_decision).then(pl.lit("agree")).when(is_human_tie).then(pl.lit("insert"))
         parts.append(
             rows.filter(pl.col("decision").is_not_null()).select(
                 pl.lit(aspect).alias("aspect"),
@@ -155,16 +155,16 @@ def table_rows(decisions: pl.DataFrame) -> pl.DataFrame:
 
 def table(data: Any) -> Any:
     """Draw the rows of `table_rows` of one rater. Each pair is drawn in both directions."""
-    turned = "datum.side === 'system_b'"
+    is_turned_side = "datum.side === 'system_b'"
     plus = f"'{DECISION[1]}'"
     base = (
         alt.Chart(data)
         .transform_fold(["system_a", "system_b"], as_=["side", "system"])
         .transform_calculate(
-            opponent=f"{turned} ? datum.system_a : datum.system_b",
-            place=f"{turned} ? datum.place_b : datum.place_a",
-            against=f"{turned} ? datum.place_a : datum.place_b",
-            sign=f"datum.decision === '=' ? '' : {turned} === (datum.decision === {plus}) ? '−' : {plus}",
+            opponent=f"{is_turned_side} ? datum.system_a : datum.system_b",
+            place=f"{is_turned_side} ? datum.place_b : datum.place_a",
+            against=f"{is_turned_side} ? datum.place_a : datum.place_b",
+            sign=f"datum.decision === '=' ? '' : {is_turned_side} === (datum.decision === {plus}) ? '−' : {plus}",
             says=f"{json.dumps(SAYS)}[datum.reading]",
         )
         .encode(

@@ -76,14 +76,14 @@ class PageLimits:
 
     def part(self, table: pl.DataFrame) -> pl.DataFrame:
         """The rows of a table that are on the page."""
-        is_kept = pl.lit(True)
+        is_kept_row = pl.lit(True)
         for first, second in PAIR_OF_SYSTEMS:
             if {first, second} <= {*table.columns} and len(self.systems) < self.n_systems:
-                is_kept &= pl.all_horizontal(pl.col(first, second).is_in(list(self.systems)))
+                is_kept_row &= pl.all_horizontal(pl.col(first, second).is_in(list(self.systems)))
         for name in (*ONE, *(name_of_pair for pair in TWO for name_of_pair in pair)):
             if name in table.columns and self.without:
-                is_kept &= ~pl.col(name).is_in(list(self.without))
-        return table.filter(is_kept)
+                is_kept_row &= ~pl.col(name).is_in(list(self.without))
+        return table.filter(is_kept_row)
 
     def note(self) -> str:
         """Sentences on the omitted rows and how to get the complete tables; '' if nothing is omitted."""

@@ -83,9 +83,9 @@ class Figure:
 
 def _replaced(spec: Any, words: Mapping[str, str]) -> Any:
     if isinstance(spec, Mapping):
-        return {name: _replaced(part, words) for name, part in spec.items()}
+        return {name: _replaced(entry, words) for name, entry in spec.items()}
     if isinstance(spec, list):
-        return [_replaced(part, words) for part in spec]
+        return [_replaced(entry, words) for entry in spec]
     return words.get(spec, spec) if isinstance(spec, str) else spec
 
 

@@ -83,10 +83,10 @@ def chosen_table(context: Context, id: str, caption: str, table: str, where: Map
 
 def columns_with_values(columns: Iterable[Column], frame: pl.DataFrame) -> tuple[Column, ...]:
     """The columns that have at least one value in a frame."""
-    defined_values = {column.name: column.drop_nulls() for column in frame.iter_columns()}
+    values_of_column = {column.name: column.drop_nulls() for column in frame.iter_columns()}
     names = {
         name
-        for name, column in defined_values.items()
+        for name, column in values_of_column.items()
         if ((column != "").any() if column.dtype == pl.String else column.len())
     }
     return tuple(column for column in columns if column.name in names or frame.is_empty())
@@ -135,8 +135,8 @@ def plain(columns: Sequence[Column]) -> list[dict[str, Any]]:
 def columnar(frame: pl.DataFrame) -> dict[str, Any]:
     """The columns of a frame as lists. Labels are positions in a list of distinct labels, and numbers are rounded."""
     numbers = selectors.float().cast(pl.Float64)
-    rounded = frame.with_columns(pl.when(numbers.is_finite()).then(numbers).round_sig_figs(DIGITS).name.keep())
-    return {"rows": frame.height, "columns": {column.name: _column(column) for column in rounded.iter_columns()}}
+    rounded_frame = frame.with_columns(pl.when(numbers.is_finite()).then(numbers).round_sig_figs(DIGITS).name.keep())
+    return {"rows": frame.height, "columns": {column.name: _column(column) for column in rounded_frame.iter_columns()}}
 
 
 def _column(series: pl.Series) -> Any:

@@ -250,14 +250,16 @@ class Computation:
         """
         stored_values = stored.scores(list(dict.fromkeys(self.keys)))
         if self.mode == "first" and self._per_reference and len(stored_values) < len(set(self.keys)):
-            keys_of_all = replace(self, mode="all").keys
-            first_key_of = {
-                whole: key for whole, key in zip(keys_of_all, self.keys, strict=True) if key not in stored_values
+            all_references_keys = replace(self, mode="all").keys
+            first_reference_key_of = {
+                all_references_key: key
+                for all_references_key, key in zip(all_references_keys, self.keys, strict=True)
+                if key not in stored_values
             }
-            for whole, row in stored.scores(list(first_key_of)).items():
+            for all_references_key, row in stored.scores(list(first_reference_key_of)).items():
                 seconds = row.seconds / max(1, len(row.values) // 8)
-                stored_values[first_key_of[whole]] = row._replace(
-                    key=first_key_of[whole], values=row.values[:8], seconds=seconds
+                stored_values[first_reference_key_of[all_references_key]] = row._replace(
+                    key=first_reference_key_of[all_references_key], values=row.values[:8], seconds=seconds
                 )
         return stored_values
 

@@ -59,8 +59,8 @@ def load_raters(
         used_rules = {other for other, other_spec in zip(rules, specs, strict=True) if other_spec.computation == name}
         key = name, _mode(rule, used_rules, scorer)
         if key not in computations:
-            used = _used(corpus, scorer)
-            computations[key] = Computation(scorer=scorer, mode=key[1], corpus=corpus, digests=digests, used=used)
+            usable = _used(corpus, scorer)
+            computations[key] = Computation(scorer=scorer, mode=key[1], corpus=corpus, digests=digests, used=usable)
             _ = computations[key].keys  # raises for an unreadable image
         raters.append(Rater(spec, rule, computations[key]))
     return raters
@@ -120,8 +120,8 @@ def _check(texts: Study, corpus: Corpus, specs: Sequence[RaterSpec], scorers: di
 def check_ready(raters: Sequence[Rater], stored_values: Mapping[str, KeptScore]) -> None:
     """Let each metric check its inputs before scoring; inputs of cached values, `stored_values`, are not checked."""
     for rater in {id(rater.computation): rater for rater in raters}.values():
-        if missing := rater.computation.missing(stored_values):
+        if missing_values := rater.computation.missing(stored_values):
             try:
-                rater.computation.scorer.ready(rater.computation.texts(missing))
+                rater.computation.scorer.ready(rater.computation.texts(missing_values))
             except CustodesError as problem:
                 raise type(problem)(f"metric {rater.asked.name}: {problem}") from None

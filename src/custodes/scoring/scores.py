@@ -111,7 +111,7 @@ def rows_of(rater: Rater, column: RuleScores, corpus: Corpus) -> dict[str, pl.Da
         texts = corpus.texts
         items = [corpus.items[texts.item[output]] for output in rater.computation.used]
         systems = [corpus.systems[texts.system[output]] for output in rater.computation.used]
-    skipped = [(items[i], systems[i], why[i]) for i in range(len(why)) if why[i]] + _unasked(rater, corpus)
+    skipped_outputs = [(items[i], systems[i], why[i]) for i in range(len(why)) if why[i]] + _unasked(rater, corpus)
     defined_rows = [i for i in range(len(why)) if not why[i]]
     return Scores.part(
         raters={
@@ -132,10 +132,10 @@ def rows_of(rater: Rater, column: RuleScores, corpus: Corpus) -> dict[str, pl.Da
             "score": scores[defined_rows],
         },
         skipped={
-            "item": [item for item, _, _ in skipped],
-            "system": [system for _, system, _ in skipped],
-            "rater": [name] * len(skipped),
-            "why": [reason for _, _, reason in skipped],
+            "item": [item for item, _, _ in skipped_outputs],
+            "system": [system for _, system, _ in skipped_outputs],
+            "rater": [name] * len(skipped_outputs),
+            "why": [reason for _, _, reason in skipped_outputs],
         },
     )
 
@@ -145,14 +145,14 @@ def _unasked(rater: Rater, corpus: Corpus) -> list[tuple[str, str, str]]:
     if rater.traits.systems:
         return []
     texts, scored = corpus.texts, set(rater.computation.used)
-    is_lacking = {need: corpus.lacking(need) for need in rater.traits.needs}
-    skipped = []
+    lacking_items = {need: corpus.lacking(need) for need in rater.traits.needs}
+    skipped_outputs = []
     for output in range(len(texts.outputs)) if len(scored) < len(texts.outputs) else ():
         if output not in scored:
             item = int(texts.item[output])
-            why = next(LACKS[need] for need, is_without in is_lacking.items() if is_without[item])
-            skipped.append((corpus.items[item], corpus.systems[texts.system[output]], why))
-    return skipped + [(corpus.items[item], corpus.systems[system], NO_OUTPUT) for item, system in corpus.absent]
+            why = next(LACKS[need] for need, lacks_need in lacking_items.items() if lacks_need[item])
+            skipped_outputs.append((corpus.items[item], corpus.systems[texts.system[output]], why))
+    return skipped_outputs + [(corpus.items[item], corpus.systems[system], NO_OUTPUT) for item, system in corpus.absent]
 
 
 def notes_of(rater: Rater, column: RuleScores) -> list[Note]:

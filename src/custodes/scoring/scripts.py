@@ -98,8 +98,8 @@ def script_text(path: Path) -> str:
     if path.parent != FOLDER:
         return text
     _, _, protocol_text = PROTOCOL.read_text(encoding="utf-8").partition('"""\n\n')
-    full_script = f"# --- the protocol ---\n{protocol_text}\n\n# --- the metric ---"
-    return re.sub("^from worker_protocol import .*\n", lambda _: full_script, text, flags=re.MULTILINE)
+    inlined_protocol = f"# --- the protocol ---\n{protocol_text}\n\n# --- the metric ---"
+    return re.sub("^from worker_protocol import .*\n", lambda _: inlined_protocol, text, flags=re.MULTILINE)
 
 
 def script_of(name: str) -> str:

@@ -51,15 +51,15 @@ def spec_list(specs: str | Iterable[str], metrics: Collection[str]) -> list[str]
     >>> spec_list(["rouge1,bleu@first,mean", "chrf:beta=2,case=false"], ["rouge1", "bleu", "chrf"])
     ['rouge1', 'bleu@first,mean', 'chrf:beta=2,case=false']
     """
-    parts: list[str] = []
+    rater_specs: list[str] = []
     for spec in [specs] if isinstance(specs, str) else specs:
-        n_before = len(parts)
-        for part in value_list("metrics", spec, described=True):
-            if len(parts) > n_before and "@" in parts[-1] and part.isalpha() and part not in metrics:
-                parts[-1] += f",{part}"  # another rule
+        n_before = len(rater_specs)
+        for entry in value_list("metrics", spec, described=True):
+            if len(rater_specs) > n_before and "@" in rater_specs[-1] and entry.isalpha() and entry not in metrics:
+                rater_specs[-1] += f",{entry}"  # another rule
             else:
-                parts.append(part)
-    return parts
+                rater_specs.append(entry)
+    return rater_specs
 
 
 def parse(specs: str | Iterable[str], metrics: Mapping[str, Metric]) -> list[RaterSpec]:
@@ -115,8 +115,8 @@ def _parameters(text: str, metric: Metric, spec: str) -> dict[str, Any]:
             raise OptionError(f"metric {shown(spec)}: give the command, as in {metric.name}:COMMAND")
         return {WHOLE: text.strip()}
     values: dict[str, Any] = {}
-    for part in assignment_list(text) if text.strip() else []:
-        key, sign, value = part.partition("=")
+    for assignment in assignment_list(text) if text.strip() else []:
+        key, sign, value = assignment.partition("=")
         key = key.strip()
         parameters_text = ", ".join(f"{name}={default}" for name, default in metric.parameters.items()) or "none"
         reject(

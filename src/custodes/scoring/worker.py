@@ -234,9 +234,9 @@ class Tail:
     def read(self, stream: IO[bytes]) -> None:
         """Read the stream to its end."""
         with stream:
-            while part := os.read(stream.fileno(), KEPT):
-                self._bytes = (self._bytes + part)[-KEPT:]
-                self.heard += len(part)
+            while chunk := os.read(stream.fileno(), KEPT):
+                self._bytes = (self._bytes + chunk)[-KEPT:]
+                self.heard += len(chunk)
 
     def last(self) -> str:
         """Return the last line that is not empty; '' if there is none."""

@@ -74,7 +74,7 @@ def spa(
     for metric_indices, rated_outputs in same_outputs(human, metrics):
         is_rated_by_both = np.zeros(human.shape, dtype=bool)
         is_rated_by_both.flat[rated_outputs] = True
-        for a, b in (pairs[:, part] for part in chunks(pairs.shape[1], longest)):
+        for a, b in (pairs[:, pair_chunk] for pair_chunk in chunks(pairs.shape[1], longest)):
             pair_weights = (is_rated_by_both[:, a] & is_rated_by_both[:, b]).T * item_weights_or_one
 
             def compute_p_values(
@@ -137,8 +137,8 @@ def _p_values(
             )
     # Values that vary by no more than rounding error count as constant; this is checked only for few candidates.
     absolute_differences = unit_sums(np.abs(differences), units=units, n_units=n_units)
-    is_rough = spread <= _SAME * weights.max() * (absolute_differences * absolute_differences).sum(axis=-1)
-    is_doubtful = is_rough.any(axis=0)
+    is_near_rounding = spread <= _SAME * weights.max() * (absolute_differences * absolute_differences).sum(axis=-1)
+    is_doubtful = is_near_rounding.any(axis=0)
     doubtful_size = absolute_differences[is_doubtful]
     is_constant = spread[:, is_doubtful] <= _SAME * weighted_sums(weights, doubtful_size * doubtful_size)
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -153,6 +153,6 @@ def _p_values(
         )
     np.copyto(p, np.nan, where=n_clusters <= 1)
     threshold = difference_sums[0] - _SAME * (absolute_differences @ weights[0]).reshape(unit_differences.shape[:-1])
-    is_as_large = weighted_sums(flips, unit_differences * weights[0]) >= threshold
-    p[0] = np.where(n_clusters[0] > 0, np.count_nonzero(is_as_large, axis=0) / len(flips), np.nan)
+    is_flip_as_large = weighted_sums(flips, unit_differences * weights[0]) >= threshold
+    p[0] = np.where(n_clusters[0] > 0, np.count_nonzero(is_flip_as_large, axis=0) / len(flips), np.nan)
     return p

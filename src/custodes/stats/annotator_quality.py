@@ -58,12 +58,12 @@ def peer_agreement(task: Ints, worker: Ints, value: Floats, *, n_tasks: int, tru
     """
     n_workers = len(trusted)
     n_annotators = np.bincount(task, minlength=n_tasks)
-    is_shared = (n_annotators > 1)[task]
-    score, spread = _scores(worker, np.where(is_shared, value, np.nan), n_workers)
+    is_shared_task = (n_annotators > 1)[task]
+    score, spread = _scores(worker, np.where(is_shared_task, value, np.nan), n_workers)
     agreement, agreement_of_others = np.full((2, len(value)), np.nan)
     starts = np.append(0, np.cumsum(n_annotators))
-    answer_order = np.argsort(np.where(is_shared, worker, n_workers), kind="stable")
-    worker_start = np.searchsorted(worker[answer_order[: int(is_shared.sum())]], np.arange(n_workers + 1))
+    answer_order = np.argsort(np.where(is_shared_task, worker, n_workers), kind="stable")
+    worker_start = np.searchsorted(worker[answer_order[: int(is_shared_task.sum())]], np.arange(n_workers + 1))
     for w in np.flatnonzero(np.isfinite(spread)):
         rows = answer_order[worker_start[w] : worker_start[w + 1]]
         tasks = task[rows]
@@ -75,13 +75,13 @@ def peer_agreement(task: Ints, worker: Ints, value: Floats, *, n_tasks: int, tru
             + np.repeat(starts[tasks], n_answers_of_task)
         )
         annotator_of_answer = worker[answers]
-        is_counted = (
+        is_counted_peer = (
             (annotator_of_answer != w) & trusted[annotator_of_answer] & np.isfinite(spread[annotator_of_answer])
         )
         row_index, answers, annotator_of_answer = (
-            row_index[is_counted],
-            answers[is_counted],
-            annotator_of_answer[is_counted],
+            row_index[is_counted_peer],
+            answers[is_counted_peer],
+            annotator_of_answer[is_counted_peer],
         )
         n_peers = np.bincount(row_index, minlength=len(rows))
         if not (n_peers > 1).any():
@@ -230,14 +230,16 @@ def taste_p(preferences: Any, annotator: Ints, rng: np.random.Generator) -> floa
     """
     from scipy.sparse import csr_array
 
-    n, n_tasks = len(annotator), np.bincount(annotator)
-    if (n_tasks > 0).sum() < 2 or n_tasks.max() < 2:
+    n_tasks, n_tasks_by_annotator = len(annotator), np.bincount(annotator)
+    if (n_tasks_by_annotator > 0).sum() < 2 or n_tasks_by_annotator.max() < 2:
         return np.nan
 
     def statistic(worker: Ints) -> float:
-        annotator_indicators = csr_array((np.ones(n), (worker, np.arange(n))), shape=(len(n_tasks), n))
+        annotator_indicators = csr_array(
+            (np.ones(n_tasks), (worker, np.arange(n_tasks))), shape=(len(n_tasks_by_annotator), n_tasks)
+        )
         squared_norms = (annotator_indicators @ preferences).power(2).sum(axis=1)
-        return float((np.asarray(squared_norms).ravel() / np.maximum(n_tasks, 1)).sum())
+        return float((np.asarray(squared_norms).ravel() / np.maximum(n_tasks_by_annotator, 1)).sum())
 
     observed_statistic = statistic(annotator)
     permuted_statistics = np.array([statistic(rng.permutation(annotator)) for _ in range(PERMUTATIONS)])

@@ -68,12 +68,12 @@ def bootstrap_blocks(
     """
     for rows in chunks(1 + n_resamples, n_units * CHUNK // _BLOCK):
         weights = np.ones((rows.stop - rows.start, n_units))
-        resampled = weights[1:] if rows.start == 0 else weights
+        resample_weights = weights[1:] if rows.start == 0 else weights
         # Resamples are drawn one at a time, so that results do not depend on the block size.
         if n_units < _MANY:
-            resampled[:] = rng.multinomial(n_units, np.full(n_units, 1 / n_units), size=len(resampled))
+            resample_weights[:] = rng.multinomial(n_units, np.full(n_units, 1 / n_units), size=len(resample_weights))
         else:
-            for row in resampled:
+            for row in resample_weights:
                 row[:] = np.bincount(rng.integers(n_units, size=n_units, dtype=np.int64), minlength=n_units)
         yield rows, weights
 

@@ -177,10 +177,10 @@ class Events:
                 first_maximum = np.argmax(
                     correct >= part_maximum - slack.astype(float_type), axis=0
                 )  # the smallest epsilon
-                is_better = part_maximum > best_gain + slack
+                is_new_best = part_maximum > best_gain + slack
                 best_segment, best_gain = (
-                    np.where(is_better, segment_slice.start + 1 + first_maximum, best_segment),
-                    np.where(is_better, part_maximum, best_gain),
+                    np.where(is_new_best, segment_slice.start + 1 + first_maximum, best_segment),
+                    np.where(is_new_best, part_maximum, best_gain),
                 )
             gain_so_far = gain_at_end.astype(np.float64)
         correct = at_zero + best_gain * (first_share if has_equal_shares else 1.0)

@@ -115,12 +115,12 @@ def cluster_rows(
     >>> rows.counts.tolist(), rows.table.tolist(), rows.cluster.tolist()
     ([[0, 0, 1], [1, 0, 1]], [0, 1], [7, 5])
     """
-    is_inside = cells < width
+    is_counted_cell = cells < width
     n_clusters = max(1, int(clusters.max(initial=0)) + 1)
     keys, row_index = np.unique(
-        table[is_inside].astype(np.int64) * n_clusters + clusters[is_inside], return_inverse=True
+        table[is_counted_cell].astype(np.int64) * n_clusters + clusters[is_counted_cell], return_inverse=True
     )
-    counts = np.bincount(row_index * width + cells[is_inside], minlength=len(keys) * width).reshape(-1, width)
+    counts = np.bincount(row_index * width + cells[is_counted_cell], minlength=len(keys) * width).reshape(-1, width)
     table_of_row, cluster_of_row = np.divmod(keys, n_clusters)
     return ClusterRows(
         counts,
@@ -253,13 +253,13 @@ def influence_design_effect(
     total = (squares * number).sum()
     if not total:
         return DesignEffect(np.array(np.nan), np.array(np.inf))
-    expected = np.zeros(len(influence))
-    for is_chosen in (np.ones(len(influence), dtype=bool),) if kind is None else (kind, ~kind):
-        n = number[is_chosen].sum()
-        expected[is_chosen] = (squares * number)[is_chosen].sum() / n if n else 0.0
-    if np.bincount(units[expected > 0], minlength=n_units).max(initial=0) <= 1:
+    expected_square = np.zeros(len(influence))
+    for is_of_kind in (np.ones(len(influence), dtype=bool),) if kind is None else (kind, ~kind):
+        n = number[is_of_kind].sum()
+        expected_square[is_of_kind] = (squares * number)[is_of_kind].sum() / n if n else 0.0
+    if np.bincount(units[expected_square > 0], minlength=n_units).max(initial=0) <= 1:
         return DesignEffect(np.array(1.0), np.array(np.inf))
-    variance_by_cluster = unit_sums((expected + squares) / 2, units=units, n_units=n_units)
+    variance_by_cluster = unit_sums((expected_square + squares) / 2, units=units, n_units=n_units)
     clusters = ratio(
         np.array((variance_by_cluster * number_of_unit).sum() ** 2),
         np.array((variance_by_cluster**2 * number_of_unit).sum()),

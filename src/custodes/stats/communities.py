@@ -39,10 +39,10 @@ def communities(similarity: NDArray[Any], *, seed: int) -> Labels:
     """
     weights = _weights(similarity)
     labels = np.arange(len(weights))
-    is_linked = weights.any(axis=0) | weights.any(axis=1)
-    if is_linked.any():  # nodes without edges are left out: moving them does not change modularity
-        labels[is_linked] = _search(
-            _affinity(weights[np.ix_(is_linked, is_linked)]), np.random.default_rng(seed)
+    has_edges = weights.any(axis=0) | weights.any(axis=1)
+    if has_edges.any():  # nodes without edges are left out: moving them does not change modularity
+        labels[has_edges] = _search(
+            _affinity(weights[np.ix_(has_edges, has_edges)]), np.random.default_rng(seed)
         ) + len(labels)
     _, first_node, community = np.unique(labels, return_index=True, return_inverse=True)
     return np.asarray(first_node.argsort().argsort()[community])

@@ -190,19 +190,19 @@ def pair_counts(x: NDArray[Any], y: NDArray[Any], *, pairs: Bools | None = None)
         return np.asarray(np.add.reduce(values, axis=0, dtype=np.int8))
 
     for i in range(n - 1):
-        for part in chunks(n - 1 - i, max(_CACHE * math.prod(shape), CHUNK // _INT8)):
-            later = slice(i + 1 + part.start, i + 1 + part.stop)
+        for chunk in chunks(n - 1 - i, max(_CACHE * math.prod(shape), CHUNK // _INT8)):
+            later = slice(i + 1 + chunk.start, i + 1 + chunk.stop)
             sx, sy = (compared(values[i], values[later]) for values in (x, y))
             if is_complete:
                 total += len(sx)
             else:
-                is_both = (
+                is_rated_pair = (
                     is_rated[i] & is_rated[later]
                     if pairs is None
                     else is_rated[i] & is_rated[later] & is_counted[i, later]
                 )
-                sx, sy = sx * is_both, sy * is_both
-                total += sum_as_int8(is_both.view(np.int8))
+                sx, sy = sx * is_rated_pair, sy * is_rated_pair
+                total += sum_as_int8(is_rated_pair.view(np.int8))
             product = sx * sy
             concordance += sum_as_int8(product)
             untied_x += sum_as_int8(np.abs(sx))

@@ -80,8 +80,8 @@ def codes_of(pair: Ints, signs: Signs) -> Ints:
     codes, width = pair.astype(np.int64), int(pair.max(initial=0)) + 1
     for row in signs:
         if 8 * width > 2**62:
-            distinct, codes = np.unique(codes, return_inverse=True)
-            width = len(distinct)
+            distinct_codes, codes = np.unique(codes, return_inverse=True)
+            width = len(distinct_codes)
         codes, width = codes * 8 + np.where(row == ABSENT, 3, row & 7), 8 * width  # -2 is 6, and 2 is 2
     return codes
 

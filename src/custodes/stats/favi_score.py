@@ -93,8 +93,8 @@ def favi_posterior(counts: NDArray[Any], *, confidence: float, draws: int, rng: 
     distinct_index = distinct_index.reshape(-1)  # NumPy 2.0 keeps a second axis
 
     # 16 MB per array of draws in single precision, about eight such arrays
-    parts = chunks(len(distinct), draws // 4)
-    posteriors = [_posterior(distinct[part], confidence=confidence, draws=draws, rng=rng) for part in parts]
+    table_chunks = chunks(len(distinct), draws // 4)
+    posteriors = [_posterior(distinct[chunk], confidence=confidence, draws=draws, rng=rng) for chunk in table_chunks]
     low, high, flip = np.concatenate([np.empty((3, 0)), *posteriors], axis=1)
 
     # For a table that is its own mirror image, both tails estimate the same number.
@@ -120,8 +120,8 @@ def _needs_swap(tables: NDArray[Any]) -> NDArray[np.bool_]:
 
     Such a table is replaced by its mirror image, so that both use the same draws.
     """
-    is_unequal = tables != tables[:, ::-1]
-    first_unequal = is_unequal.argmax(axis=1)[:, np.newaxis]
+    differs_from_mirror = tables != tables[:, ::-1]
+    first_unequal = differs_from_mirror.argmax(axis=1)[:, np.newaxis]
     value, mirrored_value = (
         np.take_along_axis(tables, first_unequal, axis=1),
         np.take_along_axis(tables, 8 - first_unequal, axis=1),

@@ -87,10 +87,10 @@ def clearest_cycles(edge: Floats) -> list[list[int]]:
     """
     from scipy.sparse.csgraph import breadth_first_order
 
-    parts = [np.flatnonzero(label) for label in _strong_parts(edge > 0)]
+    components = [np.flatnonzero(label) for label in _strong_parts(edge > 0)]
     cycles = []
-    for part in sorted(parts, key=lambda part: (-len(part), part[0])):
-        inner_edges = edge[np.ix_(part, part)]
+    for members in sorted(components, key=lambda members: (-len(members), members[0])):
+        inner_edges = edge[np.ix_(members, members)]
         thresholds = np.unique(inner_edges[inner_edges > 0])
         low_index, high_index = 0, len(thresholds) - 1  # the highest level at which a cycle remains
         while low_index < high_index:
@@ -100,14 +100,14 @@ def clearest_cycles(edge: Floats) -> list[list[int]]:
                 if len(_strong_parts(inner_edges >= thresholds[middle_index]))
                 else (low_index, middle_index - 1)
             )
-        is_strong = inner_edges >= thresholds[low_index]
+        is_strong_edge = inner_edges >= thresholds[low_index]
         for start, end in np.argwhere(inner_edges == thresholds[low_index]):
-            order, predecessors = breadth_first_order(is_strong, end, directed=True, return_predecessors=True)
+            order, predecessors = breadth_first_order(is_strong_edge, end, directed=True, return_predecessors=True)
             if start in order:
                 cycle = [int(start)]
                 while cycle[-1] != end:
                     cycle.append(int(predecessors[cycle[-1]]))
-                cycle = [int(part[node]) for node in reversed(cycle)]
+                cycle = [int(members[node]) for node in reversed(cycle)]
                 first_index = cycle.index(min(cycle))
                 cycles.append(cycle[first_index:] + cycle[:first_index])
                 break
@@ -138,16 +138,19 @@ def letters(different: Bools, order: Sequence[int]) -> list[str]:
     cliques.
     """
     ranked = np.asarray(order, dtype=np.intp)
-    is_near = ~np.asarray(different, dtype=bool)[np.ix_(ranked, ranked)]
-    np.fill_diagonal(is_near, True)
-    is_uncovered = is_near.copy()
+    is_not_different = ~np.asarray(different, dtype=bool)[np.ix_(ranked, ranked)]
+    np.fill_diagonal(is_not_different, True)
+    is_uncovered = is_not_different.copy()
     groups: list[list[int]] = []
     for a in range(len(ranked)):
         while (uncovered := np.flatnonzero(is_uncovered[a, a:]) + a).size:
             # The group has a single node only if this node shares no letter.
             groups.append(
                 _clique(
-                    is_near, is_uncovered, a, uncovered[1] if uncovered[0] == a and len(uncovered) > 1 else uncovered[0]
+                    is_not_different,
+                    is_uncovered,
+                    a,
+                    uncovered[1] if uncovered[0] == a and len(uncovered) > 1 else uncovered[0],
                 )
             )
             is_uncovered[np.ix_(groups[-1], groups[-1])] = False

@@ -64,20 +64,20 @@ def _first(z: Floats, prior_variances: Floats, probability: Floats, critical: fl
     """The gain of information (pairs,) at which the power reaches 50 %, found on a grid and by bisection; inf if it is
     never reached."""
     # Components of negligible probability do not change the power of any pair.
-    is_used = (probability > _NEVER).any(axis=0)
+    is_used_component = (probability > _NEVER).any(axis=0)
     shrinkage, probability = (
-        (prior_variances / (prior_variances + 1))[:, is_used],
-        probability[:, is_used],
+        (prior_variances / (prior_variances + 1))[:, is_used_component],
+        probability[:, is_used_component],
     )
     first_gain = np.full(len(z), np.inf)
     gains = np.append(0.0, np.geomspace(1e-3, MOST, steps))
     for pair_slice in chunks(len(z), steps * shrinkage.shape[1]):
-        is_reached = (
+        is_power_reached = (
             _power(gains[1:, np.newaxis], z[pair_slice], shrinkage[pair_slice], probability[pair_slice], critical)
             >= 0.5
         )
-        reached_pairs = pair_slice.start + np.flatnonzero(is_reached.any(axis=0))
-        grid_step = is_reached.argmax(axis=0)[reached_pairs - pair_slice.start]
+        reached_pairs = pair_slice.start + np.flatnonzero(is_power_reached.any(axis=0))
+        grid_step = is_power_reached.argmax(axis=0)[reached_pairs - pair_slice.start]
         first_gain[reached_pairs] = bisected(
             lambda gain: (
                 _power(gain, z[reached_pairs], shrinkage[reached_pairs], probability[reached_pairs], critical) < 0.5  # noqa: B023

@@ -48,20 +48,20 @@ def kemeny(preference: NDArray[Any]) -> Kemeny:
     # Of the optimal orders within and between components, the first by Borda score (then by index) is chosen.
     n = len(votes)
     borda_rank = np.argsort(np.argsort(votes.sum(axis=0) - votes.sum(axis=1), kind="stable"))
-    is_before = (votes > votes.T) & (component[:, np.newaxis] != component)
+    must_precede = (votes > votes.T) & (component[:, np.newaxis] != component)
     may_follow = [
         (members, (_subsets if len(members) <= _EXACT_LIMIT else _local_search)(votes[np.ix_(members, members)]))
         for members in component_members
         if len(members) > 1
     ]
-    order, is_placed, n_unplaced_before = np.empty(n, dtype=np.intp), np.zeros(n, dtype=bool), is_before.sum(axis=0)
+    order, is_placed, n_unplaced_before = np.empty(n, dtype=np.intp), np.zeros(n, dtype=bool), must_precede.sum(axis=0)
     for position in range(n):
-        is_free = ~is_placed & (n_unplaced_before == 0)
-        for members, is_next in may_follow:
-            is_free[members] &= is_next(is_placed[members])
-        order[position] = np.where(is_free, borda_rank, n).argmin()
+        may_come_next = ~is_placed & (n_unplaced_before == 0)
+        for members, compute_next in may_follow:
+            may_come_next[members] &= compute_next(is_placed[members])
+        order[position] = np.where(may_come_next, borda_rank, n).argmin()
         is_placed[order[position]] = True
-        n_unplaced_before -= is_before[order[position]]
+        n_unplaced_before -= must_precede[order[position]]
     exact = all(len(members) <= _EXACT_LIMIT for members in component_members)
     return Kemeny(order, float(np.tril(votes[np.ix_(order, order)]).sum()), exact)
 

@@ -267,27 +267,27 @@ def flip_tests(
     is_defined = np.isfinite(estimate) & (n > 1)
     pseudo_sums, square_sums, sizes, scale = np.zeros((4, len(n)))
     scaled = np.zeros((len(n) if pairs is None else 0, len(left)))
-    for some in chunks(len(n), len(left)):
-        values = left[:, some] if pairs is None else left[:, first[some]] - left[:, second[some]]
-        is_defined[some] &= (np.isfinite(values) | ~present[:, some]).all(axis=0)
-        is_used = present[:, some] & is_defined[some]
-        pseudo = pseudo_values(estimate[some], values, is_used)
-        pseudo_sums[some], square_sums[some] = pseudo.sum(axis=1), np.einsum("ku,ku->k", pseudo, pseudo)
+    for chunk in chunks(len(n), len(left)):
+        values = left[:, chunk] if pairs is None else left[:, first[chunk]] - left[:, second[chunk]]
+        is_defined[chunk] &= (np.isfinite(values) | ~present[:, chunk]).all(axis=0)
+        is_used = present[:, chunk] & is_defined[chunk]
+        pseudo = pseudo_values(estimate[chunk], values, is_used)
+        pseudo_sums[chunk], square_sums[chunk] = pseudo.sum(axis=1), np.einsum("ku,ku->k", pseudo, pseudo)
         # |sum of the signed values| over its largest possible value, a monotone function of |t|: flips change no
         # squares.
-        scale[some] = np.nan_to_num(ratio(np.ones(len(pseudo)), np.sqrt(n_blocks[some] * square_sums[some])))
-        pseudo *= scale[some, np.newaxis]
-        sizes[some] = np.abs(pseudo.sum(axis=1))
+        scale[chunk] = np.nan_to_num(ratio(np.ones(len(pseudo)), np.sqrt(n_blocks[chunk] * square_sums[chunk])))
+        pseudo *= scale[chunk, np.newaxis]
+        sizes[chunk] = np.abs(pseudo.sum(axis=1))
         if pairs is None:
-            scaled[some] = pseudo
+            scaled[chunk] = pseudo
     freedom = n_blocks - 1.0
-    is_equal = len(np.unique(n_blocks[is_defined])) < 2
+    has_equal_block_counts = len(np.unique(n_blocks[is_defined])) < 2
     normal_factor = (8 * freedom + 1) / (8 * freedom + 3)
 
     def to_common_scale(sizes: Floats, at: Ints | slice) -> Floats:
         """Statistics (k', n) on a common scale. They are unchanged if all estimates have equally many blocks, else
         normal quantiles."""
-        if is_equal:
+        if has_equal_block_counts:
             return sizes
         with np.errstate(divide="ignore"):
             log_term = -freedom[at, np.newaxis] * np.log1p(-(np.minimum(sizes, 1.0) ** 2))
@@ -295,7 +295,7 @@ def flip_tests(
 
     def to_critical_t(values: Floats) -> Floats:
         """|t| that corresponds to values (k,) on the common scale."""
-        sizes = values if is_equal else np.sqrt(-np.expm1(-((values / normal_factor) ** 2) / freedom))
+        sizes = values if has_equal_block_counts else np.sqrt(-np.expm1(-((values / normal_factor) ** 2) / freedom))
         sizes = np.minimum(sizes, 1.0)  # rounding error
         with np.errstate(divide="ignore"):
             return np.asarray(np.sqrt(freedom) * sizes / np.sqrt((1 - sizes) * (1 + sizes)))
@@ -399,16 +399,16 @@ def bootstrap_tests(
         values -= center[rows, np.newaxis]
         return values
 
-    for some in chunks(k, _CACHE * (1 + n_draws)):
-        values = draws(np.arange(some.start, some.stop))
-        estimate[some], is_finite = values[:, 0], np.isfinite(values[:, 1:])
+    for chunk in chunks(k, _CACHE * (1 + n_draws)):
+        values = draws(np.arange(chunk.start, chunk.stop))
+        estimate[chunk], is_finite = values[:, 0], np.isfinite(values[:, 1:])
         n = is_finite.sum(axis=1)
-        is_defined[some] = np.isfinite(estimate[some]) & (n > 0) & (2 * n >= n_draws) & (n_units > 1)
-        resampled = np.where(is_finite, values[:, 1:], 0.0)
-        center[some] = resampled.sum(axis=1) / np.maximum(n, 1)
-        resampled = np.where(is_finite, resampled - center[some, np.newaxis], 0.0)
-        square_sums = np.where(is_defined[some], np.einsum("kn,kn->k", resampled, resampled), 0.0)
-        error[some] = np.sqrt(square_sums / np.maximum(n, 1) * (n_units / max(1, n_units - 1)))
+        is_defined[chunk] = np.isfinite(estimate[chunk]) & (n > 0) & (2 * n >= n_draws) & (n_units > 1)
+        values_or_zero = np.where(is_finite, values[:, 1:], 0.0)
+        center[chunk] = values_or_zero.sum(axis=1) / np.maximum(n, 1)
+        deviations_or_zero = np.where(is_finite, values_or_zero - center[chunk, np.newaxis], 0.0)
+        square_sums = np.where(is_defined[chunk], np.einsum("kn,kn->k", deviations_or_zero, deviations_or_zero), 0.0)
+        error[chunk] = np.sqrt(square_sums / np.maximum(n, 1) * (n_units / max(1, n_units - 1)))
     varies = error > _SAME
     is_testable = is_defined & (varies | (np.abs(estimate) <= _SAME)) & bool(np.exp2(1.0 - n_units) <= 1 - confidence)
     error_or_one = np.where(varies, error, 1.0)

@@ -169,7 +169,7 @@ class NormalMaximum:
         spread = np.sqrt(variance_of_differences(covariance, first, second)[0])
         self._largest = np.concatenate(
             [
-                np.max([statistics(np.arange(self._k)[part]).max(axis=0) for part in chunks(self._k, size)], axis=0)
+                np.max([statistics(np.arange(self._k)[chunk]).max(axis=0) for chunk in chunks(self._k, size)], axis=0)
                 for size, statistics in _Directions(covariance, first, second, spread).batches(n)
             ]
         )

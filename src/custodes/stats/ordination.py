@@ -66,9 +66,9 @@ def needed(explained: NDArray[Any], *, share: float) -> Floats:
 
     Source: the glass ceiling paper, appendix B.1 (share .8).
     """
-    is_short = np.cumsum(explained, axis=-1) < share - _SLACK
+    is_below_share = np.cumsum(explained, axis=-1) < share - _SLACK
     is_undefined = np.isnan(explained).any(axis=-1) | (explained.shape[-1] == 0)
-    return np.where(is_undefined, np.nan, 1.0 + is_short.sum(axis=-1))
+    return np.where(is_undefined, np.nan, 1.0 + is_below_share.sum(axis=-1))
 
 
 def null_explained(points: NDArray[Any], *, n_draws: int, rng: np.random.Generator) -> Floats:
@@ -83,9 +83,9 @@ def null_explained(points: NDArray[Any], *, n_draws: int, rng: np.random.Generat
     Source: parallel analysis, Horn 1965; by permutation, Buja and Eyuboglu 1992.
     """
     shares = np.empty((n_draws, min(len(points) - 1, points.shape[1])))
-    for part in chunks(n_draws, points.size):
-        permuted = rng.permuted(np.broadcast_to(points, (part.stop - part.start, *points.shape)), axis=-1)
-        shares[part] = explained_variance(permuted)
+    for chunk in chunks(n_draws, points.size):
+        permuted_points = rng.permuted(np.broadcast_to(points, (chunk.stop - chunk.start, *points.shape)), axis=-1)
+        shares[chunk] = explained_variance(permuted_points)
     return shares
 
 

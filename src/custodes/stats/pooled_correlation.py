@@ -82,14 +82,14 @@ def pooled_correlation(
         if len(rated_outputs) == 0:
             continue
         item = rated_outputs // human.shape[1]
-        resample_weights, group_of_output, group_share = weights, units[item], np.ones(weights.shape[1])
+        resample_weights, group_of_output, group_weights = weights, units[item], np.ones(weights.shape[1])
         if item_weights is not None:  # all outputs of a group have the same unit and item weight
             keys = np.stack([units, item_weights], axis=1)[item]
-            (unit_of_group, group_share), group_of_output = (
-                part.T for part in np.unique(keys, axis=0, return_inverse=True)
+            (unit_of_group, group_weights), group_of_output = (
+                array.T for array in np.unique(keys, axis=0, return_inverse=True)
             )
             resample_weights, group_of_output = (
-                weights[:, unit_of_group.astype(np.intp)] * group_share,
+                weights[:, unit_of_group.astype(np.intp)] * group_weights,
                 group_of_output.reshape(-1),
             )
         correlations[:, metric_indices] = _POOLED[kind](
@@ -97,7 +97,7 @@ def pooled_correlation(
             flat_metrics[metric_indices][:, rated_outputs],
             group_of_output,
             resample_weights,
-            group_share,
+            group_weights,
         )
     return correlations
 
@@ -143,8 +143,8 @@ class _Levels:
     def _steps(self) -> Any:
         """Number of outputs in each level plus those in the level below, by group; rows are in the order of `_row`."""
         level = np.concatenate([self.level, self.level + 1])
-        is_inside = level < self.shape[0]
-        return self._matrix(self._row(level[is_inside]), np.tile(self.group, 2)[is_inside], self._n_blocks * _STEPS)
+        is_level = level < self.shape[0]
+        return self._matrix(self._row(level[is_level]), np.tile(self.group, 2)[is_level], self._n_blocks * _STEPS)
 
     def _matrix(self, row: Ints, group: Ints, n_rows: int) -> Any:
         from scipy.sparse import csr_array

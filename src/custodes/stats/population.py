@@ -62,7 +62,7 @@ def _draws_of_pattern(human: Floats, metrics: Floats, n_units: int) -> tuple[Flo
     The missing systems must be left out of the arrays.
     """
     is_defined = np.isfinite(human) & np.isfinite(metrics)
-    n_systems, is_lacking = human.shape[2], ~is_defined[1:]
+    n_systems, is_undefined = human.shape[2], ~is_defined[1:]
     n_defined = np.maximum(is_defined.sum(axis=2, keepdims=True), 1)
     scale_units, scaled_scores = [], []
     for scores in (human, metrics):
@@ -72,15 +72,16 @@ def _draws_of_pattern(human: Floats, metrics: Floats, n_units: int) -> tuple[Flo
         scale_units.append(np.array([unit_of(scores[:, m]) for m in range(scores.shape[1])])[:, np.newaxis])
         scaled_scores.append(scores / scale_units[-1])
     n_present = is_defined[1:].sum(axis=0)
-    if n_systems < FEWEST_SYSTEMS or len(is_lacking) < 2 or n_units < 2:
+    if n_systems < FEWEST_SYSTEMS or len(is_undefined) < 2 or n_units < 2:
         resampled_scores = [
-            np.where(is_lacking, np.nan, side[1:] * unit) for side, unit in zip(scaled_scores, scale_units, strict=True)
+            np.where(is_undefined, np.nan, side[1:] * unit)
+            for side, unit in zip(scaled_scores, scale_units, strict=True)
         ]
         return resampled_scores[0], resampled_scores[1]
     points = np.stack([side[0] for side in scaled_scores])  # (2, metrics, systems)
     error_inflation = np.sqrt(n_units / (n_units - 1))
     errors = [
-        np.where(is_lacking, 0.0, side[1:] - side[1:].sum(axis=0) / np.maximum(n_present, 1)) * error_inflation
+        np.where(is_undefined, 0.0, side[1:] - side[1:].sum(axis=0) / np.maximum(n_present, 1)) * error_inflation
         for side in scaled_scores
     ]
     # Centring removes a part of the noise: the factor is (k - 1) / k for k systems.
@@ -95,7 +96,7 @@ def _draws_of_pattern(human: Floats, metrics: Floats, n_units: int) -> tuple[Flo
     root = np.linalg.cholesky(noise)
     # The shrinkage is computed on the scale where the noise has variance 1 in every direction.
     whitening = np.linalg.inv(root)
-    factors = _shrinkage(np.einsum("mij,jms->ims", whitening, points), n_systems - 1, len(is_lacking))
+    factors = _shrinkage(np.einsum("mij,jms->ims", whitening, points), n_systems - 1, len(is_undefined))
     point_factors, error_factors = (_back_transformed(whitening, entries, root) for entries in factors)
     draws = []
     for side in range(2):
@@ -103,7 +104,7 @@ def _draws_of_pattern(human: Floats, metrics: Floats, n_units: int) -> tuple[Flo
             (points[i], point_factors[i][side]) for i in range(2)
         ]
         values = sum(term * (factor * scale_units[side][:, 0])[..., np.newaxis] for term, factor in terms)
-        draws.append(np.where(is_lacking, np.nan, values))
+        draws.append(np.where(is_undefined, np.nan, values))
     return draws[0], draws[1]
 
 

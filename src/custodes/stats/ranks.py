@@ -233,7 +233,9 @@ def representation(values: Floats, *, weights: NDArray[Any]) -> Floats:
     n_ranked = is_ranked.sum(axis=-1, keepdims=True)
     is_ranked &= n_ranked >= _ENOUGH
     rescaled_ranks = np.where(is_ranked, (ranks - 0.5) * (ranks.shape[-1] / np.maximum(n_ranked, 1)) + 0.5, 0.0)
-    rank_sums, n_present = (weighted_sums(weights, part.swapaxes(1, 2)) for part in (rescaled_ranks, is_ranked))
+    rank_sums, n_present = (
+        weighted_sums(weights, ranks_or_mask.swapaxes(1, 2)) for ranks_or_mask in (rescaled_ranks, is_ranked)
+    )
     return rank_sums * ratio(weights.sum(axis=1)[:, np.newaxis, np.newaxis], n_present)
 
 

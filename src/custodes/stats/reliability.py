@@ -221,10 +221,10 @@ def _icc(group: Ints, item: Ints, worker: Ints, value: Floats, is_used: Bools) -
     # Weights: number of answers minus one, so that the most active annotators do not dominate.
     n_of_cell = np.bincount(cell_index, minlength=len(group_of_cell))
     product = ratio(np.bincount(cell_index, weights=value) ** 2 - np.bincount(cell_index, weights=value**2), n_of_cell)
-    is_used = (n_of_cell > 1) & (n_of_others[group_of_cell] > 0)
-    weight, expected_product = (n_of_cell - 1)[is_used], mean_product_of_others[group_of_cell][is_used]
-    excess_product = product[is_used].sum() - (weight * expected_product).sum()
-    spread = (weight * ((value_squares / np.maximum(n, 1))[group_of_cell][is_used] - expected_product)).sum()
+    is_used_cell = (n_of_cell > 1) & (n_of_others[group_of_cell] > 0)
+    weight, expected_product = (n_of_cell - 1)[is_used_cell], mean_product_of_others[group_of_cell][is_used_cell]
+    excess_product = product[is_used_cell].sum() - (weight * expected_product).sum()
+    spread = (weight * ((value_squares / np.maximum(n, 1))[group_of_cell][is_used_cell] - expected_product)).sum()
     return float(np.clip(excess_product / spread, -1.0, 1.0)) if spread > _SAME * weight.sum() else float("nan")
 
 
@@ -291,8 +291,8 @@ def clustered_margins(pair: Ints, worker: Ints, value: Floats, *, pairs: int, co
     margin, effective_n = ratio(sum_by_pair(total), n), ratio(n**2, sum_by_pair(n_of_cell**2))
     squares = sum_by_pair((total - n_of_cell * margin[cells[0]]) ** 2)
     error = np.sqrt(ratio(squares * n_annotators, n_annotators - 1.0)) / np.maximum(n, 1)
-    has_enough = (n_annotators >= FEWEST_ANNOTATORS) & (effective_n > 1)
-    degrees_of_freedom = np.where(has_enough, effective_n - 1, 1.0)
+    has_enough_annotators = (n_annotators >= FEWEST_ANNOTATORS) & (effective_n > 1)
+    degrees_of_freedom = np.where(has_enough_annotators, effective_n - 1, 1.0)
     half_width = stdtrit(degrees_of_freedom, (1 + confidence) / 2) * error
     with np.errstate(divide="ignore", invalid="ignore"):
         t = np.where(margin == 0, 0.0, np.abs(margin) / error)
@@ -301,5 +301,5 @@ def clustered_margins(pair: Ints, worker: Ints, value: Floats, *, pairs: int, co
         np.clip(margin + half_width, -1, 1),
         2 * stdtr(degrees_of_freedom, -t),
     )
-    low, high, p = (np.where(has_enough, values, np.nan) for values in bounds_and_p)
+    low, high, p = (np.where(has_enough_annotators, values, np.nan) for values in bounds_and_p)
     return ClusteredMargins(margin, low, high, p, n_annotators, effective_n)

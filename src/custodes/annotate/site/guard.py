@@ -74,8 +74,8 @@ async def form(request: Request) -> dict[str, str]:
     body = bytearray()
     try:
         async with asyncio.timeout(PATIENCE):
-            async for part in request.stream():
-                body += part
+            async for body_chunk in request.stream():
+                body += body_chunk
                 if len(body) > LARGEST:
                     raise HTTPException(413)
     except TimeoutError:

@@ -285,7 +285,7 @@ class Method:
 def with_means(methods: Sequence[Method], predicted: Mapping[str, Floats]) -> dict[str, Floats]:
     """Return the predictions of methods by name; if a method is a mean of methods, their predictions are averaged."""
     return {
-        method.name: np.mean([predicted[part.name] for part in method.mean_of], axis=0)
+        method.name: np.mean([predicted[averaged_method.name] for averaged_method in method.mean_of], axis=0)
         if method.mean_of
         else predicted[method.name]
         for method in methods

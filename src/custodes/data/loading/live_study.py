@@ -55,11 +55,11 @@ def of_one_state(path: Path, ask: Callable[[sqlite3.Connection], T]) -> T:
     try:
         for _ in range(TRIES):
             state_before = _state(path)
-            with _opened(path) as (connection, is_lasting):
+            with _opened(path) as (connection, is_lasting_connection):
                 connection.execute("BEGIN")
                 check_sound(connection)
                 answer = ask(connection)
-            if is_lasting or _state(path) == state_before:
+            if is_lasting_connection or _state(path) == state_before:
                 return answer
     except CustodesError:
         raise

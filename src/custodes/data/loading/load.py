@@ -212,7 +212,11 @@ def _from_zip(data: bytes, part: str | None, name: str) -> tuple[pl.DataFrame, l
     """The table in an archive. Files that operating systems add (`__MACOSX`, hidden files) are ignored."""
     archive = compression.zip_archive(data, name)
     members = [member.filename for member in archive.infolist() if not member.is_dir()]
-    visible_members = [name for name in members if not any(part.startswith((".", "__")) for part in Path(name).parts)]
+    visible_members = [
+        name
+        for name in members
+        if not any(path_component.startswith((".", "__")) for path_component in Path(name).parts)
+    ]
     table_members = [name for name in visible_members if _suffix(name) in SUFFIXES]
     if not table_members:
         raise InputError(f"{name}: the archive holds no table file; allowed in an archive: {', '.join(SUFFIXES)}")

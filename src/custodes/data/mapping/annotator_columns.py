@@ -92,7 +92,8 @@ def _split(words: list[str], *, rater_last: bool) -> tuple[str, ...] | None:
         return None
     position = likely_positions[0]
     return tuple(
-        "".join(part[::step]) for part in (words[: position - 1], words[position - 1 : position], words[position:])
+        "".join(words_of_role[::step])
+        for words_of_role in (words[: position - 1], words[position - 1 : position], words[position:])
     )
 
 
@@ -112,10 +113,10 @@ def _plausible(raters: Sequence[str], aspects: Sequence[str]) -> bool:
     """
     if any(looks_like_rater(aspect) or not GENERIC.isdisjoint(parts(aspect)) for aspect in aspects):
         return False
-    is_crossed = len(set(raters)) * len(set(aspects)) == len(raters) and any(
+    is_crossed_with_aspects = len(set(raters)) * len(set(aspects)) == len(raters) and any(
         set(parts(name)) & ASPECTS for name in aspects
     )
-    return is_crossed or all(any(map(looks_like_rater, parts(rater))) for rater in raters)
+    return is_crossed_with_aspects or all(any(map(looks_like_rater, parts(rater))) for rater in raters)
 
 
 def pooled_aspects(people: Sequence[str]) -> list[str]:
@@ -129,7 +130,7 @@ def pooled_aspects(people: Sequence[str]) -> list[str]:
     """
     parts_of_names = [parts(name) for name in people]
     known_aspects = dict.fromkeys(
-        stem(part) for words in parts_of_names for part in words if stem(part) in ASPECTS | SHORT_ASPECTS
+        stem(word) for words in parts_of_names for word in words if stem(word) in ASPECTS | SHORT_ASPECTS
     )
     if len(known_aspects) > 1:
         return list(known_aspects)
@@ -153,7 +154,7 @@ def people_patterns(frame: pl.DataFrame, scores: Sequence[str]) -> tuple[tuple[s
     human_columns = [
         name for name in single_ratings if looks_human(name) or (_numbers_people(name) and in_halves(frame[name]))
     ]
-    aspect_columns = [name for name in human_columns if ASPECTS & {stem(part) for part in parts(name)}]
+    aspect_columns = [name for name in human_columns if ASPECTS & {stem(word) for word in parts(name)}]
     for candidates in dict.fromkeys([tuple(human_columns), tuple(aspect_columns)]):
         pattern = people_pattern(candidates, scores) if candidates else ""
         if "{aspect" in pattern or not pooled_aspects(candidates):
@@ -182,9 +183,9 @@ def nested_patterns(frame: pl.DataFrame, paths: Sequence[str]) -> tuple[list[str
     for parent, child_paths in paths_of_parent.items():
         keys = [name[len(parent) + 1 :].split(".") for name in child_paths]
         first_aspects, last_aspects = (
-            {stem(part) for key in keys for part in parts(key[index])} & ASPECTS for index in (0, -1)
+            {stem(word) for key in keys for word in parts(key[index])} & ASPECTS for index in (0, -1)
         )
-        words = {stem(part) for part in parts(parent)}
+        words = {stem(word) for word in parts(parent)}
         is_machine = looks_like_machine(parent) or not words.isdisjoint(MACHINE_SCORES)
         has_lists = any(key[-1].isdigit() for key in keys)
         is_human = (
@@ -223,10 +224,10 @@ def beside_people(judges: Sequence[str], people: Sequence[str]) -> set[str]:
     """
 
     def rest(name: str) -> tuple[str, ...]:
-        return tuple(part for part in parts(name) if not _is_aspect(part))
+        return tuple(word for word in parts(name) if not _is_aspect(word))
 
-    rated = {rest(name) for name in people if rest(name) not in ((), tuple(parts(name)))}
-    return {name for name in judges if rest(name) in rated and rest(name) != tuple(parts(name))}
+    rated_names = {rest(name) for name in people if rest(name) not in ((), tuple(parts(name)))}
+    return {name for name in judges if rest(name) in rated_names and rest(name) != tuple(parts(name))}
 
 
 MOST_NAMED = 12
@@ -255,9 +256,9 @@ def rest_pattern(
             f"{{rater}}{separator}{{aspect:{aspect_names}}}",
         ):
             labels_of_column = matches(f"metric:{shape}", [*metrics, *spare])
-            has_few_left = len(metrics) - len(labels_of_column) <= MOST_NAMED
+            has_few_unmatched = len(metrics) - len(labels_of_column) <= MOST_NAMED
             if (
-                has_few_left
+                has_few_unmatched
                 and set(labels_of_column) <= set(metrics)
                 and len({row["aspect"] for row in labels_of_column.values()}) > 1
             ):
@@ -297,9 +298,11 @@ def with_kinds(mapped: pl.DataFrame, roles: Mapping[str, str], *, where: str) ->
     if "kind" in mapped.columns or "rater" not in mapped.columns or not role_words:
         return mapped, []
     labels = label_column(mapped, "rater", where=where, empty=True)
-    unique = labels.unique(maintain_order=True)
+    unique_labels = labels.unique(maintain_order=True)
     is_metric_column = bool(role_words & METRIC_ROLES)
-    metrics = [label for label in unique if (not looks_human(label) if is_metric_column else is_model_name(label))]
+    metrics = [
+        label for label in unique_labels if (not looks_human(label) if is_metric_column else is_model_name(label))
+    ]
     kinds = labels.is_in(metrics).replace_strict({True: "metric", False: "human"}, return_dtype=pl.String)
     exception_text = f", except {listed(metrics)}" if metrics else ""
     message = (

@@ -270,7 +270,7 @@ def looks_human(name: str, *, declared: bool = False) -> bool:
     >>> looks_human("expert_2"), looks_human("human_coherence_ann1"), looks_human("comet-da"), looks_human("mqm")
     (True, True, False, True)
     """
-    stems = [stem(part) for part in parts(name)]
+    stems = [stem(word) for word in parts(name)]
     if not MACHINE.isdisjoint(stems):
         return False
     return not HUMAN.isdisjoint(stems) or (not declared and stems[0] in HUMAN_FIRST)
@@ -279,7 +279,7 @@ def looks_human(name: str, *, declared: bool = False) -> bool:
 def looks_like_machine(label: str) -> bool:
     """Whether a label names a metric or a model: `gpt4o`, `bert_score`, `rougeL`."""
     words = parts(label)
-    return any(stem(part) in MACHINE | SCORERS or MODELS.match(part) for part in words)
+    return any(stem(word) in MACHINE | SCORERS or MODELS.match(word) for word in words)
 
 
 def is_model_name(label: str) -> bool:
@@ -289,7 +289,7 @@ def is_model_name(label: str) -> bool:
     """
     words = parts(label)
     has_number = len(words) > 1 or any(sign.isdigit() for sign in label)
-    machine_words = {part for part in words if stem(part) in MACHINE and (has_number or len(part) < 4)}
+    machine_words = {word for word in words if stem(word) in MACHINE and (has_number or len(word) < 4)}
     return bool(machine_words) or (has_number and any(map(MODELS.match, words)))
 
 
@@ -300,7 +300,7 @@ def averages(columns: Sequence[str]) -> list[str]:
     >>> averages(["human_1", "human_2", "human_avg", "mean_length"])
     ['human_avg']
     """
-    stems = {name: {stem(part) for part in parts(name)} for name in columns}
+    stems = {name: {stem(word) for word in parts(name)} for name in columns}
     average_columns = []
     for name, stems_of_name in stems.items():
         own_stems = stems_of_name - AVERAGES - {"n"}
@@ -367,7 +367,7 @@ def forms(name: str) -> list[str]:
     (['doc_id'], ['vars_question', 'question'], ['provider_id', 'provider'])
     """
     full_name = normalised(name)
-    path_parts = [part for part in map(normalised, name.split(".")) if part and not part.isdigit()]
+    path_parts = [path_part for path_part in map(normalised, name.split(".")) if path_part and not path_part.isdigit()]
     if len(path_parts) < 2:
         return [full_name, full_name.removesuffix("_text")] if full_name.endswith("_text") else [full_name]
     if ".*." in name:  # an entry of a list

@@ -127,17 +127,17 @@ class Columns:
     @property
     def text_pattern(self) -> ColumnPattern | None:
         """The pattern of text columns, if the role `text` has a pattern."""
-        written = self.roles.get("text", "")
-        return ColumnPattern.readings(written)[0] if "{system" in written else None
+        pattern = self.roles.get("text", "")
+        return ColumnPattern.readings(pattern)[0] if "{system" in pattern else None
 
     def verdict_columns(self, columns: Sequence[str]) -> dict[str, dict[str, str]]:
         """The labels in the name of each column that the pattern `winner` matches; empty if `winner` is not a
         pattern."""
-        written = self.roles.get("winner", "")
-        if "{rater" not in written:
+        pattern = self.roles.get("winner", "")
+        if "{rater" not in pattern:
             return {}
         free = [name for name in columns if name not in self.roles.values() and name not in RATED]
-        return split_columns(ColumnPattern.readings(written)[0], free)
+        return split_columns(ColumnPattern.readings(pattern)[0], free)
 
     def verdict_rows(self, frame: pl.DataFrame, *, where: str) -> pl.DataFrame:
         """The table with one row per verdict if `winner` is a pattern; otherwise the unchanged table."""
@@ -192,9 +192,11 @@ class Columns:
 
         `tables` has the columns of each table.
         """
-        single = next((name for name in PAIR if name in self.roles and not set(PAIR) <= set(self.roles)), None)
-        if single is not None:
-            raise OptionError(f"columns: {single} needs {PAIR[1 - PAIR.index(single)]}; map both outputs of a pair")
+        lone_side = next((name for name in PAIR if name in self.roles and not set(PAIR) <= set(self.roles)), None)
+        if lone_side is not None:
+            raise OptionError(
+                f"columns: {lone_side} needs {PAIR[1 - PAIR.index(lone_side)]}; map both outputs of a pair"
+            )
         if not tables:
             raise OptionError("columns: a mapping applies only to tables, and no input is a table; leave columns out")
         names = list(dict.fromkeys(name for columns in tables for name in columns))
@@ -312,9 +314,11 @@ class Columns:
 
     def _renamed(self, columns: Sequence[str]) -> dict[str, str]:
         """The old name of each column, by new name. Columns that describe items or are replaced are left out."""
-        present, texts = self._here(columns), self.texts(columns)
-        dropped = {*present.values(), *_giving_way(present, columns), *(texts.used(columns) if texts else ())}
-        mapped = {role: name for role, name in present.items() if role not in FACTS and not (texts and role in TEXTS)}
+        role_columns, texts = self._here(columns), self.texts(columns)
+        dropped = {*role_columns.values(), *_giving_way(role_columns, columns), *(texts.used(columns) if texts else ())}
+        mapped = {
+            role: name for role, name in role_columns.items() if role not in FACTS and not (texts and role in TEXTS)
+        }
         return {**mapped, **{name: name for name in columns if name not in dropped}}
 
     def split(self, columns: Sequence[str]) -> dict[str, tuple[ColumnPattern, dict[str, str]]]:
@@ -480,9 +484,9 @@ def _check_apart(labels: Mapping[str, Mapping[str, str]], *, where: str) -> None
     column_of: dict[tuple[str, ...], str] = {}
     first_use: dict[str, tuple[str, str]] = {}
     for name, row in labels.items():
-        key = tuple(row.get(part, "") for part in ("rater", "aspect", "repeat", "system"))
+        key = tuple(row.get(role, "") for role in ("rater", "aspect", "repeat", "system"))
         if key in column_of:
-            key_text = ", ".join(f"{part} {label!r}" for part, label in row.items() if label and part != "kind")
+            key_text = ", ".join(f"{role} {label!r}" for role, label in row.items() if label and role != "kind")
             raise InputError(
                 f"{where}: columns {column_of[key]!r} and {name!r} have the same {key_text or 'rater'}; "
                 "distinguish them by {rater}, {aspect} or {repeat}"

@@ -161,9 +161,9 @@ def _broken(frame: pl.DataFrame, guess: Columns) -> str:
         texts = frame[name].str.strip_chars()
         is_invalid = texts.is_not_null() & ~texts.str.to_lowercase().is_in(MISSING_TOKENS) & numbers_of(texts).is_null()
         n_nearly = int((is_invalid & texts.fill_null("").str.contains(NEARLY)).sum())
-        is_rating = looks_human(name) or {stem(part) for part in parts(name)} & (ASPECTS | SCORERS)
+        is_rating = looks_human(name) or {stem(word) for word in parts(name)} & (ASPECTS | SCORERS)
         has_prose = bool((texts.filter(is_invalid).str.count_matches(r"\s") >= PROSE).any())
-        words = {part.rstrip("0123456789") for cell in texts.filter(is_invalid).head(CHOICES) for part in parts(cell)}
+        words = {word.rstrip("0123456789") for cell in texts.filter(is_invalid).head(CHOICES) for word in parts(cell)}
         if 2 * (n_numbers + n_nearly) >= n_cells or (is_rating and not has_prose and words.isdisjoint(PEOPLE_ROLES)):
             row = int(is_invalid.arg_true()[0])
             return f"{name} {texts[row]!r} in row {row + 1}"
@@ -256,10 +256,12 @@ def _of(declared: Columns, layouts: Guess, names: Sequence[str]) -> Iterator[Col
                 if (role != name or role in TEXTS or role in duplicates) and role not in declared.roles
             }
             all_patterns = tuple(dict.fromkeys((*declared.patterns, *patterns)))
-            matched = Columns(roles={**mapped, **declared.roles}, patterns=all_patterns).matched(names)
-            matching = [pattern for pattern in all_patterns if pattern in matched and "score" not in declared.roles]
-            merged = tuple(dict.fromkeys((*declared.patterns, *matching)))
-            yield Columns(roles=declared.roles, patterns=merged).over(Columns(roles=mapped))
+            matched_patterns = Columns(roles={**mapped, **declared.roles}, patterns=all_patterns).matched(names)
+            matching = [
+                pattern for pattern in all_patterns if pattern in matched_patterns and "score" not in declared.roles
+            ]
+            merged_patterns = tuple(dict.fromkeys((*declared.patterns, *matching)))
+            yield Columns(roles=declared.roles, patterns=merged_patterns).over(Columns(roles=mapped))
 
 
 def _places(
@@ -363,8 +365,8 @@ def _patterns_of(columns: Sequence[str], free: Sequence[str]) -> Iterator[str]:
     if len(columns) < 2:
         return
     patterns = []
-    for mark in re.finditer(r"[\W_]+", columns[0]):
-        left, right = columns[0][: mark.end()], columns[0][mark.start() :]
+    for separator in re.finditer(r"[\W_]+", columns[0]):
+        left, right = columns[0][: separator.end()], columns[0][separator.start() :]
         patterns += [f"{literal(left)}{{rater}}", f"{{rater}}{literal(right)}"]
     yield from (name for name in patterns if set(matches(name, free)) == set(columns))
     yield f"{{rater:{','.join(map(literal, columns))}}}"
@@ -374,11 +376,11 @@ def _other_roles(
     base: Mapping[str, str], candidates: Mapping[str, Sequence[str]], roles: Sequence[str]
 ) -> dict[str, str]:
     """Further roles, for columns that have the name of one of these roles."""
-    others: dict[str, str] = {}
+    other_roles: dict[str, str] = {}
     for role in roles:
-        free = [name for name in candidates[role] if name not in base.values() and name not in others.values()]
-        others |= {role: free[0]} if free else {}
-    return others
+        free = [name for name in candidates[role] if name not in base.values() and name not in other_roles.values()]
+        other_roles |= {role: free[0]} if free else {}
+    return other_roles
 
 
 def _long(
@@ -391,16 +393,16 @@ def _long(
 ) -> Guess:
     """Layouts with one row per rating."""
     scores = [name for name in candidates["score"] if name in numbers or name in declared.roles.values()]
-    aspects = [name for name in numbers if ASPECTS & {stem(part) for part in parts(name)}]
+    aspects = [name for name in numbers if ASPECTS & {stem(word) for word in parts(name)}]
     if len(aspects) > 1:  # next to an aspect such as fluency, overall is an aspect too
         scores = [name for name in scores if name not in aspects or name in declared.roles.values()]
-    if not scores and len(numbers) == 1 and not ASPECTS & {stem(part) for part in parts(numbers[0])}:
+    if not scores and len(numbers) == 1 and not ASPECTS & {stem(word) for word in parts(numbers[0])}:
         scores = list(numbers)
-    further = _other_roles(base, candidates, ("rater", "aspect", "kind", "repeat"))
+    further_roles = _other_roles(base, candidates, ("rater", "aspect", "kind", "repeat"))
     for score in scores[:2]:
-        if "rater" in further and score not in further.values():
-            yield {**base, **further, "score": score}, ()
-            yield {**base, "rater": further["rater"], "score": score}, ()
+        if "rater" in further_roles and score not in further_roles.values():
+            yield {**base, **further_roles, "score": score}, ()
+            yield {**base, "rater": further_roles["rater"], "score": score}, ()
 
 
 def _half_long(
@@ -412,25 +414,25 @@ def _half_long(
     nested: Collection[str],
 ) -> Guess:
     """Layouts with one row per rater and output, and a column per aspect."""
-    further = _other_roles(base, candidates, ("rater", "repeat"))
-    aspects = [name for name in numbers if name not in further.values()]
+    further_roles = _other_roles(base, candidates, ("rater", "repeat"))
+    aspects = [name for name in numbers if name not in further_roles.values()]
     if (
-        "rater" not in further
+        "rater" not in further_roles
         or any(map(looks_human, aspects))
         or all(GENERIC.issuperset(parts(name)) for name in aspects)
     ):
         return
-    kind_prefix = "human:" if PEOPLE_ROLES & set(parts(further["rater"])) else ""
+    kind_prefix = "human:" if PEOPLE_ROLES & set(parts(further_roles["rater"])) else ""
     rated_names = [
         name for name in aspects if set(parts(name)) & (ASPECTS | GENERIC) and not AVERAGES & set(parts(name))
     ]
     rated_names = rated_names or aspects
-    used_names = (*aspects, *base.values(), *further.values())
+    used_names = (*aspects, *base.values(), *further_roles.values())
     unused_names = [name for name in frame.columns if is_number(frame[name]) and name not in used_names]
     prefix = re.sub(r"[^\W_]*$", "", commonprefix(rated_names)) if len(rated_names) > 1 else ""  # noqa: RUF071
     for pattern in (f"{literal(prefix)}{{aspect}}", f"{{aspect:{','.join(map(literal, rated_names))}}}"):
         if matches(pattern, [*aspects, *unused_names]).keys() == set(rated_names):
-            yield {**base, **further}, (f"{kind_prefix}{pattern}",)
+            yield {**base, **further_roles}, (f"{kind_prefix}{pattern}",)
 
 
 def _wide(
@@ -442,10 +444,10 @@ def _wide(
     nested: Collection[str],
 ) -> Guess:
     """Layouts with one row per output, and a column per rater."""
-    further = {
+    further_roles = {
         role: name for role, name in _other_roles(base, candidates, ("aspect", "repeat")).items() if name == role
     }
-    scores = [name for name in numbers if name not in further.values() and (name == "score" or name not in RATED)]
+    scores = [name for name in numbers if name not in further_roles.values() and (name == "score" or name not in RATED)]
     object_patterns, flat_columns = nested_patterns(frame, [name for name in scores if name in nested])
     if object_patterns:
         scores = flat_columns + [name for name in scores if name not in nested]
@@ -454,12 +456,14 @@ def _wide(
     other_numbers = [
         name
         for name in frame.columns
-        if name not in (*base.values(), *scores, *further.values()) and is_number(frame[name]) and name not in RATED
+        if name not in (*base.values(), *scores, *further_roles.values())
+        and is_number(frame[name])
+        and name not in RATED
     ]
     if patterns or object_patterns:
         aspects = {row.get("aspect", "") for pattern in patterns for row in matches(pattern, human_columns).values()}
         metric_patterns = rest_pattern(scores, human_columns, other_numbers, sorted(aspects - {""}))
-        yield {**base, **further}, (*object_patterns, *patterns, *metric_patterns)
+        yield {**base, **further_roles}, (*object_patterns, *patterns, *metric_patterns)
     elif human_columns:
         return
     if averages(scores) or other_numbers or nested:
@@ -467,10 +471,10 @@ def _wide(
             name for name in scores if name not in averages(scores) and (not nested or frame[name].n_unique() > 1)
         ]
         if single_scores:
-            yield {**base, **further}, (f"{{rater:{','.join(single_scores)}}}",)
+            yield {**base, **further_roles}, (f"{{rater:{','.join(single_scores)}}}",)
         return
-    yield {**base, **further}, ()
-    yield {**base, **further}, ("{rater}",)
+    yield {**base, **further_roles}, ()
+    yield {**base, **further_roles}, ("{rater}",)
 
 
 def _may_name(column: pl.Series) -> bool:

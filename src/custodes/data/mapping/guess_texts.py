@@ -146,7 +146,7 @@ def per_system(frame: pl.DataFrame, free: Sequence[str]) -> Iterator[tuple[dict[
 
 def _kind(frame: pl.DataFrame, pattern: str, columns: Collection[str]) -> str:
     """Prefix of a pattern: `human:` or `metric:`."""
-    words = {stem(part) for part in parts(pattern)}
+    words = {stem(word) for word in parts(pattern)}
     is_rated = words & (ASPECTS | RATED_BY_HAND) and all(in_halves(frame[name]) for name in columns)
     return "human:" if looks_human(pattern) or is_rated else "metric:"
 
@@ -159,7 +159,7 @@ def is_number(column: pl.Series) -> bool:
 
 def looks_like_score(name: str) -> bool:
     """Whether a numeric column has the name of a score."""
-    words = {stem(part) for part in parts(name)}
+    words = {stem(word) for word in parts(name)}
     return not is_fact(name) and (looks_human(name) or not words.isdisjoint(ASPECTS | GENERIC | SCORERS))
 
 
@@ -391,7 +391,7 @@ def _are_systems(frame: pl.DataFrame, pair: Sequence[str]) -> bool:
 def _without_side(name: str) -> str:
     """The name of a column of a pair without the part that names the side; `system` if no part remains."""
     decided_sides = {side for pair in DECIDED for side in pair}
-    return re.sub(SIDE, "", "_".join(part for part in parts(name) if part not in decided_sides) or "system")
+    return re.sub(SIDE, "", "_".join(word for word in parts(name) if word not in decided_sides) or "system")
 
 
 def _pairs(frame: pl.DataFrame, free: Sequence[str], declared: Mapping[str, str]) -> Roles:

@@ -107,11 +107,11 @@ class _Number(str):
 def _leaves(value: Any, path: str, named_paths: Iterable[str], depth: int) -> Iterator[tuple[str, Any]]:
     """The values below a path, with their paths."""
     if isinstance(value, dict) and depth:
-        for key, part in value.items():
-            yield from _leaves(part, f"{path}.{key}", named_paths, depth - 1)
+        for key, entry in value.items():
+            yield from _leaves(entry, f"{path}.{key}", named_paths, depth - 1)
     elif isinstance(value, list) and depth and len(value) <= LONGEST and _opens(value, path, named_paths):
-        for index, part in enumerate(value):
-            yield from _leaves(part, f"{path}.{index}", named_paths, depth - 1)
+        for index, entry in enumerate(value):
+            yield from _leaves(entry, f"{path}.{index}", named_paths, depth - 1)
     elif value is not None:
         yield path, json.dumps(value, ensure_ascii=False, default=str) if isinstance(value, dict | list) else value
 
@@ -123,9 +123,10 @@ def _opens(value: list[Any], path: str, named_paths: Iterable[str]) -> bool:
         return True
     if len(value) == 1 and isinstance(value[0], dict) and turns_of(value) is None:
         return True
-    if value and all(isinstance(part, dict) and part for part in value):  # such as one object of ratings per annotator
-        return all(_is_number(leaf) or leaf is None for part in value for leaf in part.values())
-    return all(_is_number(part) or part is None for part in value) and any(part is not None for part in value)
+    # such as one object of ratings per annotator
+    if value and all(isinstance(entry, dict) and entry for entry in value):
+        return all(_is_number(leaf) or leaf is None for entry in value for leaf in entry.values())
+    return all(_is_number(entry) or entry is None for entry in value) and any(entry is not None for entry in value)
 
 
 def _is_number(value: Any) -> bool:

@@ -73,10 +73,10 @@ class ColumnPattern:
     def _parsed(cls, written: str, text: str, kind: str = "") -> ColumnPattern:
         texts, fields, globs = [""], list[str](), list[tuple[str, ...]]()
         try:
-            parts = list(Formatter().parse(text))
+            template_fields = list(Formatter().parse(text))
         except ValueError as error:
             raise OptionError(f"columns: pattern {written!r} cannot be read: {error}; an example: {EXAMPLE}") from None
-        for literal, field, spec, conversion in parts:
+        for literal, field, spec, conversion in template_fields:
             texts[-1] += literal
             if field is None:
                 continue
@@ -88,7 +88,7 @@ class ColumnPattern:
                     f"{', '.join(f'{{{name}}}' for name in FIELDS)}"
                 )
             fields.append(field)
-            globs.append(tuple(part.strip() for part in (spec or "").split(",") if part.strip()))
+            globs.append(tuple(glob.strip() for glob in (spec or "").split(",") if glob.strip()))
             texts.append("")
         duplicate = next((name for name in fields if fields.count(name) > 1), None)
         if duplicate:
@@ -156,7 +156,7 @@ def split_columns(pattern: ColumnPattern, columns: Sequence[str]) -> dict[str, d
     labels = {}
     for column, splits in splits_of_column.items():
         if splits:
-            n_sure = [sum(part in sure_labels for part in way.items()) for way in splits]
+            n_sure = [sum(field_and_label in sure_labels for field_and_label in way.items()) for way in splits]
             best_splits = [way for way, count in zip(splits, n_sure, strict=True) if count == max(n_sure)]
             if len(best_splits) > 1:
                 first_way, second_way, *_ = (

@@ -53,7 +53,7 @@ def read_phrases(
     is also a word for the better output, but A and 1 mean the output shown first. `{tie:equal*,both*}` is a phrase for
     a tie. A single word needs no pattern.
     """
-    alternatives = [_compiled(part) for part in written.split("|")]
+    alternatives = [_compiled(alternative) for alternative in written.split("|")]
     is_by_position = any(kind == "position" for kind, _ in alternatives)
     allowed_words = {*WORDS, *map(_plain, systems)}
     word_of_cell = {
@@ -62,28 +62,28 @@ def read_phrases(
         if cell is not None
     }
     words_of_cells = cells.replace_strict(word_of_cell, default=None, return_dtype=pl.String)
-    is_unread = (words_of_cells.fill_null("") == "") & (cells.fill_null("").str.strip_chars() != "")
-    examples = cells.filter(is_unread).str.slice(0, 40)
-    message = f"{where}: {is_unread.sum()} verdicts match no phrase and count as not rated ({counted(examples)})"
-    reason = pl.select(pl.when(is_unread).then(pl.lit(UNREADABLE)).otherwise(pl.lit(""))).to_series()
-    return words_of_cells.fill_null(""), reason, noted(("unread-phrases", int(is_unread.sum()), message))
+    is_unread_cell = (words_of_cells.fill_null("") == "") & (cells.fill_null("").str.strip_chars() != "")
+    examples = cells.filter(is_unread_cell).str.slice(0, 40)
+    message = f"{where}: {is_unread_cell.sum()} verdicts match no phrase and count as not rated ({counted(examples)})"
+    reason = pl.select(pl.when(is_unread_cell).then(pl.lit(UNREADABLE)).otherwise(pl.lit(""))).to_series()
+    return words_of_cells.fill_null(""), reason, noted(("unread-phrases", int(is_unread_cell.sum()), message))
 
 
 def check_phrases(written: str) -> None:
     """Raise `OptionError` for an invalid pattern of phrases."""
-    for part in written.split("|"):
-        _compiled(part)
+    for alternative in written.split("|"):
+        _compiled(alternative)
 
 
-def _compiled(part: str) -> tuple[str, re.Pattern[str]]:
+def _compiled(alternative: str) -> tuple[str, re.Pattern[str]]:
     """The kind of a pattern and its regular expression."""
-    placeholders = PLACEHOLDER.findall(part)
-    if len(placeholders) != 1 or set(PLACEHOLDER.sub("", part)) & set("{}"):
+    placeholders = PLACEHOLDER.findall(alternative)
+    if len(placeholders) != 1 or set(PLACEHOLDER.sub("", alternative)) & set("{}"):
         raise OptionError(
-            f"columns: phrase={part.strip()!r}: give one of {{winner}}, {{position}} and {{tie:GLOB}} in each pattern,"
-            " as in '{winner}:*|Summary {winner} is better*'"
+            f"columns: phrase={alternative.strip()!r}: give one of {{winner}}, {{position}} and {{tie:GLOB}} in each "
+            "pattern, as in '{winner}:*|Summary {winner} is better*'"
         )
-    before, after = PLACEHOLDER.split(part.strip())[::2]
+    before, after = PLACEHOLDER.split(alternative.strip())[::2]
     kind, _, globs = placeholders[0].partition(":")
     word_regex = "(?:" + "|".join(_glob(glob) for glob in globs.split(",")) + ")" if globs else WORD
     return kind, re.compile(rf"\s*{_glob(before)}{word_regex}{_glob(after)}\s*", re.I | re.S)
@@ -91,7 +91,7 @@ def _compiled(part: str) -> tuple[str, re.Pattern[str]]:
 
 def _glob(text: str) -> str:
     """A glob as a regular expression, in which blanks match any white space."""
-    return r"\s+".join(".*".join(map(re.escape, part.split("*"))) for part in re.split(r"\s+", text))
+    return r"\s+".join(".*".join(map(re.escape, glob_word.split("*"))) for glob_word in re.split(r"\s+", text))
 
 
 def _word(
@@ -130,7 +130,9 @@ def proposed_phrases(cells: pl.Series) -> str:
         for template, word in _templates(cell):
             word_counts.setdefault(template, Counter())[word] += n
     count_of_template = {
-        template: sum(seen.values()) for template, seen in word_counts.items() if len({*seen} - {"C"}) > 1
+        template: sum(verdict_counts.values())
+        for template, verdict_counts in word_counts.items()
+        if len({*verdict_counts} - {"C"}) > 1
     }
     patterns: list[str] = []
     remaining = {cell: n for cell, n in count_of_cell.items() if not SINGLE.fullmatch(cell)}

@@ -38,7 +38,12 @@ class TextColumns:
 
     def used(self, columns: Sequence[str]) -> set[str]:
         """The columns with texts."""
-        names = {name for role, named in self.roles.items() if role in TEXTS for name in several(named, columns)}
+        names = {
+            name
+            for role, patterns_of_role in self.roles.items()
+            if role in TEXTS
+            for name in several(patterns_of_role, columns)
+        }
         return {*names, *self.systems}
 
     def table(self, frame: pl.DataFrame, *, where: str, rated: bool) -> tuple[pl.DataFrame, list[Note]]:

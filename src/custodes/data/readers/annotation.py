@@ -236,15 +236,15 @@ def _verdicts(rows: pl.DataFrame, where: str) -> tuple[Preferences, Preferences,
     if not rows.height:
         return Preferences.empty(), Preferences.empty(), []
     verdicts, notes = Preferences.make(rows, where=where, ignore=("kind", "role"))
-    is_second = second_rows(rows, where=where)
-    assert is_second is not None
+    is_second_opinion = second_rows(rows, where=where)
+    assert is_second_opinion is not None
     refused_rows = rows.filter(pl.col("preference").is_null())
     message = (
         f"{where}: {refused_rows.height} comparisons could not be rated by the annotator and count as "
         f"not rated ({counted(refused_rows['invalid'])})"
     )
     notes = [replace(note, message=message) if note.rule == INVALID else note for note in notes]
-    return *verdicts.parted(is_second, rows["preference"].is_not_null()), notes
+    return *verdicts.parted(is_second_opinion, rows["preference"].is_not_null()), notes
 
 
 def read_interim_analyses(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:

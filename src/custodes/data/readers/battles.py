@@ -58,17 +58,17 @@ def read_battles(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
     if "judge" in frame.columns and "rater" not in frame.columns:
         frame = frame.rename({"judge": "rater"})
     present_columns = set(frame.columns)
-    verdict_columns = max(COLUMNS, key=lambda columns: (len(set(columns) & present_columns), columns == COLUMNS[1]))
-    _, first_column, second_column, column = verdict_columns
+    layout_columns = max(COLUMNS, key=lambda columns: (len(set(columns) & present_columns), columns == COLUMNS[1]))
+    _, first_column, second_column, verdict_column = layout_columns
     for synonyms in SAME:
         if set(synonyms) <= present_columns:
             raise InputError(f"{where}: columns {synonyms[0]!r} and {synonyms[1]!r} have the same meaning; remove one")
     has_raters = "rater" in frame.columns or "kind" in frame.columns
-    required = (*verdict_columns, "rater") if has_raters else verdict_columns
+    required = (*layout_columns, "rater") if has_raters else layout_columns
     if not has_raters:
         refuse_nameless(frame, where=where)
-    is_second = second_rows(frame, where=where)
-    known_columns = OPTIONAL if is_second is None else (*OPTIONAL, "role")
+    is_second_opinion = second_rows(frame, where=where)
+    known_columns = OPTIONAL if is_second_opinion is None else (*OPTIONAL, "role")
     notes = check_columns(frame, where=where, required=required, optional=known_columns)
     optional = [name for name in ("aspect", "repeat") if name in frame.columns]
     table = pl.DataFrame(
@@ -80,12 +80,12 @@ def read_battles(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
             if has_raters
             else pl.repeat("human", frame.height, eager=True).alias("rater"),
             *(label_column(frame, name, where=where, empty=True) for name in optional),
-            without_empty(label_column(frame, column, where=where, empty=True)).alias("verdict"),
+            without_empty(label_column(frame, verdict_column, where=where, empty=True)).alias("verdict"),
             *([label_column(frame, "invalid", where=where, empty=True)] if "invalid" in frame.columns else []),
             *(frame[name] for name in (*CHANCES, SECONDS) if name in frame.columns),
         ]
     )
-    verdicts, order_notes = judged(table, frame, where=where, column=column)
+    verdicts, order_notes = judged(table, frame, where=where, column=verdict_column)
     systems = set(pl.concat([table["system_a"].unique(), table["system_b"].unique()]))
     suggest_word = partial(likely, systems=systems)
     unused_columns = [name for name in frame.columns if name not in (*required, *known_columns)]
@@ -100,11 +100,11 @@ def read_battles(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
         *noted(("rater-assumed", not has_raters, assumed_text)),
     ]
     kinds = rater_kinds(frame, where=where) if has_raters else {"human": "human"}
-    second_preferences = Preferences.empty()
-    if is_second is not None:
-        preferences, second_preferences = preferences.parted(is_second, verdicts["preference"].is_not_null())
+    second_opinions = Preferences.empty()
+    if is_second_opinion is not None:
+        preferences, second_opinions = preferences.parted(is_second_opinion, verdicts["preference"].is_not_null())
     return Study(
-        preferences=preferences, second=second_preferences, raters=Raters.infer(kinds), notes=tuple(notes), name=where
+        preferences=preferences, second=second_opinions, raters=Raters.infer(kinds), notes=tuple(notes), name=where
     )
 
 
@@ -172,8 +172,8 @@ def may_say_who(columns: Sequence[str]) -> list[str]:
 def _unsure_note(verdicts: pl.DataFrame, unsure: pl.Series, *, where: str, column: str) -> list[Note]:
     """A note for the case that A or 1 was read as a column, and the displayed order may differ from the order of the
     columns."""
-    is_turned = unsure & (verdicts["order"] == "ba")
-    if not is_turned.any():
+    is_reversed_position = unsure & (verdicts["order"] == "ba")
+    if not is_reversed_position.any():
         return []
     direction = pl.when(pl.col("system_a") < pl.col("system_b")).then(1.0).otherwise(-1.0)
     comparisons = verdicts.drop_nulls("preference").with_columns(
@@ -182,7 +182,7 @@ def _unsure_note(verdicts: pl.DataFrame, unsure: pl.Series, *, where: str, colum
         taken=pl.col("preference") * direction,
         place=pl.col("preference")
         * direction
-        * is_turned.filter(verdicts["preference"].is_not_null()).replace_strict(SIGNS),
+        * is_reversed_position.filter(verdicts["preference"].is_not_null()).replace_strict(SIGNS),
     )
     keys = [name for name in ("item", "low", "high", "rater", "aspect", "repeat") if name in comparisons.columns]
     repeated_comparisons = (
@@ -205,7 +205,7 @@ def _unsure_note(verdicts: pl.DataFrame, unsure: pl.Series, *, where: str, colum
         f"order{f' ({rates_text})' if repeated_comparisons.height else ''}; if positions are meant, write left and "
         "right"
     )
-    return noted(("place-or-column", int(is_turned.sum()), message))
+    return noted(("place-or-column", int(is_reversed_position.sum()), message))
 
 
 READER = TableReader(name="battles", columns=COLUMNS, make=read_battles)

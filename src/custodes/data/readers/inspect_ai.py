@@ -135,7 +135,10 @@ def _plain(content: Any, attachments: dict[str, str]) -> str:
     """The text of `content`, which is a text, a list of parts or a list of messages. Long texts are attachments."""
     if isinstance(content, str):
         return attachments.get(content.removeprefix("attachment://"), content)
-    texts = (_plain(part.text if isinstance(part, PART) else part.content, attachments) for part in content)
+    texts = (
+        _plain(content_part.text if isinstance(content_part, PART) else content_part.content, attachments)
+        for content_part in content
+    )
     return "\n".join(text for text in texts if text)
 
 

@@ -60,7 +60,9 @@ def read_labels(frame: pl.DataFrame, layout: LabelLayout, *, where: str, guessed
         "" if layout.item else "item: number of the row",
         f"other columns are slices ({listed(slice_columns, limit=4)})" if slice_columns else "",
     ]
-    message = f"{where}: read as labels with {layout}" + "".join(f"; {part}" for part in message_parts if part)
+    message = f"{where}: read as labels with {layout}" + "".join(
+        f"; {message_part}" for message_part in message_parts if message_part
+    )
     return replace(
         study,
         attributes=attributes,

@@ -53,12 +53,12 @@ def layout(fields: Any) -> Any:
     if list(fields) == [str]:
         return dict[str, layout(fields[str])]  # type: ignore[misc]
     struct_fields: list[Any] = []
-    for name, part in fields.items():
-        if isinstance(part, tuple):
-            field_type, default = layout(part[0]), part[1]
+    for name, field_layout in fields.items():
+        if isinstance(field_layout, tuple):
+            field_type, default = layout(field_layout[0]), field_layout[1]
             struct_fields.append((name, field_type | None if default is None else field_type, default))
         else:
-            struct_fields.append((name, layout(part)))
+            struct_fields.append((name, layout(field_layout)))
     return prepare_decoder(msgspec.defstruct("Layout", struct_fields, kw_only=True))
 
 

@@ -48,7 +48,7 @@ def _unknown(path: Path, name: str) -> str:
     """Why a folder or tar cannot be read."""
     if not path.is_dir():
         return f"{name}: no test sets of mt-metrics-eval, as TESTSET/sources/LP.txt is missing; give a tar of test sets"
-    entry_names = sorted(part.name for part in path.iterdir() if not part.name.startswith("."))
+    entry_names = sorted(entry.name for entry in path.iterdir() if not entry.name.startswith("."))
     if not entry_names:
         return f"{name}: the folder is empty; give a folder or file with data"
     entries_text = listed(entry_names, limit=5)
@@ -113,7 +113,7 @@ def _members(path: Path, pattern: re.Pattern[str]) -> Iterator[tuple[re.Match[st
     if path.is_dir():
         for depth in ("", "*/", "*/*/"):
             for file in (
-                file for part in PARTS for subpath in ("*", "*/*") for file in path.glob(f"{depth}{part}/{subpath}")
+                file for folder in PARTS for subpath in ("*", "*/*") for file in path.glob(f"{depth}{folder}/{subpath}")
             ):
                 match = pattern.fullmatch(file.relative_to(path).as_posix())
                 if match and file.is_file():

@@ -130,15 +130,17 @@ def _output(value: Any, where: str) -> tuple[str | bool | None, list[str]]:
         return value, []
     if not isinstance(value, dict) or not set(value) <= set(OF_OUTPUT):
         raise InputError(f"{where}: outputs must be an object {{system: text}}, or {{system: {{text, image}}}}")
-    given_parts = {name: part for name, part in value.items() if part is not None}
-    text = given_parts.get("text", "" if given_parts else None)
-    if not isinstance(text, str | None) or len(given_parts.keys() & {"image", "images"}) > 1:
+    given_fields = {name: field_value for name, field_value in value.items() if field_value is not None}
+    text = given_fields.get("text", "" if given_fields else None)
+    if not isinstance(text, str | None) or len(given_fields.keys() & {"image", "images"}) > 1:
         raise InputError(
             f"{where}: the text of an output is not a text, or the output has both image and images; give a text, and "
             "one of image and images"
         )
     return text, [
-        image for name in given_parts.keys() & {"image", "images"} for image in _several(given_parts[name], name, where)
+        image
+        for name in given_fields.keys() & {"image", "images"}
+        for image in _several(given_fields[name], name, where)
     ]
 
 
@@ -166,7 +168,7 @@ def _meta(value: Any, name: str, where: str) -> str:
         )
     if isinstance(value, str):
         return value
-    return json.dumps({key: part for key, part in meta.items() if part is not None}, ensure_ascii=False, default=str)
+    return json.dumps({key: entry for key, entry in meta.items() if entry is not None}, ensure_ascii=False, default=str)
 
 
 def _context(value: Any, name: str, where: str) -> str:

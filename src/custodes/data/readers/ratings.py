@@ -23,14 +23,16 @@ def read_ratings(frame: pl.DataFrame, *, where: str, invalid: Invalid, unit: str
     Rows with `role` `second` are second opinions (`Study.second_ratings`). `unit` is the word for rows of the file in
     notes.
     """
-    is_second = second_rows(frame, where=where)
-    not_scores = ("kind",) if is_second is None else ("kind", "role")
+    is_second_opinion = second_rows(frame, where=where)
+    not_scores = ("kind",) if is_second_opinion is None else ("kind", "role")
     ratings, notes = Ratings.make(frame, where=where, ignore=not_scores, unit=unit)
     unused_columns = [name for name in frame.columns if name not in (*KEY, *OPTIONAL, *not_scores, "score")]
     notes += noted(*unused_people(frame, unused_columns, where=where))
     second_ratings = Ratings.empty()
-    if is_second is not None:
-        ratings, second_ratings = ratings.parted(is_second, number_column(frame, "score", where=where).is_not_null())
+    if is_second_opinion is not None:
+        ratings, second_ratings = ratings.parted(
+            is_second_opinion, number_column(frame, "score", where=where).is_not_null()
+        )
     raters = Raters.infer(rater_kinds(frame, where=where))
     return Study(ratings=ratings, second_ratings=second_ratings, raters=raters, notes=tuple(notes), name=where)
 

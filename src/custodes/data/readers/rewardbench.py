@@ -182,11 +182,13 @@ def read_rewardbench(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> St
             f"{where}: the table has no column of a reward model, only ref and subset; add at least one column of a "
             "reward model"
         )
-    is_chosen = number_column(frame, "ref", where=where) == 1
+    is_chosen_output = number_column(frame, "ref", where=where) == 1
     subset = label_column(frame, "subset", where=where)
     _check_pairs(frame, subset, where=where)
     item = pl.Series("item", range(2, frame.height + 2)) // 2
-    system = is_chosen.to_frame("chosen").select(pl.when("chosen").then(pl.lit("chosen")).otherwise(pl.lit("rejected")))
+    system = is_chosen_output.to_frame("chosen").select(
+        pl.when("chosen").then(pl.lit("chosen")).otherwise(pl.lit("rejected"))
+    )
     rows = pl.DataFrame({"item": item, "system": system.to_series()})
     scores = [rows.with_columns(rater=pl.lit(name), score=number_column(frame, name, where=where)) for name in metrics]
     ratings, notes = Ratings.make(pl.concat(scores), where=where)

@@ -115,7 +115,7 @@ def what_is_said(verdict: pl.Series, first: pl.Series, second: pl.Series, *, whe
 def likely(word: str, systems: Collection[str]) -> str:
     """The probable meaning of an unreadable word; '' if no known word is similar."""
     plain_word = plain(pl.Series([word])).item()
-    if any(part in plain_word for part in ("tie", "equal", "same", "both", "neither", "draw")):
+    if any(tie_word in plain_word for tie_word in ("tie", "equal", "same", "both", "neither", "draw")):
         return "tie"
     candidates = {plain(pl.Series([name])).item(): name for name in [*NEAR, *systems]}
     return next(
@@ -163,13 +163,13 @@ def _numbers(verdict: pl.Series, *, where: str, ties: bool) -> tuple[pl.Series, 
             f"{rows}); write 1 if the system of the first column is better, 0 for a tie, -1 otherwise"
         ),
     )
-    has_margins = -1.0 in distinct_numbers or not distinct_numbers & {0.5, 2.0}
+    is_signed_scale = -1.0 in distinct_numbers or not distinct_numbers & {0.5, 2.0}
     refuse(
-        (value == 0) & (-1.0 not in distinct_numbers and (has_margins or 2.0 in distinct_numbers) and not ties),
+        (value == 0) & (-1.0 not in distinct_numbers and (is_signed_scale or 2.0 in distinct_numbers) and not ties),
         lambda rows, _: (
             f"{where}: {verdict.name} is {numbers_text}, where 0 (row {rows}) may be a tie or a system; "
             "write model_a, model_b, tie"
         ),
     )
-    sign_of_number = MARGINS if has_margins else SLOTS if 2.0 in distinct_numbers else SHARES
+    sign_of_number = MARGINS if is_signed_scale else SLOTS if 2.0 in distinct_numbers else SHARES
     return value.replace_strict(sign_of_number, default=None, return_dtype=pl.Float64), sign_of_number is SLOTS

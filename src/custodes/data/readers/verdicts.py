@@ -208,11 +208,11 @@ def _distinguishing(unused: pl.DataFrame, keys: pl.DataFrame) -> str:
     """The name of a column with few values that differ between all rows with the same key; '' if there is no such
     column."""
     key = keys.to_series()
-    is_doubled = key.is_duplicated()
-    max_values = min(FEW, int(is_doubled.sum()) / 2)
-    for column in unused.filter(is_doubled).iter_columns():
+    is_duplicated_key = key.is_duplicated()
+    max_values = min(FEW, int(is_duplicated_key.sum()) / 2)
+    for column in unused.filter(is_duplicated_key).iter_columns():
         if column.dtype.is_nested() or not 1 < column.n_unique() <= max_values:
             continue
-        if not pl.DataFrame([key.filter(is_doubled), column]).is_duplicated().any():
+        if not pl.DataFrame([key.filter(is_duplicated_key), column]).is_duplicated().any():
             return column.name
     return ""

@@ -236,30 +236,40 @@ def _label_tables(
     """Return one part per aspect with the agreement of labels, and notes; both are empty if the study has no labels."""
     if not study.labels:
         return [], []
-    selected = study.select(**selection_of(setting))
+    selected_study = study.select(**selection_of(setting))
     estimates = EstimateSettings(sampling="random", confidence=confidence, rng=np.random.default_rng(rng))
-    parts = labelled_outputs(selected, consensus="vote")
+    outputs_of_aspects = labelled_outputs(selected_study, consensus="vote")
     confidence_and_alpha = {"confidence": confidence, "alpha": alpha}
     tables = [
         Agreement.part(
-            part.aspect,
-            labels=judge_rows(part, estimates),
-            slices=slice_columns("metric", equal_labels(part), slices_of(study, part.table, by), **confidence_and_alpha)
+            aspect_outputs.aspect,
+            labels=judge_rows(aspect_outputs, estimates),
+            slices=slice_columns(
+                "metric",
+                equal_labels(aspect_outputs),
+                slices_of(study, aspect_outputs.table, by),
+                **confidence_and_alpha,
+            )
             if by
             else (),
         )
-        for part in parts
+        for aspect_outputs in outputs_of_aspects
     ]
-    return tables, [*selected.notes, *(note for part in parts for note in part.notes)]
+    return tables, [
+        *selected_study.notes,
+        *(note for aspect_outputs in outputs_of_aspects for note in aspect_outputs.notes),
+    ]
 
 
 def by_standing(rows: pl.DataFrame, standing: pl.DataFrame) -> pl.DataFrame:
     """Return the rows of metrics in the order of the table `standing`; metrics without a rank come last."""
     ranks = standing.select("aspect", "metric", pl.int_range(pl.len()).over("aspect").alias("place"))
     ranked_rows = rows.join(ranks, on=["aspect", "metric"], how="left", maintain_order="left")
-    parts = ranked_rows.partition_by("aspect", maintain_order=True)
-    ordered = [part.sort("place", nulls_last=True, maintain_order=True) for part in parts]
-    return pl.concat(ordered).drop("place") if ordered else rows
+    frames_of_aspects = ranked_rows.partition_by("aspect", maintain_order=True)
+    ordered_frames = [
+        aspect_rows.sort("place", nulls_last=True, maintain_order=True) for aspect_rows in frames_of_aspects
+    ]
+    return pl.concat(ordered_frames).drop("place") if ordered_frames else rows
 
 
 def _answer(
@@ -271,15 +281,15 @@ def _answer(
     alpha: float,
     rng: np.random.Generator,
 ) -> tuple[dict[str, pl.DataFrame], list[Note]]:
-    design, columns = comparison.design, None
+    design, group_of_cluster = comparison.design, None
     n_units, only_choices = design.n_units, are_choices(comparison)
     if only_choices and design.item_weights is None:  # with weights, clusters of equal preferences may differ in weight
-        columns, weights = resampled_groups(comparison, resamples, rng)
+        group_of_cluster, weights = resampled_groups(comparison, resamples, rng)
     else:
         weights = design.counted(resamples, rng)
     # Statistics of preferences need no sign flips.
-    flips = np.empty((0, n_units), dtype=np.int8) if only_choices else flips_of(comparison)
-    sample = Sample(comparison=comparison, times=weights, flips=flips, columns=columns)
+    sign_flips = np.empty((0, n_units), dtype=np.int8) if only_choices else flips_of(comparison)
+    sample = Sample(comparison=comparison, times=weights, flips=sign_flips, columns=group_of_cluster)
     values_of_statistic = {name: statistic.compute(sample) for name, statistic in STATISTICS.items()}
     tester = Tester.of(sample, n=resamples, confidence=confidence, alpha=alpha)
     differences = Differences.of(tester, compare_by)
@@ -329,7 +339,7 @@ def _comparison_columns(comparison: RaterComparison, differences: Differences) -
         for name, family in differences.tests.items()
     ]
     return (
-        {name: np.concatenate([part[name] for part in column_blocks]) for name in column_blocks[0]}
+        {name: np.concatenate([block[name] for block in column_blocks]) for name in column_blocks[0]}
         if column_blocks
         else {}
     )

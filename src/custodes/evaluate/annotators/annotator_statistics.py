@@ -138,16 +138,16 @@ def _compared(part: AnnotatorAnswers, *, is_trusted: Bools) -> tuple[Floats, Flo
     _, p_chance = _positive(part, peers.agreement)
     _, p_careless = _positive(part, HALF * peers.others - peers.agreement)
     is_all_equal = np.isnan(peers.spread) & (part.clusters >= FEWEST)
-    is_too_few, is_disagreement = clusters < FEWEST, ~(p_others <= LEVEL)
+    has_too_few_clusters, is_disagreement = clusters < FEWEST, ~(p_others <= LEVEL)
     is_above_chance = p_chance <= LEVEL
     reason = np.select(
-        [is_all_equal, is_too_few, is_disagreement, is_above_chance],
+        [is_all_equal, has_too_few_clusters, is_disagreement, is_above_chance],
         [ALL_EQUAL, FEW_TASKS, NO_AGREEMENT, ABOVE_CHANCE],
         "",
     )
     return (
         np.where(reason == "", p_careless, np.nan),
-        np.where(is_all_equal | is_too_few | is_disagreement, np.nan, p_chance),
+        np.where(is_all_equal | has_too_few_clusters | is_disagreement, np.nan, p_chance),
         reason,
     )
 
@@ -172,15 +172,17 @@ def agreement_columns(part: AnnotatorAnswers, *, times: Floats, confidence: floa
         "clusters": n_clusters,
         "bounds": intervals.CORRELATION,
     }
-    has_enough = n_multiply_rated >= FEW_DOUBLES
-    undefined = np.full(len(times), np.nan)
+    has_enough_tasks = n_multiply_rated >= FEW_DOUBLES
+    undefined_draws = np.full(len(times), np.nan)
     coincidence = coincidences(answers, units=part.unit, n_units=part.n_units)
     coincidence_sums = bootstrap.weighted_sums(times, np.moveaxis(coincidence, 0, -1))
     moment_sums = moments(answers.task, part.value, units=part.unit, n_units=part.n_units)
     resampled_moments = bootstrap.weighted_sums(times, moment_sums.T)
-    scales = () if part.continuous or not has_enough else SCALES[:1] if part.nominal else SCALES
-    alpha_of_scale = {name: alpha(coincidence_sums, scale=name) if name in scales else undefined for name in SCALES}
-    is_numeric = has_enough and not part.nominal
+    scales = () if part.continuous or not has_enough_tasks else SCALES[:1] if part.nominal else SCALES
+    alpha_of_scale = {
+        name: alpha(coincidence_sums, scale=name) if name in scales else undefined_draws for name in SCALES
+    }
+    is_numeric = has_enough_tasks and not part.nominal
     return {
         "answer_type": part.what,
         "annotators": len(part.raters),
@@ -193,9 +195,9 @@ def agreement_columns(part: AnnotatorAnswers, *, times: Floats, confidence: floa
             for name, value in with_interval(f"alpha_{scale}", values, **interval_options).items()
         },
         **with_interval(
-            "alpha_interval", interval_alpha(resampled_moments) if is_numeric else undefined, **interval_options
+            "alpha_interval", interval_alpha(resampled_moments) if is_numeric else undefined_draws, **interval_options
         ),
-        "reason": TOO_FEW.format(FEW_DOUBLES) if not has_enough else WITHOUT_ORDER if part.nominal else "",
+        "reason": TOO_FEW.format(FEW_DOUBLES) if not has_enough_tasks else WITHOUT_ORDER if part.nominal else "",
     }
 
 

@@ -283,36 +283,44 @@ def annotators(
     >>> made.agreement["annotators"].item()
     3
     """
-    chosen = study.select(human=human, systems=systems, aspect=aspect, group=group, one_side=True)
-    if not chosen.humans:
-        for note in chosen.notes:
+    chosen_study = study.select(human=human, systems=systems, aspect=aspect, group=group, one_side=True)
+    if not chosen_study.humans:
+        for note in chosen_study.notes:
             if note.rule == "annotators-without-ratings":
                 raters_text = note.message.partition(":")[0]
                 raise InputError(f"{study.name}: {raters_text}; add their ratings, or use the leaderboard of metrics")
         raise OptionError(study.advice_on_annotators())
-    parts, data_notes = annotator_answers(chosen, chosen.humans)
-    if not parts:
+    answers_of_aspects, data_notes = annotator_answers(chosen_study, chosen_study.humans)
+    if not answers_of_aspects:
         raise InputError(
             f"{study.name}: the selected annotators gave no score or verdict "
-            f"({listed(chosen.humans, limit=3)}); select other annotators"
+            f"({listed(chosen_study.humans, limit=3)}); select other annotators"
         )
-    person_names, person_notes = persons(chosen, chosen.humans, annotator_type)
+    person_names, person_notes = persons(chosen_study, chosen_study.humans, annotator_type)
     generator = np.random.default_rng(rng)
     answer = partial(_answer, person_names=person_names, method=method, resamples=resamples, confidence=confidence)
     answers = list(
         each(
             answer,
-            parts,
+            answers_of_aspects,
             rng=generator,
             progress=progress,
             desc="annotators",
-            label=lambda part: part.aspect + part.what,
+            label=lambda aspect_data: aspect_data.aspect + aspect_data.what,
         )
     )
     for (columns, _, _), claim_columns in zip(answers, _claims([tests for _, tests, _ in answers], alpha), strict=True):
         columns["annotators"] |= claim_columns
-    tables = [Annotators.part(part.aspect, **columns) for part, (columns, *_) in zip(parts, answers, strict=True)]
-    notes = [*chosen.notes, *data_notes, *person_notes, *(note for *_, part_notes in answers for note in part_notes)]
+    tables = [
+        Annotators.part(aspect_data.aspect, **columns)
+        for aspect_data, (columns, *_) in zip(answers_of_aspects, answers, strict=True)
+    ]
+    notes = [
+        *chosen_study.notes,
+        *data_notes,
+        *person_notes,
+        *(note for *_, part_notes in answers for note in part_notes),
+    ]
     return Annotators.of(tables, notes)
 
 
@@ -382,14 +390,14 @@ def _claims(tests: list[Tests], alpha: float) -> Iterator[dict[str, Any]]:
     all_p_values = np.concatenate(
         [p_values for p_position, p_careless, _ in tests for p_values in (p_position, p_careless)]
     )
-    adjusted = iter(
+    adjusted_p_values = iter(
         np.split(adjust(all_p_values, correction="holm"), np.cumsum([len(p) for *p_lists, _ in tests for p in p_lists]))
     )
     for _, _, prefers_first in tests:
-        p_position, p_careless = next(adjusted), next(adjusted)
+        p_position, p_careless = next(adjusted_p_values), next(adjusted_p_values)
         flags = [
-            [FIRST if is_first else SECOND] * bool(p_side <= alpha) + [LITTLE] * bool(p_little <= alpha)
-            for p_side, p_little, is_first in zip(p_position, p_careless, prefers_first, strict=True)
+            [FIRST if is_first_preferred else SECOND] * bool(p_side <= alpha) + [LITTLE] * bool(p_little <= alpha)
+            for p_side, p_little, is_first_preferred in zip(p_position, p_careless, prefers_first, strict=True)
         ]
         yield {"p_position": p_position, "p_careless": p_careless, "flags": flags}
 

@@ -292,7 +292,7 @@ def ceiling(
         )
     who = _without_lone_items(rater_scores(study, variants=variants, **selection))
     targets, metrics = who.of_kind("human").tolist(), who.of_kind(METRIC)
-    for is_missing, message in (
+    for is_input_missing, message in (
         (not len(metrics), f"every metric is constant or has no scores ({listed(who.names)}); select other metrics"),
         (who.design.n_units < 2, "there is only one item or cluster, but cross-validation needs two; give more items"),
         (
@@ -303,7 +303,7 @@ def ceiling(
             ),
         ),
     ):
-        if is_missing:
+        if is_input_missing:
             raise InputError(f"{study.name}: {message}")
     used_positions = metrics[:0] if in_use is None else _in_use(who, in_use)
 

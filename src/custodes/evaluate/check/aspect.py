@@ -92,9 +92,11 @@ def _against_people(comparison: RaterComparison, *, lower: Set[str], resamples: 
     tester = Tester.of(sample, n=n_flips, confidence=AGAINST_CONFIDENCE, alpha=alpha)
     tests = chance_tests(tester, "kendall_global")
     is_negative = tests.significant(alpha) & (tests.estimate < 0)
-    negative_metrics = [name for name, is_below in zip(comparison.metrics, is_negative, strict=True) if is_below]
-    for is_lower, advice in ADVICE.items():
-        if metrics := [name for name in negative_metrics if (name in lower) is is_lower]:
+    negative_metrics = [
+        name for name, is_negative_metric in zip(comparison.metrics, is_negative, strict=True) if is_negative_metric
+    ]
+    for is_declared_lower, advice in ADVICE.items():
+        if metrics := [name for name in negative_metrics if (name in lower) is is_declared_lower]:
             yield problem("negative-agreement", metrics, alpha=alpha, metrics=listed(metrics), advice=advice)
 
 
@@ -130,10 +132,14 @@ def _common_items(comparison: RaterComparison, human: Comparisons) -> Iterator[P
     has_common_items = counts > 0
     np.fill_diagonal(has_common_items, False)
     larger_count = np.maximum.outer(counts.diagonal(), counts.diagonal())
-    is_different = (has_common_items & (counts < (1 - COVERAGE_GAP - ROUNDING) * larger_count)).any(axis=0)
+    has_different_items = (has_common_items & (counts < (1 - COVERAGE_GAP - ROUNDING) * larger_count)).any(axis=0)
     systems = np.array(comparison.systems)
-    if is_different.any() and np.isfinite(comparison.scores.human).any():  # battles have no means
-        yield problem("different-items", systems[is_different].tolist(), systems=listed(systems[is_different], limit=4))
+    if has_different_items.any() and np.isfinite(comparison.scores.human).any():  # battles have no means
+        yield problem(
+            "different-items",
+            systems[has_different_items].tolist(),
+            systems=listed(systems[has_different_items], limit=4),
+        )
     block_of_system = blocks_of(has_common_items)
     system_sets = [systems[block_of_system == k].tolist() for k in np.unique(block_of_system[counts.diagonal() > 0])]
     if len(system_sets) > 1:

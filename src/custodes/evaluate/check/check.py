@@ -120,12 +120,12 @@ def check(
     >>> cu.check(cu.read("demo")).summary["systems"].to_list()[0] > 1
     True
     """
-    chosen = study.select(**selection_of(setting), one_side=True)
-    examined_aspects = [_examined(chosen, aspect, setting) for aspect in chosen.aspects]
+    chosen_study = study.select(**selection_of(setting), one_side=True)
+    examined_aspects = [_examined(chosen_study, aspect, setting) for aspect in chosen_study.aspects]
     notes = list(
-        dict.fromkeys([note for *_, aspect_notes, _ in examined_aspects for note in aspect_notes] or chosen.notes)
+        dict.fromkeys([note for *_, aspect_notes, _ in examined_aspects for note in aspect_notes] or chosen_study.notes)
     )
-    lower = {name for name, sign in chosen.raters.direction.items() if sign < 0}
+    lower = {name for name, sign in chosen_study.raters.direction.items() if sign < 0}
     problem_lists = each(
         partial(compared_problems, lower=lower, resamples=resamples),
         [comparison for comparison, is_compared, *_ in examined_aspects if is_compared],
@@ -136,14 +136,14 @@ def check(
     problems_of_metrics = iter(problem_lists)
     aspect_parts = [
         _part(
-            chosen,
+            chosen_study,
             comparison,
             [*problems, *(next(problems_of_metrics) if is_compared else ())],
             is_comparable=is_comparable,
         )
         for comparison, is_compared, is_comparable, _, problems in examined_aspects
     ]
-    rater_frame = chosen.raters.frame
+    rater_frame = chosen_study.raters.frame
     used_columns = {
         **{name: rater_frame[name] for name in ("rater", "kind", "higher_is_better", "cost", "truncated")},
         "lowest": rater_frame["low"],
@@ -152,7 +152,10 @@ def check(
     }
     text_table = texts_alone(study)
     text_columns = {} if text_table is None else systems_of_texts(text_table).to_dict()
-    problems = [*study_problems(study, chosen, notes), *(label_problems(chosen, rng) if chosen.labels else ())]
+    problems = [
+        *study_problems(study, chosen_study, notes),
+        *(label_problems(chosen_study, rng) if chosen_study.labels else ()),
+    ]
     study_part = Check.part(used=used_columns, texts=text_columns, problems=map(Problem._asdict, problems))
     return Check.of([*aspect_parts, study_part], notes)
 

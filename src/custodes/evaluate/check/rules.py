@@ -186,9 +186,11 @@ def of_all_aspects(problems: pl.DataFrame) -> pl.DataFrame:
 def _views(problems: pl.DataFrame) -> Iterator[View]:
     rows = of_all_aspects(problems)
     header = ("severity", "rule", "message")
-    for part, of_part in parts(rows, "aspect" if "aspect" in rows.columns else ""):
-        cells = tuple(of_part.select(header).iter_rows())
-        yield View(title=titled("problems", part), header=header, labels=("Severity", "Rule", "What"), rows=cells)
+    for aspect_name, aspect_rows in parts(rows, "aspect" if "aspect" in rows.columns else ""):
+        cells = tuple(aspect_rows.select(header).iter_rows())
+        yield View(
+            title=titled("problems", aspect_name), header=header, labels=("Severity", "Rule", "What"), rows=cells
+        )
 
 
 def problem_table(doc: str, *, page: str) -> Any:

@@ -69,11 +69,11 @@ def study_problems(study: Study, chosen: Study, notes: Sequence[Note]) -> Iterat
 def _beyond_declared(study: Study) -> Iterator[Problem]:
     """Yield raters with many scores outside the range that the raters file declares; the range may be wrong."""
     rounding = ROUNDING * pl.max_horizontal(pl.col("low", "high").abs())
-    is_within = pl.col("score").is_between(pl.col("low") - rounding, pl.col("high") + rounding)
+    is_in_range = pl.col("score").is_between(pl.col("low") - rounding, pl.col("high") + rounding)
     declared_scores = study.ratings.frame.join(study.raters.frame.drop_nulls(["low", "high"]), on="rater")
     rates = (
         declared_scores.group_by("rater", maintain_order=True)
-        .agg(rate=(~is_within).mean())
+        .agg(rate=(~is_in_range).mean())
         .filter(pl.col("rate") > BEYOND)
     )
     if rates.height:

@@ -89,19 +89,19 @@ def _panels(
 ) -> dict[str, Any]:
     """Return the accuracy of the majority vote of all judges, of the selected panels, and of each judge."""
     verdicts, people, unit = part.signs[judges][:, is_used], part.people[is_used], part.unit[is_used]
-    is_right, names = correct(verdicts, people), [part.raters[r] for r in judges]
+    is_right_judge, names = correct(verdicts, people), [part.raters[r] for r in judges]
     judges_of_panel: list[tuple[int, ...]] = [(j,) for j in range(len(judges))]
-    labels, is_right_of_panel = [*names], is_right
+    labels, is_right_of_panel = [*names], is_right_judge
     best_elsewhere_right = np.full(len(unit), np.nan)
     if len(judges) > 1:
         subset_right, best_elsewhere_right = chosen_elsewhere(
             verdicts, people, fold=np.unique(unit, return_inverse=True)[1] % FOLDS
         )
         all_judges_right = correct(majority(verdicts), people)
-        best_judge = int(is_right.mean(axis=1).round(12).argmax())
+        best_judge = int(is_right_judge.mean(axis=1).round(12).argmax())
         labels = [EVERYBODY, CHOSEN, BEST, *labels]
         judges_of_panel = [(*range(len(judges)),), best_subset(verdicts, people), (best_judge,), *judges_of_panel]
-        is_right_of_panel = np.stack([all_judges_right, subset_right, best_elsewhere_right, *is_right])
+        is_right_of_panel = np.stack([all_judges_right, subset_right, best_elsewhere_right, *is_right_judge])
     accuracy = weighted_item_mean(is_right_of_panel, units=unit, weights=times)
     gain = weighted_item_mean(is_right_of_panel - best_elsewhere_right, units=unit, weights=times).round(12)
     gain[:, [label == BEST for label in labels]] = np.nan  # difference to itself

@@ -58,12 +58,13 @@ def confidence_rows(
             confidences, is_right, least_variance=variance, units=unit, confidence=confidence
         )
         comparison_rows = _together(answers)
-        is_too_few = len(np.unique(unit)) < FEWEST
+        has_too_few_units = len(np.unique(unit)) < FEWEST
         bounds = [
-            np.nan if is_too_few else POINTS * float(end) for end in (overconfidence_test.low, overconfidence_test.high)
+            np.nan if has_too_few_units else POINTS * float(end)
+            for end in (overconfidence_test.low, overconfidence_test.high)
         ]
-        overconfidence, reason = POINTS * float(overconfidence_test.estimate), TOO_FEW if is_too_few else ""
-        p_value = np.nan if is_too_few else float(overconfidence_test.p_value)
+        overconfidence, reason = POINTS * float(overconfidence_test.estimate), TOO_FEW if has_too_few_units else ""
+        p_value = np.nan if has_too_few_units else float(overconfidence_test.p_value)
         findings.append(
             Finding(part.aspect, name, CONFIDENCE, "", overconfidence, bounds[0], bounds[1], p_value, reason)
         )

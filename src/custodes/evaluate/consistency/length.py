@@ -97,8 +97,8 @@ def _points_of_margin(correlation: float) -> float:
 
 def _longer(signs: Signs, length: Floats) -> Floats:
     """Return 1 if the longer output won, 1/2 for a tie, 0 if the longer output lost; equal lengths are excluded."""
-    is_different = length != 0
-    return np.asarray((1 + signs[is_different] * np.sign(length[is_different])) / 2)
+    differs_in_length = length != 0
+    return np.asarray((1 + signs[differs_in_length] * np.sign(length[differs_in_length])) / 2)
 
 
 def _beyond(

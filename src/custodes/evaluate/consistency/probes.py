@@ -79,29 +79,35 @@ def probe_rows(
     ].to_numpy()
     item = label_codes(labels["item"], part.design.items)
     unit = part.design.units[item]
-    plain, changed = labels.select(OUTCOMES).fill_null(np.nan).to_numpy().T
-    has_both = np.isfinite(plain + changed) & (item >= 0)
+    plain_outcome, changed_outcome = labels.select(OUTCOMES).fill_null(np.nan).to_numpy().T
+    has_both_outcomes = np.isfinite(plain_outcome + changed_outcome) & (item >= 0)
 
     def sum_by_group(values: Floats) -> Floats:
-        weights = np.where(has_both, values, 0.0)
+        weights = np.where(has_both_outcomes, values, 0.0)
         return np.asarray(table_sums(group_of_row, unit, shape=(probe_groups.height, part.n_units), weights=weights))
 
-    n_by_group = sum_by_group(np.ones(len(plain)))
+    n_by_group = sum_by_group(np.ones(len(plain_outcome)))
     effect_test = slot_test(
-        sum_by_group(changed - plain), n_by_group, wider=np.ones(probe_groups.height), confidence=confidence
+        sum_by_group(changed_outcome - plain_outcome),
+        n_by_group,
+        wider=np.ones(probe_groups.height),
+        confidence=confidence,
     )
     change_rates = ratio(
-        *(bootstrap.weighted_sums(times, summed) for summed in (sum_by_group((changed != plain) * 1.0), n_by_group))
+        *(
+            bootstrap.weighted_sums(times, summed)
+            for summed in (sum_by_group((changed_outcome != plain_outcome) * 1.0), n_by_group)
+        )
     )
     reason = np.where(n_by_group.any(axis=1), "", NO_ANSWER)
     bounds = {"effect_low": effect_test.low.clip(-1, 1), "effect_high": effect_test.high.clip(-1, 1)}
     columns: dict[str, Any] = {
         "rater": probe_groups["rater"].to_list(),
         "probe": probe_groups["factor"].to_list(),
-        "n": np.bincount(group_of_row[has_both], minlength=probe_groups.height),
-        "unanswered": np.bincount(group_of_row[~has_both], minlength=probe_groups.height),
-        "plain_rate": ratio(sum_by_group(plain).sum(axis=1), n_by_group.sum(axis=1)),
-        "changed_rate": ratio(sum_by_group(changed).sum(axis=1), n_by_group.sum(axis=1)),
+        "n": np.bincount(group_of_row[has_both_outcomes], minlength=probe_groups.height),
+        "unanswered": np.bincount(group_of_row[~has_both_outcomes], minlength=probe_groups.height),
+        "plain_rate": ratio(sum_by_group(plain_outcome).sum(axis=1), n_by_group.sum(axis=1)),
+        "changed_rate": ratio(sum_by_group(changed_outcome).sum(axis=1), n_by_group.sum(axis=1)),
         **{name: POINTS * values for name, values in {"effect": effect_test.estimate, **bounds}.items()},
         **with_interval(
             "change_rate", change_rates, bounds=intervals.SHARE, confidence=confidence, clusters=part.n_units

@@ -26,9 +26,11 @@ def ratios_of(study: Study, part: RaterPreferences) -> Ratios:
             of_rater = rows.filter(rater=rater)
             if name == FAILED and not of_rater["equal"].sum():
                 continue
-            item, equal = of_rater["item"].to_numpy(), of_rater["equal"].to_numpy()
+            item, is_equal_pair = of_rater["item"].to_numpy(), of_rater["equal"].to_numpy()
             labels.append((part.raters[rater], name))
-            sums.append(np.stack([np.bincount(item, weights=weights, minlength=n) for weights in (equal, None)]))
+            sums.append(
+                np.stack([np.bincount(item, weights=weights, minlength=n) for weights in (is_equal_pair, None)])
+            )
     ratio_sums = np.stack(sums) if sums else np.zeros((0, 2, n))
     return Ratios(labels=labels, numerator=ratio_sums[:, 0], denominator=ratio_sums[:, 1], units=part.design.units)
 
@@ -44,8 +46,8 @@ def _rows(study: Study, part: RaterPreferences) -> Iterator[tuple[str, pl.DataFr
     )
     # Only comparisons in both orders are used, so that the rate does not depend on quality.
     both_order_verdicts = verdicts.filter(pl.col("order").n_unique().over("rater", "comparison") > 1)
-    decided = both_order_verdicts.filter(pl.col("preference") != 0)
-    yield "first_rate", decided.select(*keys, equal=(pl.col("preference") == pl.col("order")).cast(pl.Float64))
+    decided_verdicts = both_order_verdicts.filter(pl.col("preference") != 0)
+    yield "first_rate", decided_verdicts.select(*keys, equal=(pl.col("preference") == pl.col("order")).cast(pl.Float64))
     yield "agreement_within_order", equal_runs(part)[0].select(*keys, "equal")
     yield "agreement", _repeated(study, part)
     yield FAILED, part.asked.select(*keys, equal=pl.col("preference").is_null().cast(pl.Float64))

@@ -249,14 +249,14 @@ def gate(
     if rule_kind != "labels":
         condition_text = "it applies only to rules on labels, such as tpr>=0.9"
         refuse_ignored(gate, condition_text, sampling=sampling, **({} if is_judge_alone else {"positive": positive}))
-    selected = study.select(**selection_of(setting), one_side=rule_kind != SCORED)
-    if metric is None and len(selected.metrics) != 1:
+    selected_study = study.select(**selection_of(setting), one_side=rule_kind != SCORED)
+    if metric is None and len(selected_study.metrics) != 1:
         raise OptionError(
-            f"gate: no metric is named; give metric='NAME' (--metric). Metrics: {listed(selected.metrics)}"
+            f"gate: no metric is named; give metric='NAME' (--metric). Metrics: {listed(selected_study.metrics)}"
         )
-    name = selected.metrics[0] if metric is None else one_metric(selected, metric, option="metric")
-    for pattern in value_list("not_worse_than", not_worse_than or (), labels=selected.metrics):
-        other_metric = one_metric(selected, pattern, option="not_worse_than")
+    name = selected_study.metrics[0] if metric is None else one_metric(selected_study, metric, option="metric")
+    for pattern in value_list("not_worse_than", not_worse_than or (), labels=selected_study.metrics):
+        other_metric = one_metric(selected_study, pattern, option="not_worse_than")
         if other_metric == name:
             raise OptionError(f"not_worse_than={pattern!r} is the metric itself; name another metric")
         rules.append(
@@ -272,15 +272,17 @@ def gate(
         )
     selection = selection_of(setting)
     selection["metrics"] = [name, *(rule.against for rule in rules if rule.against is not None)]
-    chosen = study.select(**selection, one_side=rule_kind != SCORED)
+    chosen_study = study.select(**selection, one_side=rule_kind != SCORED)
     if is_judge_alone:
         options = {**setting, **selection_of(DEFAULTS), "resamples": resamples, "rng": rng, "progress": progress}
-        rows_of_aspect = judge_rows(chosen, rules, name, positive=positive, confidence=confidence, options=options)
-        return Gate.of([Gate.part(aspect, rules=part) for aspect, part in rows_of_aspect.items()], selected.notes)
+        rows_of_aspect = judge_rows(
+            chosen_study, rules, name, positive=positive, confidence=confidence, options=options
+        )
+        return Gate.of([Gate.part(aspect, rules=part) for aspect, part in rows_of_aspect.items()], selected_study.notes)
     if rule_kind == "labels":
         label_parts = list(
             label_tests(
-                chosen,
+                chosen_study,
                 rules,
                 name,
                 positive=positive,
@@ -290,11 +292,11 @@ def gate(
             )
         )
         if ledger is None:
-            return _of_labels(chosen, label_parts, name, confidence=confidence)
+            return _of_labels(chosen_study, label_parts, name, confidence=confidence)
         return _with_ledger(
-            chosen, label_parts, name, ledger, level=1 - confidence, expected=ledger_digest, record=not status
+            chosen_study, label_parts, name, ledger, level=1 - confidence, expected=ledger_digest, record=not status
         )
-    comparisons = [comparison.of_people for comparison in compared(chosen, setting)]
+    comparisons = [comparison.of_people for comparison in compared(chosen_study, setting)]
     generator = np.random.default_rng(rng)
     flips_of, weights_of = drawn_flips(generator), _shared_weights(comparisons, resamples, generator)
 

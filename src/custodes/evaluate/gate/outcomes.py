@@ -116,8 +116,8 @@ def junit(
     '  <testsuite name="gate" tests="1" failures="1" errors="0" skipped="0" time="0.000">'
     """
     outcomes = [outcome for _, _, outcome, _ in cases]
-    failures, skipped = str(outcomes.count("failure")), str(outcomes.count("skipped"))
-    counts = {"name": name, "tests": str(len(cases)), "failures": failures, "errors": "0", "skipped": skipped}
+    n_failures, n_skipped = str(outcomes.count("failure")), str(outcomes.count("skipped"))
+    counts = {"name": name, "tests": str(len(cases)), "failures": n_failures, "errors": "0", "skipped": n_skipped}
     root = Element("testsuites", counts | {"time": f"{seconds:.3f}"})
     suite = SubElement(root, "testsuite", root.attrib)
     properties_element = SubElement(suite, "properties") if properties else suite

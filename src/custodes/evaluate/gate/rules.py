@@ -189,8 +189,8 @@ def measured(rule: GateRule, metric: str, sample: Sample) -> Measured:
     """Return the estimate of a rule in one aspect, with resamples."""
     comparison = sample.comparison
     metric_names = [metric] if rule.against is None else [metric, rule.against]
-    if missing := [name for name in metric_names if name not in comparison.metrics]:
-        return Measured(statistic=rule.statistic or "", n=0, estimate=None, reason=_nothing(missing))
+    if missing_names := [name for name in metric_names if name not in comparison.metrics]:
+        return Measured(statistic=rule.statistic or "", n=0, estimate=None, reason=_nothing(missing_names))
     metric_indices = np.array([comparison.metrics.index(name) for name in metric_names])
     shared_ground = reduce(Ground.shared_with, (grounds_of(comparison)[m] for m in metric_indices))
     common_sample = replace(sample, comparison=comparison.only(metric_indices, **shared_ground._asdict()))

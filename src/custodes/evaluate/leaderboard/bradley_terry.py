@@ -336,16 +336,16 @@ def not_as_likely(probability: Floats, labelled: Bools, *, item: Ints, units: In
     from scipy.special import erfc
 
     items, first_row, item_index = np.unique(item, return_index=True, return_inverse=True)
-    is_sampled = np.bincount(item_index, weights=labelled, minlength=len(items)) > 0
-    expected = probability[first_row]
-    surplus = is_sampled - expected
+    is_labelled_item = np.bincount(item_index, weights=labelled, minlength=len(items)) > 0
+    expected_rate = probability[first_row]
+    surplus = is_labelled_item - expected_rate
     by_unit = np.bincount(units[items], weights=surplus)
-    variance = max(float((expected * (1 - expected)).sum()), float(by_unit @ by_unit))
+    variance = max(float((expected_rate * (1 - expected_rate)).sum()), float(by_unit @ by_unit))
     if not variance or erfc(abs(surplus.sum()) / np.sqrt(2 * variance)) >= NOT_RANDOM:
         return ""
     return (
-        f"annotators rated {is_sampled.sum()} of {len(items)} items, but the probabilities in the "
-        f"items table add up to {expected.sum():.3g}"
+        f"annotators rated {is_labelled_item.sum()} of {len(items)} items, but the probabilities in the "
+        f"items table add up to {expected_rate.sum():.3g}"
     )
 
 
@@ -355,12 +355,12 @@ def _model_data(
     """Return the comparisons with known covariates, the data for the fit, and the model's fields about covariates."""
     differences = {covariate.name: covariate.differences(comparisons) for covariate in covariates}
     unknown_names = [name for name, column in differences.items() if np.isnan(column).all()]
-    is_complete = np.ones(len(comparisons), dtype=bool)
+    is_known_row = np.ones(len(comparisons), dtype=bool)
     for name in differences.keys() - unknown_names:
-        is_complete &= np.isfinite(differences[name])
-    rows = comparisons if is_complete.all() else comparisons.where(is_complete)
+        is_known_row &= np.isfinite(differences[name])
+    rows = comparisons if is_known_row.all() else comparisons.where(is_known_row)
     columns = {SHOWN_FIRST: rows.order}
-    columns |= {name: column[is_complete] for name, column in differences.items() if name not in unknown_names}
+    columns |= {name: column[is_known_row] for name, column in differences.items() if name not in unknown_names}
     first, second = rows.first, rows.second
     identified_covariates, covariate_fields = _identified(columns, first, second, len(design.systems))
     battles = Battles(
@@ -373,7 +373,7 @@ def _model_data(
     )
     covariate_fields |= {
         "unvaried": (*unknown_names, *covariate_fields["unvaried"]),
-        "missing": int((~is_complete).sum()),
+        "missing": int((~is_known_row).sum()),
     }
     return rows, battles, covariate_fields
 
@@ -388,9 +388,9 @@ def _identified(
     if not order_matters(first * n_systems + second, columns[SHOWN_FIRST], number):
         columns = {name: column for name, column in columns.items() if name != SHOWN_FIRST}
     stacked = np.stack([*columns.values()], axis=1) if columns else np.empty((len(first), 0))
-    is_varying = beyond_systems(stacked, first, second, n_systems=n_systems) > 0
-    names = {"effects": tuple(compress(columns, is_varying)), "unvaried": tuple(compress(columns, ~is_varying))}
-    return stacked[:, is_varying], {**names, "missing": 0}
+    is_identified = beyond_systems(stacked, first, second, n_systems=n_systems) > 0
+    names = {"effects": tuple(compress(columns, is_identified)), "unvaried": tuple(compress(columns, ~is_identified))}
+    return stacked[:, is_identified], {**names, "missing": 0}
 
 
 def order_matters(pair: Ints, order: Floats, number: Ints | None = None) -> bool:
@@ -398,8 +398,8 @@ def order_matters(pair: Ints, order: Floats, number: Ints | None = None) -> bool
 
     `pair` and `order` (n,) describe the rows. `number` (n,) is the number of comparisons in each row; None means 1.
     """
-    is_known = np.abs(order) == 1
-    if not is_known.any() or np.average(is_known, weights=number) < KNOWN_ORDERS:
+    is_known_order = np.abs(order) == 1
+    if not is_known_order.any() or np.average(is_known_order, weights=number) < KNOWN_ORDERS:
         return False
     return bool(np.intersect1d(pair[order == 1], pair[order == -1]).size)
 

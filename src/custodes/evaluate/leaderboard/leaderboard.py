@@ -342,23 +342,23 @@ def leaderboard(
     interim = dict[str, list[dict[str, Any]]]()
     if isinstance(study, Study):
         check_names(covariate_names, study)
-        chosen = study.select(**selection_of(setting), one_side=True)
-        systems, comparisons = chosen.systems, compared_by_any(chosen, setting)
+        chosen_study = study.select(**selection_of(setting), one_side=True)
+        systems, comparisons = chosen_study.systems, compared_by_any(chosen_study, setting)
         covariates_of_aspect = {
             aspect: [covariate(name, study, aspect=aspect) for name in covariate_names]
-            for aspect in {"", *chosen.aspects}
+            for aspect in {"", *chosen_study.aspects}
         }
         shares_overall_models = settings(setting)["ties"] != "calibrated" and not covariate_names
-        reference = partial(reference_rows, chosen, confidence=confidence)
-        test_pairs = not any(note.rule == STOPPED for note in chosen.notes)
-        has_interim_analyses = not chosen.looks.is_empty()
+        reference = partial(reference_rows, chosen_study, confidence=confidence)
+        test_pairs = not any(note.rule == STOPPED for note in chosen_study.notes)
+        has_interim_analyses = not chosen_study.looks.is_empty()
         if has_interim_analyses and len(study.preferences.frame):
-            interim[study.preferences.frame["aspect"][0]] = _interim(chosen.looks)
+            interim[study.preferences.frame["aspect"][0]] = _interim(chosen_study.looks)
         model_options = make_options(n_systems=len(systems), test_pairs=test_pairs, by_pair=has_interim_analyses)
         label_of_model, fit_of_label = _models(
             comparisons, covariates_of_aspect, shares_overall_models=shares_overall_models, options=model_options
         )
-        notes = [*chosen.notes, *(note for comparison in comparisons for note in comparison.notes)]
+        notes = [*chosen_study.notes, *(note for comparison in comparisons for note in comparison.notes)]
     else:
         systems = study.systems
         _check_counts(systems, covariate_names, setting)
@@ -387,20 +387,24 @@ def leaderboard(
         result_of_rater = {
             rater: result for (result_aspect, rater), result in result_of_model.items() if result_aspect == aspect
         }
-        corrected = [result for result in result_of_rater.values() if isinstance(result, CorrectedModel)]
+        corrected_models = [result for result in result_of_rater.values() if isinstance(result, CorrectedModel)]
         model_of_rater = {
             rater: model for rater, result in result_of_rater.items() if (model := _model_of(result)) is not None
         }
-        rows = rows_of(model_of_rater, corrected, systems=systems, confidence=confidence)
+        rows = rows_of(model_of_rater, corrected_models, systems=systems, confidence=confidence)
         tables.append(
             Leaderboard.part(aspect, **rows, reference=list(reference(aspect)), interim=interim.get(aspect, ()))
         )
         model_notes += notes_on(
-            aspect, model_of_rater, corrected, systems=systems, rules=note_rules, resamples=resamples
+            aspect, model_of_rater, corrected_models, systems=systems, rules=note_rules, resamples=resamples
         )
-    adjusted = [name for name in covariate_names if any(name in comparison.compared for comparison in comparisons)]
-    message = f"the model adjusts for {listed(adjusted)}, so there is no ranking by these raters"
-    return Leaderboard.of(tables, [*notes, *noted(("rater-held-equal", len(adjusted), message)), *model_notes])
+    adjusted_covariates = [
+        name for name in covariate_names if any(name in comparison.compared for comparison in comparisons)
+    ]
+    message = f"the model adjusts for {listed(adjusted_covariates)}, so there is no ranking by these raters"
+    return Leaderboard.of(
+        tables, [*notes, *noted(("rater-held-equal", len(adjusted_covariates), message)), *model_notes]
+    )
 
 
 def _interim(looks: pl.DataFrame) -> list[dict[str, Any]]:
@@ -429,8 +433,10 @@ def _models(
     label_of_model, fit_of_label = dict[tuple[str, str], str](), dict[str, Fit]()
     for comparison in comparisons:
         aspect, table = comparison.aspect, comparison.preferences
-        excluded = {column.name for column in covariates[aspect]}
-        rows = {name: table.of_rater(table.raters.index(name)) for name in comparison.compared if name not in excluded}
+        excluded_names = {column.name for column in covariates[aspect]}
+        rows = {
+            name: table.of_rater(table.raters.index(name)) for name in comparison.compared if name not in excluded_names
+        }
         fit_rows = partial(fit_comparisons, design=comparison.design, options=options, covariates=covariates[aspect])
         human = rows.pop(HUMAN, None)
         # In studies with annotators, metrics have no search for removals, because the search refits many models.
@@ -462,10 +468,10 @@ def _models_of_counts(
     fit_of_label, dependent_raters = dict[str, Fit](), []
     for rater in counts.raters:
         rows = counts.outcomes.filter(pl.col("rater") == rater)
-        is_independent = counts.items.get(rater, 0) >= int(rows.select(list(SIGNS)).to_numpy().sum())
-        fit_rater = partial(fit_counts, rows, systems=counts.systems, independent=is_independent, options=options)
+        is_independent_rater = counts.items.get(rater, 0) >= int(rows.select(list(SIGNS)).to_numpy().sum())
+        fit_rater = partial(fit_counts, rows, systems=counts.systems, independent=is_independent_rater, options=options)
         fit_of_label[f"|{rater}"] = fit_rater
-        if not is_independent:
+        if not is_independent_rater:
             dependent_raters.append(rater)
     message = (
         f"{listed(dependent_raters, limit=4)}: counts do not record which comparisons share an item, so "

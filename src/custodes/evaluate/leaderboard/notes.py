@@ -32,7 +32,7 @@ def notes_on(
     resamples: int,
 ) -> list[Note]:
     """Return the notes of one aspect on the model of each rater; `rules` are the rules of existing notes."""
-    label = label_of(aspect)
+    aspect_text = label_of(aspect)
     raters_of_message = defaultdict[tuple[str, str], list[str]](list)  # by rule and message
     for rater, model in models.items():
         for rule, message in _messages(systems, model):
@@ -50,32 +50,39 @@ def notes_on(
             )
             raters_of_message["order-averaged", message].append(correction.metric)
     notes = [
-        Note(rule=rule, message=f"{listed(names, limit=4)}{label}: {message}", aspect=aspect)
+        Note(rule=rule, message=f"{listed(names, limit=4)}{aspect_text}: {message}", aspect=aspect)
         for (rule, message), names in raters_of_message.items()
     ]
     if HUMAN in models and "sides" not in rules and len(systems) == 2 and (models[HUMAN].rates[0] == 1).any():
         message = (
-            f"annotators always prefer {_some(systems, models[HUMAN].rates[0] == 1)}{label}; if the two systems "
+            f"annotators always prefer {_some(systems, models[HUMAN].rates[0] == 1)}{aspect_text}; if the two systems "
             "are only sides of a pair (chosen, rejected), a leaderboard has no meaning"
         )
         notes += noted(("one-sided-annotators", True, message), aspect=aspect)
-    if HUMAN in models and (tests := models[HUMAN].direct) is not None:
+    if HUMAN in models and (fit_tests := models[HUMAN].direct) is not None:
         message = (
-            f"strengths by human ratings do not fit {tests.misfit.sum()} of {plural(len(tests.misfit), 'pair')} of"
-            f" systems{label}: the win rate differs significantly from the expected win rate (column p_fit of pairs)"
+            f"strengths by human ratings do not fit {fit_tests.misfit.sum()} of {plural(len(fit_tests.misfit), 'pair')}"
+            f" of systems{aspect_text}: the win rate differs significantly from the expected win rate (column p_fit of"
+            " pairs)"
         )
-        notes += noted(("misfit", bool(tests.misfit.any()), message), aspect=aspect)
+        notes += noted(("misfit", bool(fit_tests.misfit.any()), message), aspect=aspect)
     n_clusters = min((model.strengths.clusters for model in models.values()), default=FEWEST)
     notes += few_clusters_notes(n_clusters, resamples, fewest=FEWEST, aspect=aspect)
-    one_text = f"there is only one item or cluster{label}, so nothing can be resampled and there are no intervals"
-    return [*notes, *noted(("one-item", n_clusters < 2, one_text), aspect=aspect)]
+    one_item_text = (
+        f"there is only one item or cluster{aspect_text}, so nothing can be resampled and there are no intervals"
+    )
+    return [*notes, *noted(("one-item", n_clusters < 2, one_item_text), aspect=aspect)]
 
 
 def _messages(systems: Sequence[str], model: FittedModel) -> list[tuple[str, str]]:
     """Return the rules and messages of the notes on one model."""
-    part, unknown, pairs = parts(model), model.unknown, model.pairs
-    members_of_part = [_some(systems, (part == number) & ~unknown) for number in np.unique(part[~unknown])]
-    parts_text = f"systems that are not connected by comparisons cannot be compared: {' | '.join(members_of_part)}"
+    component, unknown, pairs = parts(model), model.unknown, model.pairs
+    members_of_component = [
+        _some(systems, (component == number) & ~unknown) for number in np.unique(component[~unknown])
+    ]
+    components_text = (
+        f"systems that are not connected by comparisons cannot be compared: {' | '.join(members_of_component)}"
+    )
     is_all_ties = pairs is not None and not pairs.outcomes[:, [0, 2]].any()
     unbounded_text = "" if is_all_ties else _unbounded(systems, model)
     has_unmet_opponents = ((model.opponents < (~unknown).sum() - 1) & ~unknown).any()
@@ -85,7 +92,7 @@ def _messages(systems: Sequence[str], model: FittedModel) -> list[tuple[str, str
             unknown.any() and pairs is not None,
             f"there are no comparisons of {_some(systems, unknown)}, so their strengths cannot be estimated",
         ),
-        ("split", len(members_of_part) > 1, f"{parts_text}. Ranks and groups hold within each part"),
+        ("split", len(members_of_component) > 1, f"{components_text}. Ranks and groups hold within each part"),
         ("all-ties", is_all_ties, "every comparison is a tie, so systems do not differ"),
         ("unbeaten", unbounded_text, unbounded_text),
         (

@@ -34,8 +34,8 @@ def reference_rows(study: Study, aspect: str, *, confidence: float) -> Iterator[
             continue
         rows = _against(rows, reference, study)
         system_rows = [
-            {"rater": str(rater), "system": str(system), "reference": reference, **_row(part, confidence)}
-            for (system,), part in rows.group_by("system", maintain_order=True)
+            {"rater": str(rater), "system": str(system), "reference": reference, **_row(rows_of_system, confidence)}
+            for (system,), rows_of_system in rows.group_by("system", maintain_order=True)
         ]
         yield from sorted(system_rows, key=lambda row: -row["win_rate"])
 
@@ -50,12 +50,15 @@ def _reference(rows: pl.DataFrame) -> str | None:
 def _against(rows: pl.DataFrame, reference: str, study: Study) -> pl.DataFrame:
     """Return a row per verdict with system, cluster, `won` (1, .5 or 0), `graded` (probability of winning) and
     `longer` (length minus length of the reference, in characters)."""
-    is_first = pl.col("system_b") == reference
+    is_first_system = pl.col("system_b") == reference
     p_a, p_tie, p_b = (pl.col(name) for name in CHANCES)
-    points = pl.when(is_first).then(p_a).otherwise(p_b) + p_tie / 2
-    won = (1 + pl.when(is_first).then("preference").otherwise(-pl.col("preference"))) / 2
+    points = pl.when(is_first_system).then(p_a).otherwise(p_b) + p_tie / 2
+    won = (1 + pl.when(is_first_system).then("preference").otherwise(-pl.col("preference"))) / 2
     rows = rows.select(
-        "item", won=won.cast(pl.Float64), graded=points, system=pl.when(is_first).then("system_a").otherwise("system_b")
+        "item",
+        won=won.cast(pl.Float64),
+        graded=points,
+        system=pl.when(is_first_system).then("system_a").otherwise("system_b"),
     )
     cluster = study.items.for_items(rows["item"])["cluster"]
     rows = rows.with_columns(cluster=pl.when(cluster == "").then("item").otherwise(cluster))
@@ -100,7 +103,9 @@ def _row(rows: pl.DataFrame, confidence: float) -> dict[str, Any]:
 def _mean(values: Floats, units: Ints, confidence: float) -> Sequence[float]:
     """Return a mean and the bounds of Student's t interval over clusters."""
     n_units = int(units.max()) + 1
-    sums, n_per_cluster = (unit_sums(part, units=units, n_units=n_units) for part in (values, np.ones(len(values))))
+    sums, n_per_cluster = (
+        unit_sums(summands, units=units, n_units=n_units) for summands in (values, np.ones(len(values)))
+    )
     mean = float(values.mean())
     if n_units < 2:
         return mean, np.nan, np.nan

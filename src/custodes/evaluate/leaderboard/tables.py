@@ -161,8 +161,8 @@ def _pairs(rater: str, model: FittedModel, names: np.ndarray, confidence: float)
 def _direct(tests: DirectTests | None, n_pairs: int) -> dict[str, Any]:
     """Return the columns of direct tests, which use only the comparisons of one pair; null if there are no tests."""
     if tests is None:
-        unknown = np.full(n_pairs, np.nan)
-        return {"p_direct": unknown, "direct": np.full(n_pairs, None), "p_fit": unknown}
+        undefined_p = np.full(n_pairs, np.nan)
+        return {"p_direct": undefined_p, "direct": np.full(n_pairs, None), "p_fit": undefined_p}
     direct = np.array(["=", "+", "-"], dtype=object)[tests.better]
     direct[np.isnan(tests.p_direct)] = None
     return {"p_direct": tests.p_direct, "direct": direct, "p_fit": tests.p_fit}

@@ -89,12 +89,12 @@ class ConcurrentAnnotation:
 
     def copy(self) -> ConcurrentAnnotation:
         """Return an independent copy."""
-        other = object.__new__(ConcurrentAnnotation)
-        vars(other).update(
+        annotation_copy = object.__new__(ConcurrentAnnotation)
+        vars(annotation_copy).update(
             {name: list(value) if isinstance(value, list) else value for name, value in vars(self).items()}
         )
-        other._pairs = [replace(pair, places=list(pair.places)) for pair in self._pairs]
-        return other
+        annotation_copy._pairs = [replace(pair, places=list(pair.places)) for pair in self._pairs]
+        return annotation_copy
 
     def wanted(self, pair: int) -> list[int]:
         """Return the free positions of the current analysis in ascending order: not leased and not settled."""

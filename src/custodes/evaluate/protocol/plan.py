@@ -55,10 +55,12 @@ CURVE = (10, 20, 40, 60, 80, 100, 150, 200, 300, 400)
 
 def _powers(frame: pl.DataFrame) -> Iterator[View]:
     """Yield views of the power by margin (rows) and number of annotations (columns)."""
-    for part, rows in parts(frame, "aspect"):
+    for aspect_name, rows in parts(frame, "aspect"):
         power_by_annotations = rows.pivot("annotations", index=["pair", "margin"], values="power").drop("pair")
         yield View(
-            title=titled("probability that annotators alone find the better system, by annotations per pair", part),
+            title=titled(
+                "probability that annotators alone find the better system, by annotations per pair", aspect_name
+            ),
             header=tuple(power_by_annotations.columns),
             rows=tuple(tuple(f"{value:.2f}" for value in row) for row in power_by_annotations.rows()),
             numeric=(False, *[True] * (power_by_annotations.width - 1)),

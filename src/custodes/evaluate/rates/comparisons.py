@@ -57,9 +57,9 @@ def correlation(first: Floats, second: Floats, units: Ints, number: Floats) -> f
     0.2857
     """
     n_units = int(units.max(initial=-1)) + 1
-    first_sums, second_sums = (unit_sums(part, units=units, n_units=n_units) for part in (first, second))
+    first_sums, second_sums = (unit_sums(summands, units=units, n_units=n_units) for summands in (first, second))
     n_of_unit = number_by_unit(number, units=units, n_units=n_units)
-    norms = [float(np.sqrt((part**2 * n_of_unit).sum())) for part in (first_sums, second_sums)]
+    norms = [float(np.sqrt((summands**2 * n_of_unit).sum())) for summands in (first_sums, second_sums)]
     if not all(norms):
         return 0.0
     first_sums, second_sums = first_sums / norms[0], second_sums / norms[1]
@@ -158,7 +158,7 @@ def equivalent(by_system: Sequence[JudgeRates], *, alpha: float) -> bool:
     """Return whether TPR and TNR of all pairs differ by less than `EQUIVALENCE_MARGIN` (two one-sided tests each)."""
     differences = (values for pair in combinations(by_system, 2) for values in error_differences(*pair))
     intervals = (bounded(values, 1 - 2 * alpha) for values in differences)
-    return all(part.low > -EQUIVALENCE_MARGIN and part.high < EQUIVALENCE_MARGIN for part in intervals)
+    return all(interval.low > -EQUIVALENCE_MARGIN and interval.high < EQUIVALENCE_MARGIN for interval in intervals)
 
 
 def slice_row(

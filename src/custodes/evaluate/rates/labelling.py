@@ -159,37 +159,37 @@ def labelling(
     [240]
     """
     between("width", width, 0, 1)
-    selected = study.select(**setting, one_side=True)
+    selected_study = study.select(**setting, one_side=True)
 
     def answer(outputs: LabelledOutputs, answer_rng: np.random.Generator) -> tuple[dict[str, pl.DataFrame], list[Note]]:
         view = binary_outputs(outputs, positive, verb="labelling")
         judge_index = judge_position(view, metric, verb="labelling")
-        slices, notes = _slices(selected, view, judge_index, by)
+        slices, notes = _slices(selected_study, view, judge_index, by)
         rows: dict[str, list[dict[str, Any]]] = {"needed": [], "allocation": [], "outputs": []}
         slices_of_note = dict[Note, list[str]]()
         generators = labelled_generators((str(name) for name, _ in slices), answer_rng) if by else [answer_rng]
-        for (name, part), generator in zip(slices, generators, strict=True):
-            plan = _LabellingPlan(part, judge_index, accuracy=accuracy, confidence=confidence)
+        for (name, slice_outputs), generator in zip(slices, generators, strict=True):
+            plan = _LabellingPlan(slice_outputs, judge_index, accuracy=accuracy, confidence=confidence)
             if target == "difference" and len(plan.systems) < 2:
                 raise OptionError("target='difference' needs two systems; give corrected_rate, tpr or tnr")
-            needed = list(plan.needed(width, difference))
-            n = np.array([add]) if add is not None else plan.missing(needed, target)
-            added = plan.added(target, n)
+            needed_rows = list(plan.needed(width, difference))
+            n = np.array([add]) if add is not None else plan.missing(needed_rows, target)
+            added_labels = plan.added(target, n)
             tables = {
-                "needed": needed,
-                "allocation": plan.allocated(added),
-                "outputs": plan.drawn(added, generator).to_dicts(),
+                "needed": needed_rows,
+                "allocation": plan.allocated(added_labels),
+                "outputs": plan.drawn(added_labels, generator).to_dicts(),
             }
             for table_name, table_rows in tables.items():
                 rows[table_name] += [{**row, "slice": name} for row in table_rows]
-            for note in plan.notes(target, added):
+            for note in plan.notes(target, added_labels):
                 slices_of_note.setdefault(note, []).append(str(name))
         for note, names in slices_of_note.items():
             notes.append(replace(note, message=f"{listed(names, limit=3)}: {note.message}") if by else note)
         return Labelling.part(outputs.aspect, **rows), notes
 
-    parts = labelled_outputs(selected, consensus="vote")
-    return merged(Labelling, answer, parts, rng=rng, notes=selected.notes, progress=progress, desc="labelling")
+    parts = labelled_outputs(selected_study, consensus="vote")
+    return merged(Labelling, answer, parts, rng=rng, notes=selected_study.notes, progress=progress, desc="labelling")
 
 
 def _slices(

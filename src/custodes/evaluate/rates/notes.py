@@ -76,7 +76,7 @@ def label_notes(outputs: LabelledOutputs, positive: str | None) -> list[Note]:
 def rate_notes(outputs: LabelledOutputs, judge: JudgeLabels, by_system: Mapping[str, JudgeRates]) -> list[Note]:
     """Return the notes on strata without human labels, for which the estimate depends only on the prior."""
     unlabelled_share_of_system = {
-        name: part.unlabelled for name, part in by_system.items() if part.n_labelled and part.unlabelled > 0
+        name: rates.unlabelled for name, rates in by_system.items() if rates.n_labelled and rates.unlabelled > 0
     }
     share_texts = [
         f"{'under 1%' if share < 0.01 else format(share, '.0%')} of the outputs of {name}"
@@ -102,7 +102,7 @@ def judge_notes(
     has_weights = (outputs.weight != outputs.weight[0]).any()
     p = sampling_p_value(outputs, judge.labels) if sampling == "random" and not has_weights else np.nan
     measures = part.measures(confidence=0.99, ordered=False)
-    is_equal = part.n_labelled >= 2 * FEW_CLUSTERS and measures["accuracy"].value == 1
+    is_perfect_judge = part.n_labelled >= 2 * FEW_CLUSTERS and measures["accuracy"].value == 1
     is_opposite = measures["mcc"].high < 0
     return noted(
         (
@@ -114,7 +114,7 @@ def judge_notes(
         ),
         (
             "judge-equals-human",
-            is_equal,
+            is_perfect_judge,
             f"{judge.name} equals the human label on all {part.n_labelled} outputs with human labels; check that "
             f"{judge.name} is not a copy of the human labels",
         ),

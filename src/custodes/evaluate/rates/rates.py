@@ -304,10 +304,10 @@ def rates(
         raise OptionError(f"epsilon={shown(epsilon)}: must be at least 0 and below 1")
     if threshold is not None:
         parsed_threshold(threshold)
-    selected = study.select(**setting, one_side=True)
+    selected_study = study.select(**setting, one_side=True)
     answer = partial(
         _answer,
-        study=selected,
+        study=selected_study,
         positive=positive,
         by=by,
         sampling=sampling,
@@ -317,18 +317,20 @@ def rates(
         confidence=confidence,
         alpha=alpha,
     )
-    parts = labelled_outputs(selected, consensus=consensus)
+    parts = labelled_outputs(selected_study, consensus=consensus)
     if threshold is not None and not any(part.is_score.any() for part in parts):
         raise OptionError(
-            f"threshold={threshold!r}: {selected.name} has no metric that gives scores; leave out threshold"
+            f"threshold={threshold!r}: {selected_study.name} has no metric that gives scores; leave out threshold"
         )
     if calibration == "shared" and max(len(part.systems) for part in parts) < 2:
         raise OptionError(
             "calibration='shared' needs at least two systems; leave out calibration if the study has one system"
         )
     if sampling != "random" and not any(part.metrics for part in parts):
-        raise OptionError(f"sampling={sampling!r} needs labels of a metric, but {selected.name} has only human labels")
-    return merged(Rates, answer, parts, rng=rng, notes=selected.notes, progress=progress, desc="rates")
+        raise OptionError(
+            f"sampling={sampling!r} needs labels of a metric, but {selected_study.name} has only human labels"
+        )
+    return merged(Rates, answer, parts, rng=rng, notes=selected_study.notes, progress=progress, desc="rates")
 
 
 def _answer(
@@ -360,7 +362,8 @@ def _answer(
             rates_of_system, method = _by_system(view, judge, settings, calibration, alpha=alpha)
             label_name = view.words[1]
             rows["rates"] += [
-                _rate_row(judge.name, name, label_name, part, method) for name, part in rates_of_system.items()
+                _rate_row(judge.name, name, label_name, system_rates, method)
+                for name, system_rates in rates_of_system.items()
             ]
             notes += rate_notes(view, judge, rates_of_system)
             rows["differences"] += difference_rows(
@@ -403,8 +406,8 @@ def _by_system(
         if overall_rates.pairs is not None:
             confidence = settings["confidence"]
             shared_rates = {
-                name: part.with_error_rates(overall_rates.pairs, confidence=confidence)
-                for name, part in rates_of.items()
+                name: system_rates.with_error_rates(overall_rates.pairs, confidence=confidence)
+                for name, system_rates in rates_of.items()
             }
             return shared_rates, "rogan-gladen, shared"
     return rates_of, method

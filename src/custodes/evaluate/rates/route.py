@@ -154,42 +154,47 @@ def route(
     """
     if threshold is not None and not np.isfinite(threshold):
         raise OptionError(f"threshold={shown(threshold)}: must be a number")
-    selected = study.select(**setting, one_side=True)
+    selected_study = study.select(**setting, one_side=True)
 
     def answer(outputs: LabelledOutputs, answer_rng: np.random.Generator) -> tuple[dict[str, pl.DataFrame], list[Note]]:
-        view = binary_outputs(outputs, positive, verb="route")
-        part = judged_outputs(selected, view, judge_position(view, metric, verb="route"), signal)
+        two_label_outputs = binary_outputs(outputs, positive, verb="route")
+        judge_labels = judged_outputs(
+            selected_study, two_label_outputs, judge_position(two_label_outputs, metric, verb="route"), signal
+        )
         accepted_from, candidates, reason = threshold, list[dict[str, Any]](), ""
         if accepted_from is None:
-            accepted_from, candidates, reason = _searched(part, most=disagreement, confidence=confidence)
-        is_accepted = part.accepted(accepted_from)
-        strata, n_added = _by_error(part, add) if add is not None else _rest(part, is_accepted, audit)
-        label_next, probabilities = _drawn(part, strata, n_added, answer_rng)
+            accepted_from, candidates, reason = _searched(judge_labels, most=disagreement, confidence=confidence)
+        is_accepted = judge_labels.accepted(accepted_from)
+        strata, n_added = _by_error(judge_labels, add) if add is not None else _rest(judge_labels, is_accepted, audit)
+        label_next, probabilities = _drawn(judge_labels, strata, n_added, answer_rng)
         tables: dict[str, Any] = {
             "threshold": {
-                "metric": part.metric,
-                "signal": part.signal,
-                "n": len(part.codes),
-                **_of_threshold(part, accepted_from, confidence=confidence),
+                "metric": judge_labels.metric,
+                "signal": judge_labels.signal,
+                "n": len(judge_labels.codes),
+                **_of_threshold(judge_labels, accepted_from, confidence=confidence),
                 "add": int(label_next.sum()),
                 "reason": reason,
             },
             "candidates": candidates,
-            "alarm": {} if threshold is None else _alarm(part, is_accepted, most=disagreement, alpha=alpha),
+            "alarm": {} if threshold is None else _alarm(judge_labels, is_accepted, most=disagreement, alpha=alpha),
             "outputs": {
-                "item": part.outputs.table["item"],
-                "system": part.outputs.table["system"],
-                "label": np.array(view.words)[part.codes],
-                "certainty": np.where(np.isfinite(part.certainty), part.certainty, np.nan),
+                "item": judge_labels.outputs.table["item"],
+                "system": judge_labels.outputs.table["system"],
+                "label": np.array(two_label_outputs.words)[judge_labels.codes],
+                "certainty": np.where(np.isfinite(judge_labels.certainty), judge_labels.certainty, np.nan),
                 "accepted": is_accepted,
                 "probability": probabilities,
                 "label_next": label_next,
             },
         }
-        return Route.part(outputs.aspect, **tables), [*part.notes, *_notes(part, calibrated=threshold is None)]
+        return Route.part(outputs.aspect, **tables), [
+            *judge_labels.notes,
+            *_notes(judge_labels, calibrated=threshold is None),
+        ]
 
-    parts = labelled_outputs(selected, consensus="vote")
-    return merged(Route, answer, parts, rng=rng, notes=selected.notes, progress=progress, desc="route")
+    parts = labelled_outputs(selected_study, consensus="vote")
+    return merged(Route, answer, parts, rng=rng, notes=selected_study.notes, progress=progress, desc="route")
 
 
 def _of_threshold(part: JudgedOutputs, threshold: float, *, confidence: float) -> dict[str, Any]:

@@ -68,8 +68,8 @@ def _score(view: AspectResults, row: Row) -> str:
     if view.ordered:
         return f"Kendall's τ within items {with_ends(row, 'value')}; chance level 0"
     # An interval of width 0 only occurs because no comparison differs.
-    is_exact = row["value_low"] == row["value_high"]
-    value_text = percent(row["value"]) if is_exact else with_ends(row, "value", write=percent)
+    has_no_width = row["value_low"] == row["value_high"]
+    value_text = percent(row["value"]) if has_no_width else with_ends(row, "value", write=percent)
     chance_text = "" if row["chance"] is None else f"; chance level {percent(row['chance'])}"
     return f"the same preference in {value_text} of comparisons{chance_text}"
 
@@ -86,8 +86,8 @@ def _differences(view: AspectResults, best: Row, others: list[Row]) -> str:
             "other"
         ].to_list()  # undecided because of the Monte Carlo error
         p_of_clear_metric, p_of_close_metric = (
-            {name: p for name, p in p_of_equal_metric.items() if (name in metrics_at_threshold) is is_near}
-            for is_near in (False, True)
+            {name: p for name, p in p_of_equal_metric.items() if (name in metrics_at_threshold) is is_near_threshold}
+            for is_near_threshold in (False, True)
         )
         clear_text = (
             f" It does not differ significantly from {_with_p_values(p_of_clear_metric)}." if p_of_clear_metric else ""
@@ -129,12 +129,13 @@ def _at_system_level(view: AspectResults, best: Row) -> str:
         f"At system level, {best['metric']} orders {with_ends(best, SYSTEM_LEVEL, write=percent)} of the pairs of"
         " systems as the annotators do (pairwise accuracy; chance level 50 %)."
     )
-    most_accurate = max(view.standing, key=lambda row: -1.0 if row[SYSTEM_LEVEL] is None else row[SYSTEM_LEVEL])
-    if most_accurate[SYSTEM_LEVEL] <= best[SYSTEM_LEVEL]:
+    most_accurate_row = max(view.standing, key=lambda row: -1.0 if row[SYSTEM_LEVEL] is None else row[SYSTEM_LEVEL])
+    if most_accurate_row[SYSTEM_LEVEL] <= best[SYSTEM_LEVEL]:
         return text
-    tests = _tests_of(view, best["metric"], SYSTEM_LEVEL).filter(other=most_accurate["metric"])
+    tests = _tests_of(view, best["metric"], SYSTEM_LEVEL).filter(other=most_accurate_row["metric"])
     p_text = "".join(f" ({p_equals(p_value)} for the difference)" for p_value in tests["p_adjusted"])
-    return f"{text} {most_accurate['metric']} has the highest accuracy, {percent(most_accurate[SYSTEM_LEVEL])}{p_text}."
+    highest_text = percent(most_accurate_row[SYSTEM_LEVEL])
+    return f"{text} {most_accurate_row['metric']} has the highest accuracy, {highest_text}{p_text}."
 
 
 def chance(view: AspectResults) -> Iterator[str]:

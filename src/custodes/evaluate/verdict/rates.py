@@ -147,7 +147,8 @@ def _favoured(rows: pl.DataFrame) -> Iterator[str]:
         other_system = row["system_b"] if row["favoured"] == row["system_a"] else row["system_a"]
         error_rate_tests = (("TPR", row["p_tpr"], "tpr_difference"), ("TNR", row["p_tnr"], "tnr_difference"))
         measure_name, p, column = min(
-            (part for part in error_rate_tests if part[1] is not None), key=lambda part: part[1]
+            (error_rate_test for error_rate_test in error_rate_tests if error_rate_test[1] is not None),
+            key=lambda error_rate_test: error_rate_test[1],
         )
         yield (
             f"{row['metric']} over-rates {row['favoured']} relative to {other_system}{label_text}: its "

@@ -133,12 +133,12 @@ def verdict(
     shared_options: dict[str, Any] = {"rng": rng, "progress": progress, **setting}
     interval_options: dict[str, Any] = {"confidence": confidence, "resamples": resamples, **shared_options}
     study = study.with_cache()
-    chosen = study.select(**selection_of(setting), one_side=True)
-    if not chosen.metrics:
+    chosen_study = study.select(**selection_of(setting), one_side=True)
+    if not chosen_study.metrics:
         return verdict_of(
             {"check": check(study, **shared_options), "leaderboard": leaderboard(study, **interval_options)}
         )
-    if not chosen.humans:
+    if not chosen_study.humans:
         return _of_metrics(study, by, alpha, interval_options)
     agreement_result = agreement(study, by=by, alpha=alpha, **interval_options)
     favoritism_result = favoritism(study, by=by, alpha=alpha, **interval_options)  # raises for metrics without outputs
@@ -156,16 +156,16 @@ def verdict(
 
 def _of_metrics(study: Study, by: str | None, alpha: float, options: dict[str, Any]) -> Verdict:
     """Return the verdict on a study without human ratings."""
-    shared_options = {name: value for name, value in options.items() if name not in ("confidence", "resamples")}
-    selection_options = {
-        **selection_of(shared_options),
+    check_options = {name: value for name, value in options.items() if name not in ("confidence", "resamples")}
+    complementarity_options = {
+        **selection_of(check_options),
         **{name: options[name] for name in ("confidence", "resamples", "rng", "progress")},
     }
-    results: dict[str, Result] = {"check": check(study, **shared_options), "leaderboard": leaderboard(study, **options)}
+    results: dict[str, Result] = {"check": check(study, **check_options), "leaderboard": leaderboard(study, **options)}
     with suppress(InputError):  # no repeats and no known order
         results["consistency"] = consistency(study, by=by, alpha=alpha, **options)
     with suppress(InputError):  # verdicts only, or one metric
-        results["complementarity"] = complementarity(study, **selection_options)
+        results["complementarity"] = complementarity(study, **complementarity_options)
     return verdict_of(results)
 
 

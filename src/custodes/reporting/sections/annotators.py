@@ -113,7 +113,7 @@ def looks_of(study: Study) -> pl.DataFrame:
     if study.looks.is_empty():
         return pl.DataFrame(schema={name: pl.String for column in LOOKS for name in column.names})
     pair = ["system_a", "system_b"]
-    last = last_looks(study.looks)
+    final_looks = last_looks(study.looks)
     frame = study.preferences.frame
     aspects = frame["aspect"].unique(maintain_order=True)
     first = frame.filter(pl.col("aspect") == (aspects[0] if aspects.len() else ""))
@@ -121,22 +121,26 @@ def looks_of(study: Study) -> pl.DataFrame:
     verdicts = asked_of(replace(study, second=Preferences.empty()))
     refusal_counts = verdicts.group_by(pair).agg(pl.col("refused").sum())
     better = pl.when(pl.col("decision") > 0).then("system_a").when(pl.col("decision") < 0).then("system_b")
-    last = last.rename({"margin": "at_look", "low": "at_look_low", "high": "at_look_high"})
+    final_looks = final_looks.rename({"margin": "at_look", "low": "at_look_low", "high": "at_look_high"})
     for joined_table in (current_margins, refusal_counts):
-        last = last.join(joined_table, on=pair, how="left", maintain_order="left")
-    last = last.with_columns(pl.col("n_now", "refused").fill_null(0).cast(pl.Int64), said=better.otherwise(pl.lit("=")))
+        final_looks = final_looks.join(joined_table, on=pair, how="left", maintain_order="left")
+    final_looks = final_looks.with_columns(
+        pl.col("n_now", "refused").fill_null(0).cast(pl.Int64), said=better.otherwise(pl.lit("="))
+    )
     margin, n_asked = pl.col("wins") - pl.col("losses"), pl.col("n") + pl.col("refused")
-    return last.with_columns(least=(margin - pl.col("refused")) / n_asked, most=(margin + pl.col("refused")) / n_asked)
+    return final_looks.with_columns(
+        least=(margin - pl.col("refused")) / n_asked, most=(margin + pl.col("refused")) / n_asked
+    )
 
 
 def looks_sentences(looks: pl.DataFrame) -> list[str]:
     """Sentences on interim analyses: inflated margins, and decisions that the current answers do not support."""
-    decided = looks.filter(pl.col("said") != "=") if looks.height else looks
-    if decided.is_empty():
+    decided_looks = looks.filter(pl.col("said") != "=") if looks.height else looks
+    if decided_looks.is_empty():
         return []
-    contradicted = decided.filter((pl.col("margin_now").fill_null(0) * pl.col("decision")) <= 0)
+    contradicted = decided_looks.filter((pl.col("margin_now").fill_null(0) * pl.col("decision")) <= 0)
     opposite_sign = pl.when(pl.col("decision") > 0).then("least").otherwise("most")
-    uncertain = decided.filter((opposite_sign * pl.col("decision") <= 0) & (pl.col("refused") > 0))
+    uncertain = decided_looks.filter((opposite_sign * pl.col("decision") <= 0) & (pl.col("refused") > 0))
     sentences = [
         f"{beginning} {names([f'{a} and {b}' for a, b in rows.select('system_a', 'system_b').iter_rows()])}."
         for rows, beginning in (

@@ -36,8 +36,8 @@ def _ask(context: Context) -> Combine:
 def _figures(context: Context) -> Sequence[Figure]:
     result: Any = context.results["combine"]
     of_aspect = " ({aspect})" if any(context.aspects) else ""
-    favours = [_favoritism(result, of_aspect)] if result.favoritism.height else []
-    return [_comparison(result, of_aspect), *favours, _weights(result, of_aspect), _costs(result, of_aspect)]
+    favoritism_figures = [_favoritism(result, of_aspect)] if result.favoritism.height else []
+    return [_comparison(result, of_aspect), *favoritism_figures, _weights(result, of_aspect), _costs(result, of_aspect)]
 
 
 def _build(context: Context) -> Mapping[str, Any]:
@@ -180,7 +180,7 @@ def sentences(result: Combine) -> list[tuple[str, str]]:
     The scores of the other methods follow, without a test.
     """
     sentences = []
-    for target, way, single, others in _rivals(result):
+    for target, way, best_metric, other_methods in _rivals(result):
         gains = result.generalisation.filter(target=target, method=way["method"]).drop_nulls("gain")
         claim = "".join(f"; {_gain(row)}" for row in gains.iter_rows(named=True))
         sentences.append(
@@ -188,7 +188,7 @@ def sentences(result: Combine) -> list[tuple[str, str]]:
                 target,
                 f"{_opening(target)}{way['what']} reaches τ-b {with_ends(way, 'kendall')} with human ratings "
                 "on held-out items. The best single metric reaches "
-                f"{with_ends(single, 'kendall')}{claim}.{_others(others)}",
+                f"{with_ends(best_metric, 'kendall')}{claim}.{_others(other_methods)}",
             )
         )
     return sentences
@@ -217,16 +217,16 @@ def errors(result: Combine) -> list[tuple[str, str]]:
     The two values of |Favi-Score| are not compared, because fewer errors make |Favi-Score| larger by chance.
     """
     texts = []
-    for target, way, single, _ in _rivals(result):
+    for target, way, best_metric, _ in _rivals(result):
         compared_columns = ("sample_accuracy", "mean_abs_favi")
-        if any(row[name] is None for row in (way, single) for name in compared_columns):
+        if any(row[name] is None for row in (way, best_metric) for name in compared_columns):
             continue
-        favi_texts = [with_ends(row, "mean_abs_favi") for row in (way, single)]
+        favi_texts = [with_ends(row, "mean_abs_favi") for row in (way, best_metric)]
         texts.append(
             (
                 target,
                 f"{_opening(target)}{way['what']} decides {percent(way['sample_accuracy'])} of comparisons as "
-                f"the annotators do, and the best single metric decides {percent(single['sample_accuracy'])}. "
+                f"the annotators do, and the best single metric decides {percent(best_metric['sample_accuracy'])}. "
                 f"The mean |Favi-Score| of errors is {favi_texts[0]} for the combination and {favi_texts[1]} for the "
                 "single metric. Do not compare these two values: few errors make |Favi-Score| larger by "
                 "chance.",

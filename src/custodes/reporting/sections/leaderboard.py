@@ -40,10 +40,10 @@ def _human_rows(context: Context) -> pl.DataFrame:
     """
     rows = context.table("leaderboard.systems")
     result: Any = context.results["leaderboard"]
-    best = best_corrected(result).select("aspect", rater=CORRECTED + pl.col("metric"))
-    corrected = rows.join(best, on=["aspect", "rater"], how="semi", maintain_order="left")
+    best_raters = best_corrected(result).select("aspect", rater=CORRECTED + pl.col("metric"))
+    corrected_rows = rows.join(best_raters, on=["aspect", "rater"], how="semi", maintain_order="left")
     people = rows.filter(rater=HUMAN).with_columns(rater=pl.lit(PEOPLE))
-    return _with_panel(pl.concat([people, corrected.with_columns(rater=pl.lit(CORRECTED_PEOPLE))]))
+    return _with_panel(pl.concat([people, corrected_rows.with_columns(rater=pl.lit(CORRECTED_PEOPLE))]))
 
 
 def _with_panel(rows: pl.DataFrame) -> pl.DataFrame:
@@ -53,17 +53,17 @@ def _with_panel(rows: pl.DataFrame) -> pl.DataFrame:
 
 def _in_panels(rows: pl.DataFrame, figure: Figure) -> list[Figure]:
     """The figure, once for each connected component of the systems, or once if all systems are connected."""
-    parts = panels(rows)
-    if len(parts) < 2:
+    component_numbers = panels(rows)
+    if len(component_numbers) < 2:
         return [figure]
     return [
         replace(
             figure,
-            id=f"{figure.id}-{part}" if place else figure.id,
-            title=f"{figure.title}: connected component {part} of the systems",
-            where={**figure.where, "panel": str(part)},
+            id=f"{figure.id}-{component_number}" if panel_index else figure.id,
+            title=f"{figure.title}: connected component {component_number} of the systems",
+            where={**figure.where, "panel": str(component_number)},
         )
-        for place, part in enumerate(parts)
+        for panel_index, component_number in enumerate(component_numbers)
     ]
 
 

@@ -84,14 +84,14 @@ def _compare(
     if any(text.tokens.empty for text in references):
         return values, dict.fromkeys(range(len(outputs)), NO_REFERENCE)
     values[:] = 0.0  # empty outputs score 0, as in bert-score
-    weighted = {row: _weighted(text, weigh) for row, text in enumerate(outputs) if not text.tokens.empty}
+    weighted_texts = {row: _weighted(text, weigh) for row, text in enumerate(outputs) if not text.tokens.empty}
     weighted_references = [_weighted(text, weigh) for text in references]
-    if weighted:
-        pairs = [[precision_recall(text, other) for other in weighted_references] for text in weighted.values()]
+    if weighted_texts:
+        pairs = [[precision_recall(text, other) for other in weighted_references] for text in weighted_texts.values()]
         precision, recall = np.moveaxis(np.clip(pairs, -1, 1), -1, 0)
-        values[[*weighted]] = _measured(precision, recall, measure)
+        values[[*weighted_texts]] = _measured(precision, recall, measure)
     undefined_rows = np.flatnonzero(np.isnan(values).any(axis=1)).tolist()
-    return values, {row: _reason(weighted[row], weighted_references) for row in undefined_rows}
+    return values, {row: _reason(weighted_texts[row], weighted_references) for row in undefined_rows}
 
 
 def precision_recall(output: Weighted, reference: Weighted) -> tuple[float, float]:

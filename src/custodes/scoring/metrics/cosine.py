@@ -23,29 +23,29 @@ def load(
 ) -> Scorer:
     """Return cosine similarities by the encoder `model`, which is shared with other metrics that use this model."""
     one_of("pooling", pooling, POOLINGS)
-    held = [opened(place, model=model, layer=layer, backend=backend, revision=revision, half=half)]
+    encoders = [opened(place, model=model, layer=layer, backend=backend, revision=revision, half=half)]
     pool = _mean if pooling == "mean" else _first
 
     def compare(outputs: Sequence[Encoded], others: Sequence[Encoded]) -> tuple[Floats, dict[int, str]]:
-        pooled = [None if text.tokens.empty else pool(text) for text in others]
+        other_vectors = [None if text.tokens.empty else pool(text) for text in others]
         vectors = [pool(text) for text in outputs]
         values = np.array(
-            [[np.nan if other is None else float(vector @ other) for other in pooled] for vector in vectors]
+            [[np.nan if other is None else float(vector @ other) for other in other_vectors] for vector in vectors]
         )
-        lost = np.flatnonzero(np.isnan(values).any(axis=1)).tolist()
-        values[lost] = np.nan
+        undefined_rows = np.flatnonzero(np.isnan(values).any(axis=1)).tolist()
+        values[undefined_rows] = np.nan
         reason = NOTHING[of] if any(text.tokens.empty for text in others) else NO_VECTOR
-        return np.clip(values, -1, 1), dict.fromkeys(lost, reason)
+        return np.clip(values, -1, 1), dict.fromkeys(undefined_rows, reason)
 
     def score(texts: MetricInputs) -> Scored:
         others = texts.references if of == "references" else [[source] for source in texts.sources]
-        return compare_items(held[0], texts, others, compare)
+        return compare_items(encoders[0], texts, others, compare)
 
     return Scorer(
-        signature=f"cosine+of:{of}+pooling:{pooling}+{held[0].signature}",
+        signature=f"cosine+of:{of}+pooling:{pooling}+{encoders[0].signature}",
         traits=TRAITS[of],
         score=score,
-        close=held.clear,
+        close=encoders.clear,
     )
 
 

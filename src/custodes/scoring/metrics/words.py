@@ -71,12 +71,12 @@ def jensen_shannon(one: Counter[Gram], other: Counter[Gram]) -> float:
     if not ours or not theirs:
         return float("nan")
     few, many = (one, other) if len(one) <= len(other) else (other, one)
-    shared = 0.0  # 1 - divergence; words that occur in only one text contribute nothing to it
+    overlap = 0.0  # 1 - divergence; words that occur in only one text contribute nothing to it
     for gram in few.keys() & many.keys():
         p, q = one[gram] / ours, other[gram] / theirs
         middle = (p + q) / 2
-        shared += middle - (p * log2(p / middle) + q * log2(q / middle)) / 2
-    return min(1.0, max(0.0, 1.0 - shared))
+        overlap += middle - (p * log2(p / middle) + q * log2(q / middle)) / 2
+    return min(1.0, max(0.0, 1.0 - overlap))
 
 
 def normalised(text: str, *, articles: bool) -> list[str]:
@@ -87,8 +87,8 @@ def normalised(text: str, *, articles: bool) -> list[str]:
     >>> normalised("The U.S. of A", articles=False)
     ['us', 'of']
     """
-    plain = text.lower().translate(PUNCTUATION)
-    return (plain if articles else ARTICLES.sub(" ", plain)).split()
+    plain_text = text.lower().translate(PUNCTUATION)
+    return (plain_text if articles else ARTICLES.sub(" ", plain_text)).split()
 
 
 def exact_match(answer: Sequence[str], right: Sequence[str]) -> float:
@@ -103,8 +103,8 @@ def token_f1(answer: Sequence[str], right: Sequence[str]) -> float:
     """
     if not answer or not right:
         return float(answer == right)
-    common = sum((Counter(answer) & Counter(right)).values())
-    return 2 * common / (len(answer) + len(right))
+    n_common = sum((Counter(answer) & Counter(right)).values())
+    return 2 * n_common / (len(answer) + len(right))
 
 
 def _load_answer(

@@ -90,8 +90,10 @@ def _margin_quantile(tables: Floats, probability: float) -> Floats:
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             newton_step = point - excess / density
         # a Newton step if it stays inside the bracket, otherwise bisection
-        is_inside = (newton_step > low[unsettled_tables]) & (newton_step < high[unsettled_tables])
-        x[unsettled_tables] = np.where(is_inside, newton_step, (low[unsettled_tables] + high[unsettled_tables]) / 2)
+        is_inside_bracket = (newton_step > low[unsettled_tables]) & (newton_step < high[unsettled_tables])
+        x[unsettled_tables] = np.where(
+            is_inside_bracket, newton_step, (low[unsettled_tables] + high[unsettled_tables]) / 2
+        )
         unsettled_tables = unsettled_tables[np.abs(x[unsettled_tables] - point) > _TOLERANCE * spread[unsettled_tables]]
         if not len(unsettled_tables):
             break
@@ -118,7 +120,9 @@ def _margin_distribution(tables: Floats, x: Floats) -> tuple[Floats, Floats]:
     node, weight = legendre(_NODES)
     half_width = ((stop - start) / 2)[:, np.newaxis]
     u = start[:, np.newaxis] + half_width * (node + 1)
-    wins, losses, first, second, distance = (part[:, np.newaxis] for part in (wins, losses, first, second, distance))
+    wins, losses, first, second, distance = (
+        values[:, np.newaxis] for values in (wins, losses, first, second, distance)
+    )
     mass = half_width * weight * np.exp(xlogy(first - 1, u) + xlog1py(second - 1, -u) - betaln(first, second))
     b = np.maximum((1 - distance / u) / 2, 0.0)
     tail = (mass * betainc(wins + 1, losses + 1, b)).sum(axis=1)

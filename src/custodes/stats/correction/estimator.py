@@ -67,7 +67,9 @@ class Counts(NamedTuple):
         Equal tables thus get equal results, and a table with swapped systems gets exactly the mirrored result.
         """
         flat_tables = (self.paired.reshape(-1, 9), *self.flat[1:])
-        tables, mirrors = (np.concatenate([part[:, ::step] for part in flat_tables], axis=1) for step in (1, -1))
+        tables, mirrors = (
+            np.concatenate([flat_table[:, ::step] for flat_table in flat_tables], axis=1) for step in (1, -1)
+        )
         first_difference = (tables != mirrors).argmax(axis=1)[:, np.newaxis]
         is_swapped = (
             np.take_along_axis(tables, first_difference, axis=1) < np.take_along_axis(mirrors, first_difference, axis=1)
@@ -152,7 +154,9 @@ class Estimate:
 
     def at(self, where: NDArray[np.integer[Any] | np.bool_]) -> Estimate:
         """Return the estimates of the tables selected by positions (...) or by a mask."""
-        return Estimate(**{part.name: getattr(self, part.name)[where] for part in fields(Estimate)})
+        return Estimate(
+            **{array_field.name: getattr(self, array_field.name)[where] for array_field in fields(Estimate)}
+        )
 
     def mirrored(self, which: NDArray[np.bool_]) -> Estimate:
         """Return the estimates with the two systems swapped in the tables for which `which` (...) is true."""
@@ -184,7 +188,7 @@ class Estimate:
         """Return one estimate (k,), given the estimates of its parts and the positions of the tables of each part."""
         order = np.argsort(np.concatenate([table_indices for table_indices, _ in parts]))
         arrays_of_field = {
-            part_field.name: [getattr(part, part_field.name) for _, part in parts] for part_field in fields(cls)
+            part_field.name: [getattr(estimate, part_field.name) for _, estimate in parts] for part_field in fields(cls)
         }
         return cls(**{name: np.concatenate(column)[order] for name, column in arrays_of_field.items()})
 

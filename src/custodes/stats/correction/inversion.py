@@ -42,12 +42,12 @@ def inverted(counts: Counts, *, confidence: float, rng: np.random.Generator, **_
     distinct = counts.distinct()
     tables = distinct.rows
     margin, low, high, theta = np.empty((4, len(tables)))
-    for part in chunks(len(tables), _DRAWS):
-        margin[part] = _solved(_as_they_are(tables[part]), tables[part])[:, 0]
+    for chunk in chunks(len(tables), _DRAWS):
+        margin[chunk] = _solved(_as_they_are(tables[chunk]), tables[chunk])[:, 0]
         # a draw with a singular matrix does not determine the margin and is set to 0
-        drawn = np.nan_to_num(_solved(_bootstrapped(tables[part], rng), tables[part]).astype(np.float32))
-        low[part], high[part] = np.quantile(drawn, ((1 - confidence) / 2, (1 + confidence) / 2), axis=1)
-        theta[part] = (drawn > 0).mean(axis=1) + (drawn == 0).mean(axis=1) / 2
+        margin_draws = np.nan_to_num(_solved(_bootstrapped(tables[chunk], rng), tables[chunk]).astype(np.float32))
+        low[chunk], high[chunk] = np.quantile(margin_draws, ((1 - confidence) / 2, (1 + confidence) / 2), axis=1)
+        theta[chunk] = (margin_draws > 0).mean(axis=1) + (margin_draws == 0).mean(axis=1) / 2
 
     unknown = tables[:, :9].sum(axis=1) + tables[:, 12:].sum(axis=1) == 0
     low[unknown], high[unknown], theta[unknown] = -1.0, 1.0, 0.5
@@ -82,7 +82,9 @@ def _solved(cells: NDArray[Any], tables: NDArray[Any]) -> NDArray[Any]:
 
     If a draw does not determine the margin, the result is NaN.
     """
-    n, many, alone = (tables[:, part].sum(axis=1)[:, np.newaxis] for part in (slice(9), slice(9, 12), slice(12, 15)))
+    n, many, alone = (
+        tables[:, cell_range].sum(axis=1)[:, np.newaxis] for cell_range in (slice(9), slice(9, 12), slice(12, 15))
+    )
     many = np.where(n > 0, many, 0)  # without paired items the channel is unknown
     answers, human_only = cells[9:12], cells[12:]
     human = [cells[k] + cells[k + 1] + cells[k + 2] for k in (0, 3, 6)]

@@ -113,7 +113,7 @@ def mixture_posterior(
                     continue
                 held.append((p[:, k], log_weights[k]))
                 if enough[k]:
-                    shares, logs = (np.concatenate(part, axis=-1) for part in zip(*held, strict=True))
+                    shares, logs = (np.concatenate(arrays, axis=-1) for arrays in zip(*held, strict=True))
                     bounds[:, place] = _bounds(shares, logs, confidence)
                     del waiting[place]
         if draws & (draws - 1):
@@ -253,7 +253,7 @@ class _Sums:
         margin *= margin
         of_p = (weights * share for share in p)
         terms = (weights, squares, weights * better, squares * better, *of_p, weights * margin)
-        return cls(top, np.stack([part.sum(axis=1, dtype=np.float64) for part in terms]))
+        return cls(top, np.stack([term.sum(axis=1, dtype=np.float64) for term in terms]))
 
     def add(self, places: Ints, more: _Sums) -> None:
         """Add the sums of further draws to the tables at some positions."""

@@ -74,13 +74,13 @@ def pooled_margins(items: PairItems, *, flips: int, rng: np.random.Generator) ->
     lead, flat = signs.shape[:-2], signs.reshape(-1, *signs.shape[-2:])
     contrasts = np.eye(int(systems.max(initial=-1)) + 1)
     design = contrasts[systems[:, 0]] - contrasts[systems[:, 1]]
-    turned = sign_flips(n_units, flips, rng).astype(np.float64)
+    flip_signs = sign_flips(n_units, flips, rng).astype(np.float64)
     blocks = [
-        _fit(flat[some], design=design, units=items.units, n_units=n_units, turned=turned)
-        for some in chunks(len(flat), len(systems) * max(n_units, flips))
+        _fit(flat[chunk], design=design, units=items.units, n_units=n_units, flip_signs=flip_signs)
+        for chunk in chunks(len(flat), len(systems) * max(n_units, flips))
     ]
-    parts = (np.concatenate(part) for part in zip(*blocks, strict=True))
-    return Margins(*(part.reshape((*lead, *part.shape[1:])) for part in parts))
+    margin_arrays = (np.concatenate(block_arrays) for block_arrays in zip(*blocks, strict=True))
+    return Margins(*(array.reshape((*lead, *array.shape[1:])) for array in margin_arrays))
 
 
 def pooled(items: PairItems, *, confidence: float, rng: np.random.Generator, **_: object) -> Pooled:
@@ -121,12 +121,12 @@ def _remarks(estimate: Pooled, where: str) -> Iterator[Remark]:
 
 
 def _fit(
-    signs: NDArray[np.int8], *, design: Floats, units: NDArray[np.integer[Any]], n_units: int, turned: Floats
+    signs: NDArray[np.int8], *, design: Floats, units: NDArray[np.integer[Any]], n_units: int, flip_signs: Floats
 ) -> tuple[NDArray[Any], ...]:
     """Return the fields of `Margins` for signs (replications, pairs, items)."""
-    rated = signs != ABSENT
-    number = unit_sums(rated, units=units, n_units=n_units)  # (replications, pairs, units)
-    total = unit_sums(np.where(rated, signs, 0), units=units, n_units=n_units)
+    is_rated = signs != ABSENT
+    number = unit_sums(is_rated, units=units, n_units=n_units)  # (replications, pairs, units)
+    total = unit_sums(np.where(is_rated, signs, 0), units=units, n_units=n_units)
     n = number.sum(axis=2)
     clusters = (number > 0).any(axis=1).sum(axis=1)
 
@@ -136,7 +136,7 @@ def _fit(
     margin = level @ design.T
     # A margin is determined if its contrast lies in the row space of the design.
     spanned = np.einsum("pa,rab,rbc->rpc", design, inverse, laplacian, optimize=True)
-    joined = (np.abs(spanned - design) < 1e-6).all(axis=2)
+    is_connected = (np.abs(spanned - design) < 1e-6).all(axis=2)
 
     residual = total - number * margin[..., np.newaxis]
     scores = np.einsum("rpg,pa->rga", residual, design, optimize=True)
@@ -150,13 +150,13 @@ def _fit(
     gap = np.where(n > 0, 1 / np.sqrt(np.maximum(n, 1)), 0.0)[..., np.newaxis] * residual
     gap -= np.sqrt(n)[..., np.newaxis] * influence
     largest = np.abs(gap.sum(axis=2)).max(axis=1, initial=0.0)
-    null = np.abs(np.einsum("bg,rpg->rbp", turned, gap, optimize=True)).max(axis=2, initial=0.0)
-    beyond = (null >= largest[:, np.newaxis] - _NOISE).sum(axis=1)
-    testable = (np.abs(gap) > _NOISE).any(axis=(1, 2)) & (len(turned) > 0)
-    p_value = np.where(testable, (beyond + 1) / (len(turned) + 1), np.nan)
+    null = np.abs(np.einsum("bg,rpg->rbp", flip_signs, gap, optimize=True)).max(axis=2, initial=0.0)
+    n_at_least = (null >= largest[:, np.newaxis] - _NOISE).sum(axis=1)
+    testable = (np.abs(gap) > _NOISE).any(axis=(1, 2)) & (len(flip_signs) > 0)
+    p_value = np.where(testable, (n_at_least + 1) / (len(flip_signs) + 1), np.nan)
     return (
-        np.where(joined, margin, np.nan),
-        np.where(joined, error, np.nan),
+        np.where(is_connected, margin, np.nan),
+        np.where(is_connected, error, np.nan),
         np.where(clusters > 1, clusters - 1.0, np.nan),
         clusters,
         p_value,

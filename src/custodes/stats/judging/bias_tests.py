@@ -94,10 +94,10 @@ def uneven_p(failed: Bools, features: Floats, *, units: Ints, draws: int, rng: n
     moved = (failed - number / n) * standard
     sums = unit_sums(moved, units=units, n_units=int(units.max()) + 1)
     effect = max(1.0, float(ratio(np.array((sums**2).sum()), np.array((moved**2).sum()))))
-    beyond = drawn = 0
-    while drawn < draws and beyond < ENOUGH:
-        size = min(draws - drawn, max(1, CHUNK // counts.size))
+    n_beyond = n_drawn = 0
+    while n_drawn < draws and n_beyond < ENOUGH:
+        size = min(draws - n_drawn, max(1, CHUNK // counts.size))
         null = rng.multivariate_hypergeometric(counts, number, size=size, method="marginals") @ kinds.T
-        beyond += int((np.abs(null).max(axis=1) / error >= largest / np.sqrt(effect) - 1e-9).sum())
-        drawn += size
-    return (1 + beyond) / (drawn + 1)
+        n_beyond += int((np.abs(null).max(axis=1) / error >= largest / np.sqrt(effect) - 1e-9).sum())
+        n_drawn += size
+    return (1 + n_beyond) / (n_drawn + 1)

@@ -168,12 +168,12 @@ def expected_error(sure: Floats, right: Floats, bins: Ints, *, units: Ints) -> t
     Source: Naeini, Cooper and Hauskrecht 2015; Guo et al. 2017, "On calibration of modern neural networks".
     Expectation: mean absolute value of a normal error, ours.
     """
-    number, lost = np.bincount(bins), sure - right
-    gap = ratio(np.bincount(bins, weights=lost), number)
+    number, surplus = np.bincount(bins), sure - right
+    gap = ratio(np.bincount(bins, weights=surplus), number)
     binomial_variance = np.bincount(bins, weights=sure * (1 - sure))
     cells = np.unique(np.stack([bins, units]), axis=1, return_inverse=True)
-    sums = np.bincount(cells[1].ravel(), weights=lost - gap[bins])
-    shared = np.bincount(cells[0][0], weights=sums**2, minlength=len(number))
-    by_chance = np.sqrt(np.maximum(binomial_variance, shared)) / number * np.sqrt(2 / np.pi)
+    sums = np.bincount(cells[1].ravel(), weights=surplus - gap[bins])
+    cluster_variance = np.bincount(cells[0][0], weights=sums**2, minlength=len(number))
+    by_chance = np.sqrt(np.maximum(binomial_variance, cluster_variance)) / number * np.sqrt(2 / np.pi)
     share = number / number.sum()
     return float(share @ np.abs(gap)), float(share @ by_chance)

@@ -37,15 +37,15 @@ def error_correlation(errors: Floats, *, units: Ints, weights: Floats) -> Floats
     n = weights.shape[1]
     sums = weighted_sums(weights, unit_sums(np.concatenate([errors, errors**2]), units=units, n_units=n))
     number = weighted_sums(weights, unit_sums(np.ones((1, errors.shape[1])), units=units, n_units=n))
-    mean, square = (part / number for part in np.split(sums, 2, axis=1))
+    mean, square = (weighted_sum / number for weighted_sum in np.split(sums, 2, axis=1))
     spread = np.sqrt(np.maximum(square - mean**2, 0.0))
     total = np.zeros((2, len(weights)))
     for i, one in enumerate(errors[:-1]):
-        for some in chunks(len(errors) - i - 1, max(len(one), len(weights))):
-            others = slice(i + 1 + some.start, i + 1 + some.stop)
-            both = weighted_sums(weights, unit_sums(one * errors[others], units=units, n_units=n))
-            scale = spread[:, [i]] * spread[:, others]
-            covariance = both / number - mean[:, [i]] * mean[:, others]
+        for chunk in chunks(len(errors) - i - 1, max(len(one), len(weights))):
+            other_judges = slice(i + 1 + chunk.start, i + 1 + chunk.stop)
+            product_sums = weighted_sums(weights, unit_sums(one * errors[other_judges], units=units, n_units=n))
+            scale = spread[:, [i]] * spread[:, other_judges]
+            covariance = product_sums / number - mean[:, [i]] * mean[:, other_judges]
             defined = scale > 1e-12  # a judge without errors has no correlation
             total += np.where(defined, ratio(covariance, scale), 0.0).sum(axis=1), defined.sum(axis=1)
     return ratio(*total)
@@ -112,11 +112,11 @@ def chosen_elsewhere(verdicts: Signs, people: Signs, *, fold: Ints) -> tuple[Flo
     verdicts (judges, n), people (n,), fold (n,). The subset and the judge for a fold are selected on all other folds.
     So the difference between subset and judge has no selection bias.
     """
-    subset, single = np.full((2, people.size), np.nan)
+    subset_is_right, judge_is_right = np.full((2, people.size), np.nan)
     for k in np.unique(fold):
         out = fold == k
         train = verdicts[:, ~out], people[~out]
         best = int(correct(*train).mean(axis=1).round(12).argmax())
-        subset[out] = correct(majority(verdicts[list(best_subset(*train))][:, out]), people[out])
-        single[out] = correct(verdicts[best, out], people[out])
-    return subset, single
+        subset_is_right[out] = correct(majority(verdicts[list(best_subset(*train))][:, out]), people[out])
+        judge_is_right[out] = correct(verdicts[best, out], people[out])
+    return subset_is_right, judge_is_right

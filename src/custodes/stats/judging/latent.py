@@ -81,10 +81,10 @@ def behind_verdicts(product: NDArray[Any], first: Floats, second: Floats, *, wei
     """
     spare = 1 - GRID**2
     height = np.zeros(len(GRID))
-    for part in chunks(len(weight), len(GRID)):
-        for a in first[part].T[..., None]:
-            for b in second[part].T[..., None]:
-                height += weight[part] @ np.exp(-(a**2 + b**2 - 2 * GRID * a * b) / (2 * spare))
+    for chunk in chunks(len(weight), len(GRID)):
+        for a in first[chunk].T[..., None]:
+            for b in second[chunk].T[..., None]:
+                height += weight[chunk] @ np.exp(-(a**2 + b**2 - 2 * GRID * a * b) / (2 * spare))
     # An integral over the angle, for which the density stays bounded.
     height /= 2 * np.pi * np.maximum(weight.sum(), 1e-12)
     steps = np.diff(np.arcsin(GRID))

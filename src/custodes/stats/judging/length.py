@@ -95,31 +95,41 @@ def length_bias(
 
     Source: ours. Vanishing tetrads: Spearman 1904; bounds with one annotator: Klepper and Leamer 1984.
     """
-    rated = people != ABSENT
-    used = in_telling_strata((judge != ABSENT) & np.isfinite(length), judge, people, strata)
-    names, units = np.unique(units[used], return_inverse=True)
-    _, strata = np.unique(strata[used], return_inverse=True)
-    used_ratings = rated[:, used]
-    people = people[:, used][used_ratings.any(axis=1)]
+    is_rated = people != ABSENT
+    is_used = in_telling_strata((judge != ABSENT) & np.isfinite(length), judge, people, strata)
+    names, units = np.unique(units[is_used], return_inverse=True)
+    _, strata = np.unique(strata[is_used], return_inverse=True)
+    used_ratings = is_rated[:, is_used]
+    people = people[:, is_used][used_ratings.any(axis=1)]
     if len(names) < 2 or not len(people):
         return LengthBias.unknown()
-    left, _ = without_block(len(names), most=BLOCKS)
-    moments = _Moments.of(judge[used], people, length[used], strata=strata, units=units, weights=with_point(left))
-    quantile = student_quantile(confidence, len(left))
-    judges, mine = float(moments.judge[0]), float(moments.people[0])
+    jackknife_weights, _ = without_block(len(names), most=BLOCKS)
+    moments = _Moments.of(
+        judge[is_used], people, length[is_used], strata=strata, units=units, weights=with_point(jackknife_weights)
+    )
+    quantile = student_quantile(confidence, len(jackknife_weights))
+    judge_correlation, people_correlation = float(moments.judge[0]), float(moments.people[0])
     if len(people) < 2:
         return _bounded(moments, quantile)
-    shared = ratio((moments.shared * moments.weight).sum(axis=1), moments.weight.sum(axis=1))
-    both = ratio((moments.crossed * moments.weight).sum(axis=1), moments.weight.sum(axis=1))
-    agree = float(shared[0] - ratio((moments.bent * moments.weight).sum(axis=1), moments.weight.sum(axis=1))[0])
-    difference = moments.judge * shared - both
+    annotator_agreement = ratio((moments.shared * moments.weight).sum(axis=1), moments.weight.sum(axis=1))
+    correlation_product = ratio((moments.crossed * moments.weight).sum(axis=1), moments.weight.sum(axis=1))
+    agree = float(
+        annotator_agreement[0] - ratio((moments.bent * moments.weight).sum(axis=1), moments.weight.sum(axis=1))[0]
+    )
+    difference = moments.judge * annotator_agreement - correlation_product
     error = _jackknife(difference)
     if not (agree > LEAST_AGREEMENT and error > 0):
-        return LengthBias(judges, mine, np.nan, np.nan, np.nan, np.nan, identified=False)
+        return LengthBias(judge_correlation, people_correlation, np.nan, np.nan, np.nan, np.nan, identified=False)
     middle, error = float(difference[0]) / agree, float(np.hypot(error / agree, MODEL_ERROR))
     reach = quantile * error
     return LengthBias(
-        judges, mine, middle, middle - reach, middle + reach, _p_value(middle / error, len(left)), identified=True
+        judge_correlation,
+        people_correlation,
+        middle,
+        middle - reach,
+        middle + reach,
+        _p_value(middle / error, len(jackknife_weights)),
+        identified=True,
     )
 
 
@@ -134,15 +144,17 @@ def in_telling_strata(used: Bools, judge: Signs, people: Signs, strata: Ints) ->
     10
     """
     used = used & (people != ABSENT).any(axis=0)
-    _, place = np.unique(strata, return_inverse=True)
+    _, stratum_index = np.unique(strata, return_inverse=True)
 
     def number(present: Bools) -> Ints:
-        return np.bincount(place, np.atleast_2d(present & used).sum(axis=0))
+        return np.bincount(stratum_index, np.atleast_2d(present & used).sum(axis=0))
 
-    full = number(used) >= LEAST_OF_STRATUM
+    is_informative = number(used) >= LEAST_OF_STRATUM
     for verdicts in (judge, people):
-        full &= np.minimum(number(verdicts == 1), number(verdicts == -1)) >= LEAST_WON * number(verdicts != ABSENT)
-    return np.asarray(used & full[place])
+        is_informative &= np.minimum(number(verdicts == 1), number(verdicts == -1)) >= LEAST_WON * number(
+            verdicts != ABSENT
+        )
+    return np.asarray(used & is_informative[stratum_index])
 
 
 def _bounded(moments: _Moments, quantile: float) -> LengthBias:

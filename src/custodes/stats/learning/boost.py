@@ -77,10 +77,10 @@ class Trees(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             Predictions (rows,). The prediction of a row is bit-identical whatever further rows are predicted with it.
         """
         with np.errstate(over="ignore"):  # overflow in single precision exceeds every threshold
-            single = np.asfortranarray(x, dtype=np.float32)
+            columns_as_float = np.asfortranarray(x, dtype=np.float32)
         total = np.full(len(x), self.base, dtype=np.float32)
         for tree in self.trees:
-            total += _leaves(tree, single)
+            total += _leaves(tree, columns_as_float)
         return total.astype(np.float64)
 
     def renumbered(self, place: Mapping[int, int]) -> Trees:

@@ -73,12 +73,12 @@ def heldout(
 
     Source: Colombo et al. 2023, Section 4 (Kendall's tau on the held-out part).
     """
-    total, defined = np.zeros((2, len(weights), len(predictions)))
+    total, n_defined = np.zeros((2, len(weights), len(predictions)))
     for f in np.unique(fold[fold >= 0]):
         items = np.flatnonzero((fold == f).any(axis=1))
         people = np.where(fold[items] == f, target[items], np.nan)
-        present, unit = np.unique(units[items], return_inverse=True)  # clusters of other folds are not needed
-        values = statistic(people, predictions[:, items], units=unit, weights=weights[:, present])
+        present_units, unit = np.unique(units[items], return_inverse=True)  # clusters of other folds are not needed
+        values = statistic(people, predictions[:, items], units=unit, weights=weights[:, present_units])
         total += np.nan_to_num(values, nan=0.0)
-        defined += ~np.isnan(values)
-    return np.where(defined > 0, total / np.maximum(defined, 1), np.nan)
+        n_defined += ~np.isnan(values)
+    return np.where(n_defined > 0, total / np.maximum(n_defined, 1), np.nan)

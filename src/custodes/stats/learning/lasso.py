@@ -76,11 +76,11 @@ def _least(gram: Floats, along: Floats, alpha: float, sign: Floats, weights: Flo
     for _ in range(_STEPS):
         used, best = np.flatnonzero(sign), np.zeros(len(along))
         best[used] = np.linalg.solve(gram[np.ix_(used, used)], along[used] - alpha * sign[used])
-        turned = np.flatnonzero(best * sign < 0)
-        if len(turned):
-            part = weights[turned] / (weights[turned] - best[turned])
-            leaving = turned[part.argmin()]
-            weights = weights + part.min() * (best - weights)
+        sign_changes = np.flatnonzero(best * sign < 0)
+        if len(sign_changes):
+            step_share = weights[sign_changes] / (weights[sign_changes] - best[sign_changes])
+            leaving = sign_changes[step_share.argmin()]
+            weights = weights + step_share.min() * (best - weights)
             weights[leaving] = sign[leaving] = 0.0
             continue
         weights = best

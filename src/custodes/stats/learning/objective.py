@@ -54,13 +54,13 @@ def objective(kind: Objective, target: Floats, *, items: Ints) -> Callable[[Floa
     def agreement(predictions: Floats) -> Floats:
         values = np.full(len(predictions), np.nan)
         finite = np.flatnonzero(np.isfinite(predictions).all(axis=1))
-        for part in chunks(len(finite), 4 * max(len(target), len(better))):  # of a size that fits the cache
-            some = predictions[finite[part]]
+        for chunk in chunks(len(finite), 4 * max(len(target), len(better))):  # of a size that fits the cache
+            finite_predictions = predictions[finite[chunk]]
             if kind == "accuracy":
-                right = np.count_nonzero(some[:, better] > some[:, worse], axis=1)
-                values[finite[part]] = ratio(right, np.array(len(better)))
+                right = np.count_nonzero(finite_predictions[:, better] > finite_predictions[:, worse], axis=1)
+                values[finite[chunk]] = ratio(right, np.array(len(better)))
             else:
-                values[finite[part]] = ROWS[kind](some, target)
+                values[finite[chunk]] = ROWS[kind](finite_predictions, target)
         return values
 
     return agreement
@@ -89,14 +89,14 @@ def ordered_pairs(target: Floats, items: Ints, *, tie: float = 0.0) -> tuple[NDA
     [[1, 2], [0, 0]]
     """
     order = np.argsort(items, kind="stable")
-    ordered = items[order]
+    sorted_items = items[order]
     longest = int(np.unique(items, return_counts=True)[1].max(initial=0))
-    places = [(np.flatnonzero(ordered[k:] == ordered[: len(ordered) - k]), k) for k in range(1, longest)]
+    places = [(np.flatnonzero(sorted_items[k:] == sorted_items[: len(sorted_items) - k]), k) for k in range(1, longest)]
     first = np.concatenate([order[:0], *(order[place] for place, _ in places)])
     second = np.concatenate([order[:0], *(order[place + k] for place, k in places)])
     margin = target[first] - target[second]
-    decided = np.abs(margin) > tie
-    higher, lower = (np.where(margin > 0, *sides)[decided] for sides in ((first, second), (second, first)))
+    is_decided = np.abs(margin) > tie
+    higher, lower = (np.where(margin > 0, *sides)[is_decided] for sides in ((first, second), (second, first)))
     return higher, lower
 
 

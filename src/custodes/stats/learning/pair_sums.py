@@ -71,10 +71,10 @@ def pair_sums(
     if kind == "kendall" and _FEW * len(rows) < n:
         return _compared(values, rows, labels)
     sums = _signs if kind == "kendall" else _gaps
-    one, share = np.zeros(n, dtype=np.intp), np.bincount(rows, minlength=n).astype(np.float64)
-    whole = sums(values, one, None)
-    column = whole if len(rows) == n else sums(values, one, share)
-    return PairSums(whole[:, rows], column, np.stack([sums(values, label, None)[:, rows] for label in labels]))
+    one_label, row_weight = np.zeros(n, dtype=np.intp), np.bincount(rows, minlength=n).astype(np.float64)
+    sums_of_all = sums(values, one_label, None)
+    column = sums_of_all if len(rows) == n else sums(values, one_label, row_weight)
+    return PairSums(sums_of_all[:, rows], column, np.stack([sums(values, label, None)[:, rows] for label in labels]))
 
 
 def _compared(values: Floats, rows: NDArray[np.intp], labels: tuple[Ints, Ints]) -> PairSums:
@@ -82,15 +82,20 @@ def _compared(values: Floats, rows: NDArray[np.intp], labels: tuple[Ints, Ints])
     single precision."""
     n, width = values.shape[1], 2 * len(values) - 1
     sums = PairSums(np.zeros((width, len(rows))), np.zeros((width, n)), np.zeros((2, width, len(rows))))
-    for place in chunks(len(rows), 2 * n):
-        part = rows[place]
-        human, *others = (np.sign(scores[part, np.newaxis] - scores).astype(np.float32) for scores in values)
-        same = [(label[part, np.newaxis] == label).astype(np.float32) for label in labels]
-        products = [human * human, *(product for sign in others for product in (human * sign, sign * sign))]
+    for chunk in chunks(len(rows), 2 * n):
+        row_indices = rows[chunk]
+        human_signs, *metric_signs = (
+            np.sign(scores[row_indices, np.newaxis] - scores).astype(np.float32) for scores in values
+        )
+        label_matches = [(label[row_indices, np.newaxis] == label).astype(np.float32) for label in labels]
+        products = [
+            human_signs * human_signs,
+            *(product for sign in metric_signs for product in (human_signs * sign, sign * sign)),
+        ]
         for q, product in enumerate(products):
-            sums.row[q, place] = product.sum(axis=1, dtype=np.float64)
+            sums.row[q, chunk] = product.sum(axis=1, dtype=np.float64)
             sums.column[q] += product.sum(axis=0, dtype=np.float64)
-            sums.inside[:, q, place] = [np.einsum("rn,rn->r", product, equal) for equal in same]
+            sums.inside[:, q, chunk] = [np.einsum("rn,rn->r", product, is_match) for is_match in label_matches]
     return sums
 
 
@@ -101,10 +106,10 @@ def _signs(values: Floats, label: Ints, share: Floats | None) -> Floats:
     codes = np.stack([np.unique(row, return_inverse=True)[1].reshape(n) for row in values])
     codes += n * label  # two outputs with different labels are then always concordant
     size = np.bincount(label, share)
-    inside = size[label]
+    weight_of_label = size[label]
     result = np.empty((2 * len(values) - 1, n))
-    result[::2] = inside - tied_with(codes, weights=share)
-    result[1::2] = concordance(codes[1:], codes[:1], weights=share) - (size.sum() - inside)
+    result[::2] = weight_of_label - tied_with(codes, weights=share)
+    result[1::2] = concordance(codes[1:], codes[:1], weights=share) - (size.sum() - weight_of_label)
     return result
 
 
@@ -128,14 +133,14 @@ def _gaps(values: Floats, label: Ints, share: Floats | None) -> Floats:
 
 def _within_items(human: Floats, predicted: Floats, rows: NDArray[np.intp], item: Ints) -> PairSums:
     """Sums for 'accuracy', over pairs of outputs of one item. Such a pair lies in one unit and never in one system."""
-    n, some = len(human), np.bincount(rows, minlength=len(human)).astype(np.float64)
+    n, row_weight = len(human), np.bincount(rows, minlength=len(human)).astype(np.float64)
     better, worse = ordered_pairs(human, item)
     right = np.repeat(predicted[:, better] > predicted[:, worse], 2, axis=0)
     values = np.vstack([np.ones(len(better)), right])
-    whole, column = (
+    sums_of_all, column_sums = (
         unit_sums(values * weight[worse], units=better, n_units=n)
         + unit_sums(values * weight[better], units=worse, n_units=n)
-        for weight in (np.ones(n), some)
+        for weight in (np.ones(n), row_weight)
     )
-    row = whole[:, rows]
-    return PairSums(row, column, np.stack([row, np.zeros_like(row)]))
+    row = sums_of_all[:, rows]
+    return PairSums(row, column_sums, np.stack([row, np.zeros_like(row)]))

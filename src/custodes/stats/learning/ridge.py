@@ -195,11 +195,11 @@ def ridges(
     [1, 2]
     """
     columns = np.ascontiguousarray(x.T)
-    chosen = _selected(columns, y, subsets, groups, penalties)
-    whole, linears = _Part.of(columns, y), []
-    for subset, penalty in zip(subsets, chosen, strict=True):
-        by = Scaling(*(limit[subset] for limit in whole.scaling))
-        linears.append(Linear(by, whole.weights(subset, penalty)[:, 0], whole.mean))
+    chosen_penalties = _selected(columns, y, subsets, groups, penalties)
+    full_data, linears = _Part.of(columns, y), []
+    for subset, penalty in zip(subsets, chosen_penalties, strict=True):
+        by = Scaling(*(limit[subset] for limit in full_data.scaling))
+        linears.append(Linear(by, full_data.weights(subset, penalty)[:, 0], full_data.mean))
     return linears
 
 
@@ -237,11 +237,11 @@ def ridge_path(
     """
     columns = np.ascontiguousarray(x.T)
     (penalty,) = _selected(columns, y, [slice(None)], groups, penalties)
-    whole = _Part.of(columns, y)
-    gram, along = (products / len(y) for products in whole.products)
+    full_data = _Part.of(columns, y)
+    gram, along = (products / len(y) for products in full_data.products)
     ridged = gram + penalty * np.eye(len(gram))
     weights = [np.asarray(np.linalg.solve(ridged + strength * quadratic, along)) for strength in strengths]
-    return [Linear(whole.scaling, weight, whole.mean) for weight in weights]
+    return [Linear(full_data.scaling, weight, full_data.mean) for weight in weights]
 
 
 def predict(linear: Linear, x: Floats) -> Floats:
@@ -314,12 +314,12 @@ def _selected(
         penalties = np.array([PENALTY])
     if len(penalties) == 1:
         return [penalties] * len(subsets)
-    parts = []
+    fold_parts = []
     for train, held in splits(fold):
-        part = _Part.of(np.compress(train, columns, axis=1), y[train])
-        held_columns = standardised(np.compress(held, columns, axis=1).T, part.scaling).T
-        parts.append((part, held_columns, y[held] - part.mean))
-    return [_chosen(parts, subset, penalties) for subset in subsets]
+        training_part = _Part.of(np.compress(train, columns, axis=1), y[train])
+        held_columns = standardised(np.compress(held, columns, axis=1).T, training_part.scaling).T
+        fold_parts.append((training_part, held_columns, y[held] - training_part.mean))
+    return [_chosen(fold_parts, subset, penalties) for subset in subsets]
 
 
 def _chosen(parts: Sequence[tuple[_Part, Floats, Floats]], subset: slice, penalties: Floats) -> Floats:
@@ -330,7 +330,7 @@ def _chosen(parts: Sequence[tuple[_Part, Floats, Floats]], subset: slice, penalt
     target of these rows minus the mean of the training part (rows,).
     """
     error = np.zeros(len(penalties))
-    for part, held, y in parts:
-        residual = y - part.weights(subset, penalties).T @ held[subset]
+    for training_part, held_columns, y in parts:
+        residual = y - training_part.weights(subset, penalties).T @ held_columns[subset]
         error += np.einsum("ar,ar->a", residual, residual)
     return penalties[[int(np.argmin(error))]]

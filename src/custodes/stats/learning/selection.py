@@ -200,11 +200,11 @@ def stepwise_path(
     >>> stepwise_path(x, y, np.arange(6) // 3, included=np.arange(1, 3), steps=5, removing=True).order.tolist()
     [1]
     """
-    models, used = _models(x, y, fold, included), fold >= 0
+    models, is_used = _models(x, y, fold, included), fold >= 0
     costs = np.ones(x.shape[1]) if costs is None else costs
     candidates = np.isin(np.arange(x.shape[1]), included)
     if not removing:
-        candidates = ~candidates & np.isfinite(scaling(x[used]).scale)
+        candidates = ~candidates & np.isfinite(scaling(x[is_used]).scale)
     tolerance = _TIE * sum(float(((y[model.held] - model.mean) ** 2).sum()) for model in models)
     order: list[int] = []
     path: list[Floats] = []
@@ -215,13 +215,13 @@ def stepwise_path(
         path.append(predicted[0])
         if len(order) == steps or np.count_nonzero(candidates) <= removing:
             return StepwisePath(np.array(order, dtype=np.intp), np.array(path))
-        errors = ((predicted[:, used] - y[used]) ** 2).sum(axis=1)
+        errors = ((predicted[:, is_used] - y[is_used]) ** 2).sum(axis=1)
         change = np.where(candidates, errors[1:] - errors[0], np.inf)
         per_cost = np.where(change < 0, costs, 1.0)
-        best = int(np.argmax(change / per_cost <= (change / per_cost).min() + tolerance / per_cost))
-        models = [model.toggled(best) for model in models]
-        candidates[best] = False
-        order.append(best)
+        best_column = int(np.argmax(change / per_cost <= (change / per_cost).min() + tolerance / per_cost))
+        models = [model.toggled(best_column) for model in models]
+        candidates[best_column] = False
+        order.append(best_column)
 
 
 class NestedPath(NamedTuple):

@@ -37,12 +37,12 @@ def win_matrix(scores: Floats, *, item_weights: Floats | None = None) -> Floats:
     [[[nan, 0.75], [0.25, nan]]]
     """
     weights = np.ones(scores.shape[1]) if item_weights is None else item_weights
-    rated = np.isfinite(scores)
+    is_rated = np.isfinite(scores)
     wins = np.full((len(scores), scores.shape[2], scores.shape[2]), np.nan)
     for one in range(scores.shape[2]):
-        both = rated[:, :, [one]] & rated
-        signs = np.where(both, compared(scores[:, :, [one]], scores), 0)
-        number = np.einsum("i,rin->rn", weights, both)
+        is_rated_pair = is_rated[:, :, [one]] & is_rated
+        signs = np.where(is_rated_pair, compared(scores[:, :, [one]], scores), 0)
+        number = np.einsum("i,rin->rn", weights, is_rated_pair)
         wins[:, one] = ratio(number + np.einsum("i,rin->rn", weights, signs), 2 * number)
     diagonal = np.arange(scores.shape[2])
     wins[:, diagonal, diagonal] = np.nan

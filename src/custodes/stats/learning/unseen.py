@@ -129,15 +129,15 @@ def moves(
 
     Source: Daniels 1944 (the coefficient); Jaeckel 1972 (the infinitesimal jackknife).
     """
-    used, n_systems = np.isfinite(human), human.shape[1]
-    blocks, place = np.unique(block[used], return_inverse=True)
+    is_rated, n_systems = np.isfinite(human), human.shape[1]
+    blocks, place = np.unique(block[is_rated], return_inverse=True)
     width = 1 + 2 * len(predicted)  # sum of human squares, then for each prediction sums of products and of squares
     total = np.zeros((len(blocks), width))
     by_unit, by_system = np.zeros((len(blocks), n_units, width)), np.zeros((len(blocks), n_systems, width))
     by_output = np.zeros((human.size, width))
     present = [np.zeros(moves.shape[:2], dtype=bool) for moves in (by_unit, by_system)]
-    for w in np.unique(within[used]):
-        cells = np.flatnonzero((used & (within == w)).ravel())
+    for w in np.unique(within[is_rated]):
+        cells = np.flatnonzero((is_rated & (within == w)).ravel())
         b = int(np.searchsorted(blocks, block.ravel()[cells[0]]))
         item, system = np.divmod(cells, n_systems)
         unit, model_of = units[item], model.ravel()[cells]
@@ -156,24 +156,26 @@ def moves(
                 parts = ((label[rows], sums_of.row - inside), (label, sums_of.column))
                 for label_of, values in parts:
                     sums[b] += unit_sums(values, units=label_of, n_units=sums.shape[1]).T
-    whole = _coefficient(kind, total)
-    defined = ~np.isnan(whole)
-    some = np.asarray(defined.any(axis=1))
-    share = defined / np.maximum(defined.sum(axis=0), 1)
-    value = np.where(defined.any(axis=0), (share * np.nan_to_num(whole)).sum(axis=0), np.nan)
+    coefficients = _coefficient(kind, total)
+    is_defined = ~np.isnan(coefficients)
+    is_defined_block = np.asarray(is_defined.any(axis=1))
+    share = is_defined / np.maximum(is_defined.sum(axis=0), 1)
+    value = np.where(is_defined.any(axis=0), (share * np.nan_to_num(coefficients)).sum(axis=0), np.nan)
     of_units, of_systems = (
         np.einsum("bpm,bm->pm", _spread(_pull(kind, total[:, np.newaxis], sums), there), share)
         for sums, there in zip((by_unit, by_system), present, strict=True)
     )
     of_outputs = np.zeros((human.size, len(predicted)))
-    of_outputs[used.ravel()] = _pull(kind, total[place], by_output[used.ravel()]) * share[place]
+    of_outputs[is_rated.ravel()] = _pull(kind, total[place], by_output[is_rated.ravel()]) * share[place]
     return Moves(
         value=value,
         units=of_units,
         systems=of_systems,
         outputs=of_outputs,
-        blocks=_spread(np.nan_to_num(share * (whole - value))[np.newaxis], some[np.newaxis])[0],
-        freedom=np.array([present[0].sum() - len(blocks), present[1].any(axis=0).sum() - 1, some.sum() - 1]),
+        blocks=_spread(np.nan_to_num(share * (coefficients - value))[np.newaxis], is_defined_block[np.newaxis])[0],
+        freedom=np.array(
+            [present[0].sum() - len(blocks), present[1].any(axis=0).sum() - 1, is_defined_block.sum() - 1]
+        ),
     )
 
 

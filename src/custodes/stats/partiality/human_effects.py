@@ -127,11 +127,11 @@ def two_way(values: Floats, mask: Bools) -> Effects:
     The system effects sum to 0.
     """
     n = np.maximum(mask.sum(axis=1, keepdims=True), 1)
-    centred = np.where(mask, values - values.sum(axis=-1, keepdims=True) / n, 0.0)
+    centred_values = np.where(mask, values - values.sum(axis=-1, keepdims=True) / n, 0.0)
     laplacian_inverse = _laplacian_inverse(mask)
-    effects = centred.sum(axis=-2) @ laplacian_inverse
-    fitted = effects[..., None, :] - (effects[..., None, :] * mask).sum(axis=-1, keepdims=True) / n
-    residuals = np.where(mask, centred - fitted, 0.0)
+    effects = centred_values.sum(axis=-2) @ laplacian_inverse
+    fitted_values = effects[..., None, :] - (effects[..., None, :] * mask).sum(axis=-1, keepdims=True) / n
+    residuals = np.where(mask, centred_values - fitted_values, 0.0)
     return Effects(effects, residuals, residuals @ laplacian_inverse)
 
 
@@ -225,14 +225,17 @@ def _taste(ratings: Floats, is_rated: Bools, mask: Bools) -> Floats:
     no_variance = np.zeros(mask.shape[1])
     if degrees_of_freedom < _REPEATED:
         return no_variance
-    is_counted = is_rated & is_repeated
+    is_used_rating = is_rated & is_repeated
     mean = np.where(is_repeated, ratings.sum(axis=0) / np.maximum(n_ratings, 1), 0.0)
-    deviation = np.where(is_counted, ratings - mean, 0.0)
-    n_counted = is_counted.sum(axis=1)  # (annotators, systems)
+    deviation = np.where(is_used_rating, ratings - mean, 0.0)
+    n_counted = is_used_rating.sum(axis=1)  # (annotators, systems)
     annotator_effects = np.nan_to_num(ratio(deviation.sum(axis=1), n_counted))
-    has_counted = n_counted > 0
+    has_used_ratings = n_counted > 0
     effect_freedom = (
-        int(has_counted.sum()) - int(has_counted.any(axis=0).sum()) - int(has_counted.any(axis=1).sum()) + 1
+        int(has_used_ratings.sum())
+        - int(has_used_ratings.any(axis=0).sum())
+        - int(has_used_ratings.any(axis=1).sum())
+        + 1
     )
     if effect_freedom < 1:
         return no_variance
@@ -246,5 +249,5 @@ def _taste(ratings: Floats, is_rated: Bools, mask: Bools) -> Floats:
         return no_variance
     # With few annotators this variance is uncertain, so it is increased to match the tails of Student's t.
     inflation = float(stdtrit(effect_freedom, _TASTE_TAIL) / ndtri(_TASTE_TAIL)) ** 2
-    variance = inflation * (variance_between - variance_within) / float(n_counted[has_counted].mean())
+    variance = inflation * (variance_between - variance_within) / float(n_counted[has_used_ratings].mean())
     return np.asarray(variance / np.maximum(is_rated.any(axis=1).sum(axis=0), 1))

@@ -172,7 +172,7 @@ def replacement(
     adjusted = np.minimum(adjust(p, correction="bh") * harmonic, 1.0)
     advantage = np.where(tested, mean_of_defined(won.judge), np.nan)
     of_judge = np.where(counted, won.judge - advantage[:, np.newaxis], 0.0)[tested] / np.maximum(n[tested, None], 1)
-    shared = unit_sums(of_judge.mean(axis=0), units=units, n_units=n_units) if tested.any() else np.empty(0)
+    cluster_advantage = unit_sums(of_judge.mean(axis=0), units=units, n_units=n_units) if tested.any() else np.empty(0)
     used = int((unit_sums(counted[tested].any(axis=0), units=units, n_units=n_units) > 0).sum()) if tested.any() else 0
     return Replacement(
         n=n,
@@ -181,5 +181,5 @@ def replacement(
         p=adjusted,
         winning_rate=float(mean_of_defined(np.where(tested, adjusted <= level, np.nan))),
         advantage_probability=float(mean_of_defined(advantage)),
-        error=float(np.sqrt((shared**2).sum() * used / max(used - 1, 1))) if used > 1 else np.nan,
+        error=float(np.sqrt((cluster_advantage**2).sum() * used / max(used - 1, 1))) if used > 1 else np.nan,
     )

@@ -98,10 +98,10 @@ def roc(scores: Floats, positive: Bools) -> Roc:
     Fawcett 2006.
     """
     order = np.argsort(-scores, kind="stable")
-    ordered = scores[order]
-    last = np.append(np.flatnonzero(np.diff(ordered)), len(ordered) - 1)
-    hits, misses = np.cumsum(positive[order])[last], np.cumsum(~positive[order])[last]
-    return Roc(ordered[last], ratio(hits, positive.sum()), ratio(misses, (~positive).sum()))
+    sorted_scores = scores[order]
+    last_index = np.append(np.flatnonzero(np.diff(sorted_scores)), len(sorted_scores) - 1)
+    hits, misses = np.cumsum(positive[order])[last_index], np.cumsum(~positive[order])[last_index]
+    return Roc(sorted_scores[last_index], ratio(hits, positive.sum()), ratio(misses, (~positive).sum()))
 
 
 class ThresholdTarget(NamedTuple):

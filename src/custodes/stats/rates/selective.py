@@ -48,8 +48,8 @@ def upper_bound(wrong: Floats, n: Floats, *, confidence: float) -> Floats:
     """
     from scipy.special import betaincinv
 
-    some = np.asarray(wrong < n)
-    return np.where(some, betaincinv(wrong + 1, np.where(some, n - wrong, 1.0), confidence), 1.0)
+    has_agreement = np.asarray(wrong < n)
+    return np.where(has_agreement, betaincinv(wrong + 1, np.where(has_agreement, n - wrong, 1.0), confidence), 1.0)
 
 
 def fixed_sequence(wrong: Floats, n: Floats, *, most: float, confidence: float) -> tuple[Bools, int]:
@@ -80,10 +80,10 @@ def fixed_sequence(wrong: Floats, n: Floats, *, most: float, confidence: float) 
     ----------
     Angelopoulos et al. 2025 (learn then test); Jung, Brahman and Choi 2025, arXiv 2407.18370.
     """
-    eligible = upper_bound(np.full(len(n), float(SPARE)), n, confidence=confidence) <= most
-    failed = eligible & (upper_bound(wrong, n, confidence=confidence) > most)
-    tested = eligible & (np.cumsum(failed) - failed == 0)
-    return tested, int(np.flatnonzero(tested & ~failed).max(initial=-1))
+    is_eligible = upper_bound(np.full(len(n), float(SPARE)), n, confidence=confidence) <= most
+    is_failed = is_eligible & (upper_bound(wrong, n, confidence=confidence) > most)
+    is_tested = is_eligible & (np.cumsum(is_failed) - is_failed == 0)
+    return is_tested, int(np.flatnonzero(is_tested & ~is_failed).max(initial=-1))
 
 
 def e_values(wrong: Bools, *, most: float) -> Floats:
@@ -145,17 +145,17 @@ def designed_strata(stratum: Ints, weight: Floats, labelled: Bools, *, fewest: i
     """
     if not 1 < len(np.unique(weight)) <= MOST_PROBABILITIES:
         return stratum
-    result, used = np.zeros_like(stratum), 0
+    result, n_strata = np.zeros_like(stratum), 0
     for code in np.unique(stratum):
         rows = np.flatnonzero(stratum == code)
         values, place = np.unique(-weight[rows], return_inverse=True)
         n = np.bincount(place, weights=labelled[rows], minlength=len(values))
-        part, enough = np.zeros(len(values), dtype=np.intp), 0.0
+        stratum_of_value, enough = np.zeros(len(values), dtype=np.intp), 0.0
         for k in range(1, len(values)):
             enough += n[k - 1]
-            closed = enough >= fewest and n[k:].sum() >= fewest
-            part[k] = part[k - 1] + closed
-            enough = 0.0 if closed else enough
-        result[rows] = used + part[place]
-        used += int(part.max(initial=0)) + 1
+            is_closed = enough >= fewest and n[k:].sum() >= fewest
+            stratum_of_value[k] = stratum_of_value[k - 1] + is_closed
+            enough = 0.0 if is_closed else enough
+        result[rows] = n_strata + stratum_of_value[place]
+        n_strata += int(stratum_of_value.max(initial=0)) + 1
     return result

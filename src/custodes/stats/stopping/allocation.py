@@ -45,13 +45,13 @@ def granted(requested: Ints, left: NDArray[Any]) -> Ints:
     >>> granted(np.array([[5, 0, 5], [5, 5, 5]]), np.array([20, 7])).tolist()
     [[5, 0, 5], [3, 2, 2]]
     """
-    wants = requested > 0
-    asking = wants.sum(axis=-1, keepdims=True)
-    left = np.asarray(left)[..., np.newaxis]
-    each, rest = np.divmod(left, np.maximum(asking, 1))
-    place = np.cumsum(wants, axis=-1) - 1
-    short = np.minimum(requested, np.where(wants, each + (place < rest), 0))
-    return np.asarray(np.where(requested.sum(axis=-1, keepdims=True) <= left, requested, short))
+    is_asking = requested > 0
+    n_asking = is_asking.sum(axis=-1, keepdims=True)
+    n_left = np.asarray(left)[..., np.newaxis]
+    n_each, n_rest = np.divmod(n_left, np.maximum(n_asking, 1))
+    rank_of_pair = np.cumsum(is_asking, axis=-1) - 1
+    limited_grant = np.minimum(requested, np.where(is_asking, n_each + (rank_of_pair < n_rest), 0))
+    return np.asarray(np.where(requested.sum(axis=-1, keepdims=True) <= n_left, requested, limited_grant))
 
 
 def evenly(total: NDArray[Any], available: Ints) -> Ints:
@@ -62,12 +62,12 @@ def evenly(total: NDArray[Any], available: Ints) -> Ints:
     """
     n = np.zeros(available.shape, dtype=np.int64)
     while True:
-        has_more = available > n
-        left = (np.asarray(total) - n.sum(axis=-1))[..., np.newaxis]
-        each = left // np.maximum(has_more.sum(axis=-1, keepdims=True), 1)
-        if not (has_more & (each > 0)).any():
-            return np.asarray(n + (has_more & (np.cumsum(has_more, axis=-1) <= left)))
-        n += np.where(has_more, np.minimum(available - n, each), 0)
+        has_more_available = available > n
+        n_left = (np.asarray(total) - n.sum(axis=-1))[..., np.newaxis]
+        n_each = n_left // np.maximum(has_more_available.sum(axis=-1, keepdims=True), 1)
+        if not (has_more_available & (n_each > 0)).any():
+            return np.asarray(n + (has_more_available & (np.cumsum(has_more_available, axis=-1) <= n_left)))
+        n += np.where(has_more_available, np.minimum(available - n, n_each), 0)
 
 
 def annotation_kinds(human: NDArray[np.int8], metric: NDArray[np.int8]) -> NDArray[np.int8]:

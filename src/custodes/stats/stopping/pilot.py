@@ -182,12 +182,12 @@ def shortest(values: Floats, *, confidence: float) -> tuple[float, float]:
 
     Source: by definition.
     """
-    ordered = np.sort(values)
-    most = math.ceil(confidence * len(ordered) - _NEAR)
-    width = ordered[most - 1 :] - ordered[: len(ordered) - most + 1]
+    sorted_values = np.sort(values)
+    n_inside = math.ceil(confidence * len(sorted_values) - _NEAR)
+    width = sorted_values[n_inside - 1 :] - sorted_values[: len(sorted_values) - n_inside + 1]
     places = np.flatnonzero(width <= width.min() + 1e-12)
     start = places[len(places) // 2]
-    low, high = ordered[start], ordered[start + most - 1]
+    low, high = sorted_values[start], sorted_values[start + n_inside - 1]
     return float((low + high) / 2), float((high - low) / 2)
 
 

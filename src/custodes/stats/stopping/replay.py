@@ -65,23 +65,23 @@ def replay(answers: Answers, rule: Rule, *, reference: NDArray[np.int8], truth: 
     shape = answers.available.shape
     n, counts = np.zeros(shape, dtype=np.int64), np.zeros((*shape, KINDS), dtype=np.int64)
     decision, p = np.zeros(shape, dtype=np.int8), np.full((*shape, 3), 1 / 3)
-    left = np.full(shape[0], rule.budget)
-    last = np.minimum(answers.available, rule.looks[-1])
-    is_open = last > 0
+    n_left = np.full(shape[0], rule.budget)
+    n_last = np.minimum(answers.available, rule.looks[-1])
+    is_open = n_last > 0
     rounds: list[tuple[Ints, Floats, Floats, Floats]] = []
     for look, target in enumerate(rule.looks):
-        more = granted(np.where(is_open, np.minimum(target, last) - n, 0), left)
-        counts += counted(answers.kinds, n, n + more)
-        n, left = n + more, left - more.sum(axis=1)
-        judged = more > 0
-        if judged.any():
-            seen = _judge(answers, rule, counts, n, look=look, last=last, judged=judged)
-            decision[judged], is_open[judged], p[judged] = seen
-        is_open &= (n < last) & (left > 0)[:, np.newaxis]
+        n_new = granted(np.where(is_open, np.minimum(target, n_last) - n, 0), n_left)
+        counts += counted(answers.kinds, n, n + n_new)
+        n, n_left = n + n_new, n_left - n_new.sum(axis=1)
+        is_judged = n_new > 0
+        if is_judged.any():
+            look_results = _judge(answers, rule, counts, n, look=look, last=n_last, judged=is_judged)
+            decision[is_judged], is_open[is_judged], p[is_judged] = look_results
+        is_open &= (n < n_last) & (n_left > 0)[:, np.newaxis]
         correct = error_types(reference, decision)[..., 0]
         rounds.append((n.sum(axis=1), (decision != 0).mean(axis=1), correct, mean_kld(p, truth)))
-    annotations, decided, correct, kld = (np.stack(column) for column in zip(*rounds, strict=True))
-    return Replayed(n=n, decision=decision, annotations=annotations, decided=decided, correct=correct, kld=kld)
+    annotations, decided_rate, correct, kld = (np.stack(column) for column in zip(*rounds, strict=True))
+    return Replayed(n=n, decision=decision, annotations=annotations, decided=decided_rate, correct=correct, kld=kld)
 
 
 def fixed(answers: Answers, rule: Rule, *, total: Ints) -> NDArray[np.int8]:
@@ -95,11 +95,11 @@ def fixed(answers: Answers, rule: Rule, *, total: Ints) -> NDArray[np.int8]:
     from scipy.special import ndtri
 
     n = evenly(total, answers.available)
-    counts, judged = counted(answers.kinds, np.zeros_like(n), n), n > 0
+    counts, is_judged = counted(answers.kinds, np.zeros_like(n), n), n > 0
     looks, bounds = (int(n.max(initial=0)),), (float(-ndtri(rule.gamma / 2)),)
     once = replace(rule, looks=looks, bounds=bounds, futility=None)
     decision = np.zeros(n.shape, dtype=np.int8)
-    decision[judged], *_ = _judge(answers, once, counts, n, look=0, last=n, judged=judged)
+    decision[is_judged], *_ = _judge(answers, once, counts, n, look=0, last=n, judged=is_judged)
     return decision
 
 

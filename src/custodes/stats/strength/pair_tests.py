@@ -107,10 +107,10 @@ def _expected(
     n_systems = strengths.draws.shape[1]
     pair_of_kind = np.searchsorted(pairs.first * n_systems + pairs.second, kinds.first * n_systems + kinds.second)
     n_untied_of_pair = np.bincount(pair_of_kind, weights=n_untied, minlength=len(pairs.first))
-    equal, expected = (
+    wins_if_equal, expected_wins = (
         np.bincount(pair_of_kind, weights=n_untied / (1 + np.exp(-log_odds)), minlength=len(pairs.first))
         for log_odds in (adjustment, adjustment + difference)
     )
-    return np.where(n_untied_of_pair > 0, ratio(equal, n_untied_of_pair), 0.5), np.where(
-        n_untied_of_pair > 0, ratio(expected, n_untied_of_pair), 0.5
+    return np.where(n_untied_of_pair > 0, ratio(wins_if_equal, n_untied_of_pair), 0.5), np.where(
+        n_untied_of_pair > 0, ratio(expected_wins, n_untied_of_pair), 0.5
     )

@@ -75,8 +75,8 @@ def ranks(strengths: Strengths, *, confidence: float) -> Ranks:
         for matrix, pair_values in ((p_adjusted, test_results.p_adjusted), (at_threshold, test_results.at_threshold)):
             matrix[pair_indices] = matrix[pair_indices[::-1]] = pair_values
     with np.errstate(invalid="ignore"):
-        is_different = (p_adjusted <= 1 - confidence) & ~at_threshold
-        is_above = estimate - estimate[:, np.newaxis] > _SAME  # [a, b]: b has a higher strength than a
+        is_significant = (p_adjusted <= 1 - confidence) & ~at_threshold
+        is_stronger = estimate - estimate[:, np.newaxis] > _SAME  # [a, b]: b has a higher strength than a
     is_same_component = strengths.component[:, np.newaxis] == strengths.component
     is_present = np.isfinite(estimate)
 
@@ -84,12 +84,14 @@ def ranks(strengths: Strengths, *, confidence: float) -> Ranks:
         return np.where(is_present, (pair_indices & is_same_component).sum(axis=1), -1)
 
     return Ranks(
-        rank=count(is_above) + is_present,
-        low=count(is_different & is_above) + is_present,
+        rank=count(is_stronger) + is_present,
+        low=count(is_significant & is_stronger) + is_present,
         high=np.where(
-            is_present, is_same_component.sum(axis=1) - (is_different & is_above.T & is_same_component).sum(axis=1), -1
+            is_present,
+            is_same_component.sum(axis=1) - (is_significant & is_stronger.T & is_same_component).sum(axis=1),
+            -1,
         ),
-        apart=is_different,
+        apart=is_significant,
         at_threshold=at_threshold,
         p_adjusted=p_adjusted,
     )

@@ -36,16 +36,16 @@ def leverage_corrected(scores: Any, fit: Fit, kinds: BattleCounts, *, weight: Fl
     n_units, kind = scores.shape[0], kinds.kind
     leverage_of_kind = leverage(kinds, fit.variance, fit.inverse, has_ties=fit.has_ties)
     leverage_of_unit = np.bincount(unit, weights=weight * leverage_of_kind[kind], minlength=n_units)
-    is_light = (leverage_of_unit <= _LIGHT) | (np.bincount(unit, minlength=n_units) == 1)
-    factor = np.where(is_light, 1 / np.sqrt(1 - np.minimum(leverage_of_unit, _MOST)), 1.0)
-    corrected = csr_array(diags_array(factor) @ scores)
-    if is_light.all():
-        return corrected
+    has_low_leverage = (leverage_of_unit <= _LIGHT) | (np.bincount(unit, minlength=n_units) == 1)
+    factor = np.where(has_low_leverage, 1 / np.sqrt(1 - np.minimum(leverage_of_unit, _MOST)), 1.0)
+    corrected_scores = csr_array(diags_array(factor) @ scores)
+    if has_low_leverage.all():
+        return corrected_scores
     values, vectors = np.linalg.eigh(fit.inverse)
     root = vectors * np.sqrt(values.clip(0.0))
     order = np.argsort(unit, kind="stable")
     unit_start = np.searchsorted(unit[order], np.arange(n_units + 1))
-    heavy_units = np.flatnonzero(~is_light)
+    heavy_units = np.flatnonzero(~has_low_leverage)
     heavy_corrected, heavy_scores = np.zeros((len(heavy_units), scores.shape[1])), scores[heavy_units].toarray()
     design = dense_if_small(fit.design)
 
@@ -69,7 +69,7 @@ def leverage_corrected(scores: Any, fit: Fit, kinds: BattleCounts, *, weight: Fl
     heavy_indicators = csr_array(
         (np.ones(len(heavy_units)), (heavy_units, np.arange(len(heavy_units)))), shape=(n_units, len(heavy_units))
     )
-    return csr_array(corrected + heavy_indicators @ csr_array(heavy_corrected))
+    return csr_array(corrected_scores + heavy_indicators @ csr_array(heavy_corrected))
 
 
 def clusters_behind(fit: Fit, kinds: BattleCounts, battles: Battles, *, n_systems: int) -> Floats:
