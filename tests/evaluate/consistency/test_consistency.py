@@ -221,7 +221,7 @@ def test_one_comparison_says_nothing_and_no_comparison_is_one_line() -> None:
     single_rating = pl.DataFrame({"item": [1], "system": ["A"], "rater": ["j"], "kind": ["metric"], "score": [1.0]})
     with pytest.raises(
         InputError,
-        match="table: there are no verdicts, no scores of two outputs of one item, and no output",
+        match="table: there is nothing to compare: no verdicts, no item with scores of two outputs, and no output",
     ):
         consistency_of(cu.read(single_rating))
     with pytest.raises(OptionError, match="judgee"):
